@@ -1,0 +1,60 @@
+"""The port to whatever turns text into vectors."""
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderFingerprint:
+    """Everything that changes a vector. Where the model is reached (URL, key) is not part of it."""
+
+    provider: str
+    model: str
+    revision: str  # digest of the weights, or what the provider gives for it
+    dimension: int
+    document_prefix: str = ""
+    query_prefix: str = ""
+    max_tokens: int = 0  # 0: no limit
+    truncation: str = "end"
+    normalised: bool = True
+    metric: str = "cosine"
+    dtype: str = "float16"  # as stored
+
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """Sorted name-value pairs, all text: what `model.IndexIdentity.embedder` holds."""
+        return tuple(sorted((name, str(value)) for name, value in asdict(self).items()))
+
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON of `pairs`."""
+        return hashlib.sha256(json.dumps(self.pairs()).encode()).hexdigest()
+
+    def __str__(self) -> str:
+        return f"{self.provider}/{self.model} ({self.dimension}-d, fp {self.digest()[:8]})"
+
+
+class Embedder(Protocol):
+    """Turns texts into L2-normalised float32 vectors. A text of which nothing is known gives the zero vector.
+
+    Methods raise `errors.EmbedderUnavailable` when the model cannot be reached; the caller waits and tries again.
+    """
+
+    @property
+    def fingerprint(self) -> EmbedderFingerprint:
+        """Known after `open_embedder`; constant for the life of the object."""
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """Shape ``(len(texts), dimension)``, in the order of the texts."""
+
+    async def embed_query(self, text: str) -> Vectors:
+        """Shape ``(dimension,)``."""
+
+    async def aclose(self) -> None:
+        """Release connections. Idempotent."""

@@ -1,0 +1,197 @@
+r"""The values that travel between the stages of both flows. Frozen, without behaviour beyond their own consistency.
+
+Said once, for all modules:
+- **Bytes**: every byte range is half-open, counted from 0 in the file as it is on disk (BOM and CR included).
+- **Lines**: counted from 1; a line range is inclusive at both ends.
+- **Vectors**: float32, L2-normalised, shape ``(dimension,)``; the all-zero vector means "nothing known" and is stored
+  as NULL, because its cosine distance is undefined.
+- **Paths**: the path of a file inside its root is a `str` made by `encode_path`: `/` between parts, backslash doubled,
+  and each byte that is not UTF-8 written as ``\xNN``. It is unique, reversible and valid UTF-8, so it can be a key in
+  PostgreSQL and in JSON. Only code that opens files turns it back into bytes, with `decode_path`.
+"""
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+ParseStatus = Literal["ok", "partial", "error", "no_grammar"]
+MatchType = Literal["semantic", "keyword", "both"]
+SkipReason = Literal["binary", "too_large", "minified", "unreadable", "secret", "unsupported"]
+
+_ESCAPE = re.compile(rb"\\(\\|x[0-9a-f]{2})")
+
+
+def encode_path(raw: bytes) -> str:
+    """The text form of a relative path; see the module's docstring."""
+    return raw.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+
+
+def decode_path(text: str) -> bytes:
+    """The bytes of a path made by `encode_path`: its exact inverse."""
+    return _ESCAPE.sub(
+        lambda m: b"\\" if m[1] == b"\\" else bytes([int(m[1][1:], 16)]),
+        text.encode("utf-8"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Fingerprint:
+    """What `lstat` says of a file. Equal fingerprints, old enough, mean equal content; unequal ones prove nothing.
+
+    Times are nanoseconds since the epoch. ctime catches a restored mtime.
+    """
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    mode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A named definition. `signature` is one line of at most 200 characters."""
+
+    kind: str  # function, method, class, interface, struct, enum, trait, module, type, constant, ...
+    name: str  # last part: get_user
+    qualified_name: str  # UserService.get_user
+    signature: str
+    parent: str | None  # qualified name of the enclosing definition
+    start_byte: int
+    end_byte: int
+    start_line: int
+    end_line: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """What is embedded and found: a byte range of a file.
+
+    `text` is the range decoded as UTF-8 with replacement; `header` is the line that is embedded and keyword-indexed in
+    front of it (path, enclosing and defined names) and is never shown. A chunk that is not inside or around a
+    definition has no symbol.
+    """
+
+    start_byte: int
+    end_byte: int
+    start_line: int
+    end_line: int
+    text: str
+    header: str
+    language: str
+    block_type: str = ""
+    hierarchy: str = ""
+    symbol_type: str | None = None
+    symbol_name: str | None = None
+    symbol_signature: str | None = None
+    definitions: tuple[str, ...] = ()  # names defined inside the chunk, in order
+    keywords: str = ""  # header and text after identifier splitting: what full text search sees
+
+
+@dataclass(frozen=True, slots=True)
+class ParseReport:
+    """Parse health of one file."""
+
+    status: ParseStatus
+    error_count: int = 0
+    error_message: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FileRecord:
+    """What the index knows of one file, as stored."""
+
+    path: str
+    content_hash: bytes  # blake2b, 16 bytes, of the file's bytes
+    fingerprint: Fingerprint | None  # None: not known, read the file again
+    generation: int
+    chunk_count: int
+    language: str
+    skip_reason: SkipReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexIdentity:
+    """Everything that shapes a stored row apart from the file itself. Unequal identities never share an index."""
+
+    embedder: tuple[tuple[str, str], ...]  # sorted pairs of the embedder's fingerprint
+    chunker: str  # name and version: "definitions-1", "recursive-1:1000/300"
+    header_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRecord:
+    """One row of the registry. `slug` is what table names are made of; `number` what index names are made of."""
+
+    number: int
+    name: str
+    slug: str
+    root: bytes  # absolute, resolved
+    topics: tuple[str, ...]
+    dimension: int
+    identity: IndexIdentity
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A transaction that changed an index: names, not rows; who needs the rows reads them."""
+
+    index: str
+    generation: int
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """A point in the life of a root: `seq` counts changes noticed within one `epoch`; epochs are never compared."""
+
+    epoch: str
+    seq: int
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """How an index stands to the disk. `fresh` is only ever True when it is known to be."""
+
+    fresh: bool
+    as_of: Clock
+    reason: str | None = None
+    pending: tuple[str, ...] = ()  # at most 20 paths, for people
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """What a hit must satisfy, applied before any fusion. Empty tuples do not restrict."""
+
+    languages: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()  # globs over the relative path, any may match
+    not_paths: tuple[str, ...] = ()
+    symbol_types: tuple[str, ...] = ()
+    symbol_name: str | None = None  # case-insensitive glob over the qualified and the last name
+    phrases: tuple[str, ...] = ()  # each must occur in the chunk, case-insensitive
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A ranked chunk."""
+
+    index: str
+    path: str
+    start_byte: int
+    end_byte: int
+    start_line: int
+    end_line: int
+    language: str
+    score: float
+    match_type: MatchType
+    block_type: str
+    hierarchy: str
+    symbol_type: str | None
+    symbol_name: str | None
+    symbol_signature: str | None
+    content: str
+    context_before: str = ""
+    context_after: str = ""
+    scores: tuple[tuple[str, float], ...] = field(default=(), compare=False)  # features, for explain

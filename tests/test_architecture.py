@@ -1,0 +1,247 @@
+"""The architecture, as a test: who may import whom, what may live where, how big things may grow.
+
+The tables are the layer diagram of ARCHITECTURE.md in a form that fails.
+Changing a table is a decision about the architecture: change the document in the same commit.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+HOMES = {"cocosearchd": ROOT / "daemon", "cocosearch_ipc": ROOT / "ipc"}
+SOURCES = sorted(path for top, home in HOMES.items() for path in (home / top).rglob("*.py"))
+
+# Unit -> our other units it may import. A unit is a module or folder right below an import package.
+# A new unit needs a row here first. `service` is absent on purpose: it wires, so it alone sees everything.
+WIRING = "cocosearchd.service"
+MAY_IMPORT: dict[str, set[str]] = {
+    "cocosearchd": set(),
+    "cocosearchd.__main__": {WIRING},
+    "cocosearchd.supervise": set(),
+    "cocosearchd.notify": set(),
+    "cocosearchd.engine": {
+        "cocosearchd.indexing",
+        "cocosearchd.search",
+        "cocosearchd.roots",
+        "cocosearchd.store",
+        "cocosearchd.embedding",
+        "cocosearch_ipc.protocol",
+    },
+    "cocosearchd.search": {"cocosearchd.store", "cocosearchd.embedding", "cocosearchd.languages"},
+    "cocosearchd.indexing": {
+        "cocosearchd.roots",
+        "cocosearchd.store",
+        "cocosearchd.embedding",
+        "cocosearchd.languages",
+    },
+    # Scope must know which file types are supported at all.
+    "cocosearchd.roots": {"cocosearchd.store", "cocosearchd.languages"},
+    "cocosearchd.logs": set(),
+    "cocosearchd.store": set(),
+    "cocosearchd.embedding": set(),
+    "cocosearchd.languages": set(),
+    "cocosearchd.settings": set(),
+    "cocosearchd.model": set(),
+    "cocosearchd.errors": {"cocosearch_ipc.protocol"},
+    "cocosearch_ipc": set(),
+    "cocosearch_ipc.protocol": set(),
+    "cocosearch_ipc.address": set(),
+    "cocosearch_ipc.rpc": {"cocosearch_ipc.protocol"},
+    "cocosearch_ipc.mcp": {"cocosearch_ipc.protocol"},
+    "cocosearch_ipc.app": {"cocosearch_ipc.protocol", "cocosearch_ipc.rpc", "cocosearch_ipc.mcp"},
+    "cocosearch_ipc.serve": {"cocosearch_ipc.address"},
+    "cocosearch_ipc.client": {"cocosearch_ipc.address"},
+    "cocosearch_ipc.render": set(),
+    "cocosearch_ipc.cli": {"cocosearch_ipc.client", "cocosearch_ipc.render", "cocosearch_ipc.address"},
+}
+# Every unit of the daemon may import these; no unit of ipc may.
+LEAVES = {"cocosearchd.model", "cocosearchd.errors", "cocosearchd.settings"}
+
+# Third-party package -> the one place that may import it.
+ONLY_IN = {
+    "cocoindex": "cocosearchd.indexing",
+    "psycopg": "cocosearchd.store",
+    "psycopg_pool": "cocosearchd.store",
+    "pgvector": "cocosearchd.store",
+    "watchfiles": "cocosearchd.roots.hints",
+    "inotify_simple": "cocosearchd.roots.hints",
+    "tree_sitter": "cocosearchd.languages",
+    "spacy": "cocosearchd.search.rerankers.spacy",
+    "httpx": "cocosearchd.embedding",
+    "onnxruntime": "cocosearchd.embedding.onnx",
+    "fastmcp": "cocosearch_ipc.mcp",
+    "mcp": "cocosearch_ipc.mcp",
+    "starlette": "cocosearch_ipc.app",
+    "uvicorn": "cocosearch_ipc.serve",
+    "structlog": "cocosearchd.logs",
+    "yaml": "cocosearchd.settings",
+    "psutil": "cocosearchd.engine",
+    "snowballstemmer": "cocosearchd.languages",
+    "tree_sitter_language_pack": "cocosearchd.languages",
+}
+NEVER = {"asyncpg": "psycopg is the one driver", "daemon": "import cocosearchd", "ipc": "import cocosearch_ipc"}
+# What `cocosearchctl` loads: the standard library, so that it starts in milliseconds.
+STDLIB_ONLY = {
+    "cocosearch_ipc.protocol",
+    "cocosearch_ipc.address",
+    "cocosearch_ipc.client",
+    "cocosearch_ipc.render",
+    "cocosearch_ipc.cli",
+}
+# Pure: values in, values out. No clock, no disk, no network, no event loop.
+PURE = {
+    "cocosearchd.languages",
+    "cocosearchd.indexing.chunk",
+    "cocosearchd.search.plan",
+    "cocosearchd.search.rank",
+    "cocosearchd.search.features",
+}
+IMPURE = {"asyncio", "anyio", "os", "pathlib", "socket", "subprocess", "tempfile", "time"}
+
+# Habits, and the files that have a reason to differ.
+ENVIRON_IN = {"cocosearchd.settings", "cocosearch_ipc.address", "cocosearchd.indexing"}
+EFFECT_IN_INIT = {"cocosearchd.indexing"}  # turns CocoIndex's telemetry off before CocoIndex can be imported
+PRINT_IN = {"cocosearch_ipc.render"}
+BROAD_EXCEPT_IN = {"cocosearchd.supervise", "cocosearch_ipc.rpc"}  # log and restart; log and reply
+LATE_IMPORT_IN = {
+    "cocosearch_ipc.cli.main",  # the hot path does not pay for argparse
+    "cocosearchd.embedding.onnx",  # optional extra
+    "cocosearchd.search.rerankers.spacy",  # optional extra
+}
+MAX_FILE_LINES, MAX_FUNCTION_LINES = 400, 60
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+def module_name(path: Path) -> str:
+    home = next(home for home in HOMES.values() if path.is_relative_to(home))
+    return ".".join(path.relative_to(home).with_suffix("").parts).removesuffix(".__init__")
+
+
+MODULES = {module_name(path): path for path in SOURCES}
+
+
+def unit(name: str) -> str:
+    """`cocosearchd.search.cache` -> `cocosearchd.search`: what the rows of MAY_IMPORT speak of."""
+    return ".".join(name.split(".")[:2])
+
+
+def under(name: str, place: str) -> bool:
+    return name == place or name.startswith(place + ".")
+
+
+def imports(tree: ast.AST) -> Iterator[str]:
+    """Dotted targets, `from a import b` as `a.b`. Late and type-only imports count: they are arrows too."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"line {node.lineno}: absolute imports only, they can be searched for"
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def parsed(path: Path) -> tuple[str, ast.Module]:
+    return module_name(path), ast.parse(path.read_text("utf-8"), str(path))
+
+
+every_module = pytest.mark.parametrize("path", SOURCES, ids=module_name)
+
+
+def test_sources_are_where_we_look() -> None:
+    for top, home in HOMES.items():
+        assert top in MODULES, f"no import package {top} in {home}"
+        assert not list(home.glob("*.py")), f"{home.name}/ is a folder, not a package: code belongs in {top}"
+
+
+@every_module
+def test_arrows_point_down(path: Path) -> None:
+    me, tree = parsed(path)
+    assert unit(me) == WIRING or unit(me) in MAY_IMPORT, f"{unit(me)} needs a row in MAY_IMPORT"
+    leaves = LEAVES if under(me, "cocosearchd") else set()
+    for target in imports(tree):
+        if target.split(".")[0] in HOMES and unit(me) != WIRING:
+            allowed = MAY_IMPORT[unit(me)] | leaves | {unit(me)}
+            assert unit(target) in allowed, f"{unit(me)} may not import {unit(target)}"
+
+
+@every_module
+def test_third_parties_have_one_home(path: Path) -> None:
+    me, tree = parsed(path)
+    for target in imports(tree):
+        top = target.split(".")[0]
+        assert top not in NEVER, f"{top} is never imported: {NEVER[top]}"
+        assert under(me, ONLY_IN.get(top, me)), f"only {ONLY_IN[top]} may import {top}"
+        if unit(me) in STDLIB_ONLY:
+            assert top in sys.stdlib_module_names or top in HOMES, f"{me} is stdlib only, so no {top}"
+
+
+@every_module
+def test_pure_code_is_pure(path: Path) -> None:
+    me, tree = parsed(path)
+    if not any(under(me, place) for place in PURE):
+        return
+    for target in imports(tree):
+        top = target.split(".")[0]
+        assert top not in IMPURE or target.startswith("pathlib.Pure"), f"{me} is pure, so no {target}"
+    assert not any(isinstance(node, ast.AsyncFunctionDef) for node in ast.walk(tree)), f"{me} is pure, so no async"
+
+
+@every_module
+def test_packages_are_signposts(path: Path) -> None:
+    me, tree = parsed(path)
+    if path.name != "__init__.py":
+        return
+    assert ast.get_docstring(tree), f"{me} needs a docstring: what is here, what is not"
+    assert len(tree.body) == 1 or me in EFFECT_IN_INIT, f"{me}: a docstring and nothing else"
+
+
+def late_imports(tree: ast.AST) -> Iterator[int]:
+    for function in ast.walk(tree):
+        if isinstance(function, FUNCTIONS):
+            yield from (n.lineno for n in ast.walk(function) if isinstance(n, ast.Import | ast.ImportFrom))
+
+
+def named(node: ast.AST | None) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} if node else {"bare"}
+
+
+@every_module
+def test_habits(path: Path) -> None:
+    me, tree = parsed(path)
+    assert me in LATE_IMPORT_IN or not list(late_imports(tree)), f"late import, line {next(late_imports(tree))}"
+    for node in ast.walk(tree):
+        where = f"{me}, line {getattr(node, 'lineno', 0)}"
+        assert not isinstance(node, ast.Global), f"{where}: no `global`, no state in modules"
+        if isinstance(node, ast.Attribute) and node.attr in ("environ", "getenv"):
+            assert me in ENVIRON_IN, f"{where}: settings are passed in; only {sorted(ENVIRON_IN)} see the environment"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id != "print" or me in PRINT_IN, f"{where}: only {sorted(PRINT_IN)} may print"
+        if isinstance(node, ast.ExceptHandler) and named(node.type) & {"bare", "Exception", "BaseException"}:
+            assert me in BROAD_EXCEPT_IN, f"{where}: catch what you can name"
+    assert me in ENVIRON_IN or not {"os.environ", "os.getenv"} & set(imports(tree)), f"{me}: environment"
+
+
+@every_module
+def test_sizes(path: Path) -> None:
+    me, tree = parsed(path)
+    lines = len(path.read_text("utf-8").splitlines())
+    assert lines <= MAX_FILE_LINES, f"{me} has {lines} lines: which two things is it?"
+    for node in ast.walk(tree):
+        if isinstance(node, FUNCTIONS) and node.end_lineno is not None:
+            length = node.end_lineno - node.lineno + 1
+            assert length <= MAX_FUNCTION_LINES, f"{me}.{node.name} has {length} lines"
+
+
+def test_no_import_cycles() -> None:
+    def resolve(target: str) -> str | None:
+        while target and target not in MODULES:
+            target = target.rpartition(".")[0]
+        return target or None
+
+    graph = {me: {resolve(target) for target in imports(parsed(path)[1])} for me, path in MODULES.items()}
+    TopologicalSorter({me: targets - {None, me} for me, targets in graph.items()}).prepare()  # CycleError names it
