@@ -1,0 +1,59 @@
+# One word per job. `make test` is what CI runs; everything it needs is set up on the way.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+ROOT ?= $(CURDIR)
+
+.PHONY: up down test lint format types unit bench quality soak lock clean help
+
+help: ## this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+$(STAMP): pyproject.toml requirements.lock
+	$(PYTHON) -m venv $(VENV) || { command -v apt-get >/dev/null && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
+	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1,<27"
+	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable . --group dev
+	touch $@
+
+up: $(STAMP) ## watch ROOT=~/code/project and show progress until it is searchable
+	$(BIN)/cocosearchctl up "$(ROOT)" --wait
+
+down: $(STAMP) ## stop the daemon
+	$(BIN)/cocosearchctl down
+
+test: lint types unit ## formatting, lint, types, tests
+
+lint: $(STAMP)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(STAMP)
+	$(BIN)/mypy
+	$(BIN)/mypy tests benchmarks
+
+unit: $(STAMP)
+	$(BIN)/python -m pytest -m "not slow"
+
+format: $(STAMP) ## mend what formatting and lint can mend
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: $(STAMP) ## speed, printed as ratios against a reference of the same minute
+	$(BIN)/python -m benchmarks.run
+
+quality: $(STAMP) ## ranking quality through a running daemon; needs the checkouts of benchmarks/quality
+	$(BIN)/python -m benchmarks.quality
+
+soak: $(STAMP) ## the long proofs: thousands of rounds of random changes and kills
+	$(BIN)/python -m pytest -m slow --timeout 0
+
+lock: ## write requirements.lock from a fresh environment
+	rm -rf $(VENV)/lock && $(PYTHON) -m venv $(VENV)/lock
+	$(VENV)/lock/bin/python -m pip install --quiet --upgrade "pip>=25.1,<27"
+	$(VENV)/lock/bin/python -m pip install --quiet --editable . --group dev
+	$(VENV)/lock/bin/python -m pip freeze --exclude-editable > requirements.lock
+	rm -rf $(VENV)/lock
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

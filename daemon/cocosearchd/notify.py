@@ -1,0 +1,48 @@
+"""Tells systemd how the daemon is, over its datagram socket; says nothing where there is none.
+
+The protocol is that of sd_notify(3): lines of NAME=value to the socket named by NOTIFY_SOCKET, a leading `@` standing
+for the NUL of an abstract socket.
+"""
+
+import socket
+import time
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Notifier:
+    """`address` is NOTIFY_SOCKET, or empty; `watchdog_s` half of WatchdogSec, or None where none is asked for."""
+
+    address: str = ""
+    watchdog_s: float | None = None
+
+    def ready(self, status: str) -> None:
+        """Clients are served now."""
+        self._send(f"READY=1\nSTATUS={status}")
+
+    def status(self, text: str) -> None:
+        """One line for `systemctl status`."""
+        self._send(f"STATUS={text}")
+
+    def reloading(self) -> None:
+        """Settings are being read again; `ready` ends it."""
+        self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+
+    def stopping(self) -> None:
+        """The stop has begun."""
+        self._send("STOPPING=1")
+
+    def alive(self) -> None:
+        """The event loop and the store answered just now."""
+        self._send("WATCHDOG=1")
+
+    def _send(self, text: str) -> None:
+        if not self.address:
+            return
+        address = "\0" + self.address[1:] if self.address.startswith("@") else self.address
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as s:
+            try:
+                s.connect(address)
+                s.sendall(text.encode())
+            except OSError:
+                return  # the manager went away; there is nobody left to tell
