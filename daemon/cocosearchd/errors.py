@@ -6,6 +6,8 @@ hint says what to do next.
 
 from cocosearch_ipc import protocol
 
+TIMED_OUT = protocol.TIMED_OUT  # a code for any of these: the work is possible, but not in the time given
+
 
 class CocoSearchError(protocol.Failure):
     """The base of every error this project raises on purpose."""

