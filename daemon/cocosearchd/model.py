@@ -195,3 +195,4 @@ class Hit:
     context_before: str = ""
     context_after: str = ""
     scores: tuple[tuple[str, float], ...] = field(default=(), compare=False)  # features, for explain
+    stale: bool = False  # the file is no longer as it was indexed: `content` is what was stored

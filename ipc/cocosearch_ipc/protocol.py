@@ -88,6 +88,7 @@ class SearchResult:
     content: str
     context_before: str
     context_after: str
+    stale: bool = False  # the file has changed since: content is what was indexed, not what is on disk
 
 
 @dataclass(frozen=True, slots=True)
