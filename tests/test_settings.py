@@ -33,8 +33,8 @@ def test_variables_of_the_file_come_from_the_environment(tmp_path: Path) -> None
 
 
 def test_aliases_and_lists_of_the_environment() -> None:
-    settings = load(None, {"COCOSEARCH_STATE_DIR": "/s", "COCOSEARCH_INDEXING_INCLUDE": "*.py, *.go,"}).settings
-    assert settings.paths.state_dir == "/s"
+    settings = load(None, {"COCOSEARCH_OLLAMA_URL": "http://s", "COCOSEARCH_INDEXING_INCLUDE": "*.py, *.go,"}).settings
+    assert settings.embedder.ollama_url == "http://s"
     assert settings.indexing.include == ("*.py", "*.go")
 
 

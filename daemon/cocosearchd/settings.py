@@ -22,21 +22,21 @@ _VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 # Names that a person would guess, for fields whose derived name is another.
 ALIASES = {
-    "COCOSEARCH_STATE_DIR": "paths.state_dir",
-    "COCOSEARCH_RUNTIME_DIR": "paths.runtime_dir",
     "COCOSEARCH_OLLAMA_URL": "embedder.ollama_url",
     "COCOSEARCH_LOG_LEVEL": "log.level",
 }
-# Read elsewhere: the config file's own path, where PostgreSQL's binaries are, what runs the daemon for a test.
-NOT_SETTINGS = {"COCOSEARCH_CONFIG", "COCOSEARCH_PG_BIN", "COCOSEARCH_TOKEN", "COCOSEARCH_EMBEDDER_API_KEY"}
-
-
-@dataclass(frozen=True, slots=True)
-class PathSettings:
-    """Where things live. Empty: the XDG directory of the user, as `cocosearch_ipc.address` says."""
-
-    state_dir: str = ""
-    runtime_dir: str = ""
+# Read elsewhere: where the daemon lives (both programs must agree on it: `cocosearch_ipc.address`), secrets, and where
+# PostgreSQL's binaries are.
+NOT_SETTINGS = frozenset(
+    {
+        "COCOSEARCH_CONFIG",
+        "COCOSEARCH_STATE_DIR",
+        "COCOSEARCH_RUNTIME_DIR",
+        "COCOSEARCH_PG_BIN",
+        "COCOSEARCH_TOKEN",
+        "COCOSEARCH_EMBEDDER_API_KEY",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,6 @@ class LogSettings:
 class Settings:
     """All settings of one daemon. Frozen: a reload makes a new tree."""
 
-    paths: PathSettings = field(default_factory=PathSettings)
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
     indexing: IndexingSettings = field(default_factory=IndexingSettings)
