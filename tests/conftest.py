@@ -18,6 +18,7 @@ from psycopg.conninfo import make_conninfo
 
 from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.embedded import EmbeddedPostgres
+from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database
 
 TEMPLATE = "template_cocosearch"
@@ -83,8 +84,8 @@ async def make_template(server: str) -> str:
     """Makes the template database on `server` and returns its name."""
     async with await psycopg.AsyncConnection.connect(server, autocommit=True) as connection:
         await connection.execute(sql.SQL("create database {}").format(sql.Identifier(TEMPLATE)))
-    async with Database.open(make_conninfo(server, dbname=TEMPLATE), DatabaseSettings(pool_min=1, pool_max=1)):
-        pass
+    async with Database.open(make_conninfo(server, dbname=TEMPLATE), DatabaseSettings(pool_min=1, pool_max=1)) as made:
+        await migrate_registry(made)
     return TEMPLATE
 
 

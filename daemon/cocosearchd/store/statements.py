@@ -1,0 +1,60 @@
+"""Loads the SQL files and puts table names into them: the only place where an identifier becomes SQL."""
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from psycopg import sql
+
+from cocosearchd.model import IndexRecord
+
+HERE = Path(__file__).parent
+_NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+
+
+@cache
+def named_statements() -> Mapping[str, str]:
+    """Every statement of queries.sql by its name."""
+    _, *parts = _NAMED.split((HERE / "queries.sql").read_text("utf-8"))
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+@cache
+def migrations(family: str) -> tuple[str, ...]:
+    """The texts of `migrations/<family>_NNNN.sql`, the first one being version 1."""
+    files = sorted((HERE / "migrations").glob(f"{family}_[0-9][0-9][0-9][0-9].sql"))
+    assert [int(path.stem[-4:]) for path in files] == list(range(1, len(files) + 1)), "a migration is missing"
+    return tuple(path.read_text("utf-8") for path in files)
+
+
+def statement(name: str, record: IndexRecord | None = None, **parts: sql.Composable) -> sql.Composed:
+    """A statement of queries.sql, with the tables of an index and other `parts` in the place of its braces."""
+    return compose(named_statements()[name], record, **parts)
+
+
+def compose(text: str, record: IndexRecord | None = None, **parts: sql.Composable) -> sql.Composed:
+    """`text` with its braces filled; a brace that is meant stands doubled."""
+    # The texts are our own files: nothing from outside ever enters them but as an Identifier or a Literal.
+    return sql.SQL(text).format(**(_tables(record) if record else {}), **parts)  # type: ignore[arg-type]
+
+
+def _tables(record: IndexRecord) -> dict[str, sql.Composable]:
+    slug, short = record.slug, f"codeindex_{record.number}"
+    names = {
+        "chunks": f"codeindex_{slug}__{slug}_chunks",
+        "files": f"codeindex_{slug}__{slug}_files",
+        "parses": f"cocosearch_parse_results_{slug}",
+        # Names of keys and indexes would pass 63 bytes, so they are made of the registry's number.
+        "chunks_key": f"{short}_chunks_key",
+        "chunks_text": f"{short}_chunks_text",
+        "chunks_language": f"{short}_chunks_language",
+        "chunks_symbol": f"{short}_chunks_symbol",
+        "chunks_vector": f"{short}_chunks_vector",
+        "files_key": f"{short}_files_key",
+        "parses_key": f"{short}_parses_key",
+    }
+    quoted: dict[str, sql.Composable] = {key: sql.Identifier(name) for key, name in names.items()}
+    # The same names as texts, for to_regclass, which reads quotes as SQL does.
+    texts = {f"{key}_name": sql.Literal(f'"{name}"') for key, name in names.items()}
+    return quoted | texts | {"dimension": sql.Literal(record.dimension), "number": sql.Literal(record.number)}
