@@ -1,0 +1,111 @@
+"""Where the daemon's files and sockets are, for both ends. The only reader of the environment in this package.
+
+Every function takes the environment as a mapping and returns an absolute path as text (`pathlib` would cost the command
+line a quarter of its start). Order: our own variable, the XDG variable, the platform's default. An instance with its
+own `COCOSEARCH_STATE_DIR` has its own runtime directory as well, so that instances can live side by side.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Mapping
+
+# sockaddr_un: 108 bytes on Linux, 104 on macOS and the BSDs, one of them for the final NUL.
+SOCKET_PATH_BYTES = 107 if sys.platform == "linux" else 103
+_LONGEST_NAME = "rpc.sock"
+
+
+def environment() -> Mapping[str, str]:
+    """The variables of this process; read here and passed on from here."""
+    return os.environ
+
+
+def state_dir(env: Mapping[str, str]) -> str:
+    """What survives a restart: the embedded database, CocoIndex's memory, the token, the log."""
+    if own := env.get("COCOSEARCH_STATE_DIR"):
+        return _absolute(own)
+    if base := env.get("XDG_STATE_HOME"):
+        return os.path.join(base, "cocosearch")
+    if os.geteuid() == 0:  # not below /root: PostgreSQL gives up root's rights and must still reach it
+        return "/var/lib/cocosearch"
+    if sys.platform == "darwin":
+        return os.path.join(_home(env), "Library", "Application Support", "cocosearch")
+    return os.path.join(_home(env), ".local", "state", "cocosearch")
+
+
+def runtime_dir(env: Mapping[str, str]) -> str:
+    """Where the sockets are: private to the user, gone after a reboot."""
+    if own := env.get("COCOSEARCH_RUNTIME_DIR"):
+        return _absolute(own)
+    if env.get("COCOSEARCH_STATE_DIR"):
+        return os.path.join(state_dir(env), "run")
+    if base := env.get("XDG_RUNTIME_DIR"):
+        return os.path.join(base, "cocosearch")
+    uid = os.geteuid()
+    if _is_own_dir(f"/run/user/{uid}", uid):  # a shell without a login session: cron, sudo, su
+        return f"/run/user/{uid}/cocosearch"
+    if sys.platform == "darwin":
+        return os.path.join(_home(env), "Library", "Caches", "cocosearch", "run")
+    return "/run/cocosearch" if uid == 0 else f"/tmp/cocosearch-{uid}"  # noqa: S108 - owner and mode are checked at bind
+
+
+def config_file(env: Mapping[str, str]) -> str:
+    """The settings file; it need not exist."""
+    if own := env.get("COCOSEARCH_CONFIG"):
+        return _absolute(own)
+    if base := env.get("XDG_CONFIG_HOME"):
+        return os.path.join(base, "cocosearch", "config.yaml")
+    if os.geteuid() == 0:
+        return "/etc/cocosearch/config.yaml"
+    return os.path.join(_home(env), ".config", "cocosearch", "config.yaml")
+
+
+def rpc_socket(env: Mapping[str, str]) -> str:
+    """JSON-RPC, streamable MCP, metrics and health over HTTP."""
+    return os.path.join(socket_dir(runtime_dir(env)), "rpc.sock")
+
+
+def bridge_socket(env: Mapping[str, str]) -> str:
+    """MCP in stdio framing, one session a connection: what `cocosearchctl mcp` relays to."""
+    return os.path.join(socket_dir(runtime_dir(env)), "mcp.sock")
+
+
+def socket_dir(runtime: str) -> str:
+    """`runtime`, or a short directory that stands for it where the socket's path would be too long for the kernel."""
+    if len(os.fsencode(os.path.join(runtime, _LONGEST_NAME))) <= SOCKET_PATH_BYTES:
+        return runtime
+    return f"/tmp/cocosearch-{os.geteuid()}-{_fnv1a(os.fsencode(runtime)):016x}"  # noqa: S108 - checked at bind
+
+
+def token_file(env: Mapping[str, str]) -> str:
+    """The bearer token of the loopback listener."""
+    return os.path.join(state_dir(env), "token")
+
+
+def log_file(env: Mapping[str, str]) -> str:
+    """What a detached daemon writes to standard error."""
+    return os.path.join(state_dir(env), "cocosearchd.log")
+
+
+def _absolute(path: str) -> str:
+    return os.path.abspath(os.path.expanduser(path))
+
+
+def _home(env: Mapping[str, str]) -> str:
+    return env.get("HOME") or os.path.expanduser("~")
+
+
+def _is_own_dir(path: str, uid: int) -> bool:
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == uid
+
+
+def _fnv1a(data: bytes) -> int:
+    """FNV-1a, 64 bits (draft-eastlake-fnv): no secret depends on it, and `hashlib` costs the hot path OpenSSL."""
+    value = 0xCBF29CE484222325
+    for byte in data:
+        value = (value ^ byte) * 0x100000001B3 & 0xFFFFFFFFFFFFFFFF
+    return value

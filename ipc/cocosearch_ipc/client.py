@@ -1,0 +1,164 @@
+"""Asks a running daemon: JSON-RPC over HTTP on its Unix socket. Standard library only; made to be vendored.
+
+    from cocosearch_ipc import address, client
+    reply = client.call(address.rpc_socket(address.environment()), "search", {"query": "where are retries decided"})
+
+Only parameters that differ from their default should be sent: an older daemon refuses names it does not know.
+"""
+
+import json
+import os
+import socket
+import struct
+import sys
+from collections.abc import Generator, Iterator
+from typing import Any
+
+SPEAKS = 1  # protocol.PROTOCOL_VERSION; not imported, because dataclasses cost the hot path 8 ms
+UNAVAILABLE, TIMED_OUT = -32001, -32006  # protocol's codes
+NOT_RUNNING, REFUSED_SOCKET = "not running", "socket refused"
+MAX_REPLY_BYTES = 256 << 20
+LINUX = sys.platform == "linux"
+
+Params = dict[str, Any]
+
+
+class CallFailed(Exception):
+    """A call without a result: the daemon's own error, or none could be reached (`reason` says which)."""
+
+    def __init__(self, message: str, hint: str = "", *, code: int = UNAVAILABLE, reason: str = "") -> None:
+        super().__init__(message)
+        self.message, self.hint, self.code, self.reason = message, hint, code, reason
+
+
+def call(path: str, method: str, params: Params | None = None, timeout_s: float = 60.0) -> Any:
+    """The result of one call over the socket at `path`. Raises `CallFailed`."""
+    with _connected(path, timeout_s) as s:
+        try:
+            _send(s, method, params or {}, timeout_s, b"application/json")
+            head, payload = _split(b"".join(_chunks(s)))
+        except TimeoutError:
+            raise _timed_out(method, timeout_s) from None
+        except OSError as error:
+            raise _gone(error) from None
+    return _result(head, payload)
+
+
+def stream(path: str, method: str, params: Params | None = None, idle_s: float = 60.0) -> Generator[Any, None, None]:
+    """Yield every progress value of a call, then its result as the last item. Raises `CallFailed`.
+
+    Closing the iterator closes the connection, which cancels the call.
+    """
+    with _connected(path, idle_s) as s:
+        try:
+            _send(s, method, params or {}, None, b"application/x-ndjson")
+            with s.makefile("rb") as reader:
+                head = b"".join(iter(lambda: reader.readline(65536).rstrip(b"\r\n") + b"\n", b"\n"))
+                if b"application/x-ndjson" not in head:
+                    yield _result(head, reader.read())
+                    return
+                for line in reader:
+                    message = json.loads(line)
+                    if "id" in message:
+                        yield _result(head, line)
+                        return
+                    yield message["params"]["value"]
+        except TimeoutError:
+            raise _timed_out(method, idle_s) from None
+        except OSError as error:
+            raise _gone(error) from None
+    raise CallFailed("cocosearchd stopped while it was answering", "look at `cocosearchctl logs`", reason=NOT_RUNNING)
+
+
+def reachable(path: str) -> bool:
+    """Whether something of ours accepts connections at `path`."""
+    try:
+        _connected(path, 1.0).close()
+    except CallFailed:
+        return False
+    return True
+
+
+def _connected(path: str, timeout_s: float) -> socket.socket:
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    s.settimeout(timeout_s)
+    try:
+        s.connect(path)
+    except OSError as error:
+        s.close()
+        raise _unreachable(path, error) from None
+    if peer_uid(s) not in (os.geteuid(), 0):
+        s.close()
+        message = f"the socket {path} belongs to another user"
+        raise CallFailed(message, "set COCOSEARCH_RUNTIME_DIR to a directory of yours", reason=REFUSED_SOCKET)
+    return s
+
+
+def peer_uid(s: socket.socket) -> int:
+    """Who holds the other end of a connected Unix socket: SO_PEERCRED, or LOCAL_PEERCRED's `xucred.cr_uid`."""
+    if LINUX:
+        return int(struct.unpack("3i", s.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[1])
+    return int(struct.unpack_from("II", s.getsockopt(0, 1, 76))[1])
+
+
+def _unreachable(path: str, error: OSError) -> CallFailed:
+    if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
+        return CallFailed("cocosearchd is not running", "start it with `cocosearchctl up PATH`", reason=NOT_RUNNING)
+    if isinstance(error, TimeoutError | BlockingIOError):
+        return CallFailed("cocosearchd does not accept connections", "look at `cocosearchctl logs`", code=TIMED_OUT)
+    message = f"cannot connect to {path}: {error.strerror or error}"
+    return CallFailed(message, "run `cocosearchctl doctor`", reason=REFUSED_SOCKET)
+
+
+def _gone(error: OSError) -> CallFailed:
+    message = f"cocosearchd closed the connection ({error.strerror or error})"
+    return CallFailed(message, "look at `cocosearchctl logs`", reason=NOT_RUNNING)
+
+
+def _timed_out(method: str, timeout_s: float) -> CallFailed:
+    return CallFailed(f"no answer to {method} within {timeout_s:g} s", "look at `cocosearchctl status`", code=TIMED_OUT)
+
+
+def _send(s: socket.socket, method: str, params: Params, timeout_s: float | None, accept: bytes) -> None:
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
+    deadline = b"" if timeout_s is None else b"X-Cocosearch-Deadline-Ms: %d\r\n" % (timeout_s * 1000)
+    s.sendall(
+        b"POST /rpc HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: %s\r\n"
+        b"X-Cocosearch-Protocol: %d\r\n%sContent-Length: %d\r\n\r\n" % (accept, SPEAKS, deadline, len(body)) + body
+    )
+
+
+def _chunks(s: socket.socket) -> Iterator[bytes]:
+    size = 0
+    while data := s.recv(1 << 18):
+        size += len(data)
+        if size > MAX_REPLY_BYTES:
+            raise CallFailed(f"an answer of more than {MAX_REPLY_BYTES >> 20} MiB", "lower the limit")
+        yield data
+
+
+def _split(reply: bytes) -> tuple[bytes, bytes]:
+    head, _, payload = reply.partition(b"\r\n\r\n")
+    return head, payload
+
+
+def _result(head: bytes, payload: bytes) -> Any:
+    try:
+        message = json.loads(payload)
+        if "error" not in message:
+            return message["result"]
+        error = message["error"]
+        code, text, hint = error["code"], error["message"], (error.get("data") or {}).get("hint", "")
+    except (ValueError, KeyError, TypeError, AttributeError):
+        status = head.split(b"\r\n", 1)[0].decode("latin-1") or "nothing"
+        raise CallFailed(f"cocosearchd answered {status}", "is something else on its socket?") from None
+    raise CallFailed(text, _with_upgrade(hint, head), code=code)
+
+
+def _with_upgrade(hint: str, head: bytes) -> str:
+    """Two versions of one program meet after an upgrade: an error then has a likely reason."""
+    for line in head.lower().splitlines():
+        if line.startswith(b"x-cocosearch-protocol:") and line.partition(b":")[2].strip() != b"%d" % SPEAKS:
+            advice = "daemon and command line differ in version: `cocosearchctl down`, then `cocosearchctl up PATH`"
+            return f"{hint}; {advice}" if hint else advice
+    return hint

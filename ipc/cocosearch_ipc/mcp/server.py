@@ -1,0 +1,90 @@
+"""One FastMCP server for streamable HTTP, SSE and the stdio bridge.
+
+Uses private hooks of fastmcp, whose version is pinned for that reason.
+"""
+
+import logging
+from collections.abc import AsyncIterator
+
+import anyio
+import anyio.abc
+import mcp_types
+from anyio.streams.buffered import BufferedByteReceiveStream
+from fastmcp import FastMCP
+from fastmcp.server.http import StarletteWithLifespan
+from mcp.shared.message import SessionMessage
+from pydantic import ValidationError
+
+from cocosearch_ipc.mcp import resources, tools
+from cocosearch_ipc.protocol import Engine
+
+INSTRUCTIONS = """\
+Searches the user's own code, in indexes that follow the disk: what was saved a moment ago is found. Start with
+search_code for anything described in words or by a name; every answer says whether it is fresh and as of when. With
+no index named, the project you work in is used; if it is not indexed yet, the answer says which call to make.
+"""
+MAX_LINE_BYTES = 4 << 20
+
+
+class McpServer:
+    """The tools over `engine`, and how each transport reaches them."""
+
+    def __init__(self, engine: Engine, version: str = "") -> None:
+        _own_logging()
+        self.fastmcp = FastMCP("cocosearch", INSTRUCTIONS, version=version or None, mask_error_details=True)
+        tools.register(self.fastmcp, engine)
+        resources.register(self.fastmcp, engine)
+
+    def http_app(self, path: str) -> StarletteWithLifespan:
+        """Streamable HTTP at `path`. Host and Origin are checked here as well as in front of it."""
+        return self.fastmcp.http_app(path=path, transport="http", host_origin_protection=True)
+
+    def sse_app(self, path: str) -> StarletteWithLifespan:
+        """SSE at `path`, messages below /messages/."""
+        return self.fastmcp.http_app(path=path, transport="sse", host_origin_protection=True)
+
+    async def session(self, stream: anyio.abc.SocketStream) -> None:
+        """Speak MCP, a JSON message a line, until `stream` ends. Runs inside the lifespan of one of the apps."""
+        incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
+        server = self.fastmcp._mcp_server
+
+        async def read() -> None:
+            async with incoming:
+                async for message in _messages(stream):
+                    await incoming.send(message)
+
+        async def write() -> None:
+            async for message in outgoing:
+                line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+                await stream.send(line.encode() + b"\n")
+
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(read)
+                group.start_soon(write)
+                await server.run(received, sent, server.create_initialization_options())
+                group.cancel_scope.cancel()
+        except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            logging.getLogger(__name__).debug("bridge_gone")
+
+
+async def _messages(stream: anyio.abc.SocketStream) -> AsyncIterator[SessionMessage | Exception]:
+    """Each line as a message, or as the reason why it is none (the session answers that with an error)."""
+    buffered = BufferedByteReceiveStream(stream)
+    while True:
+        try:
+            line = await buffered.receive_until(b"\n", MAX_LINE_BYTES)
+        except (anyio.IncompleteRead, anyio.EndOfStream, anyio.DelimiterNotFound):
+            return
+        try:
+            yield SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+        except ValidationError as error:
+            yield error
+
+
+def _own_logging() -> None:
+    """Undo that fastmcp prints with Rich on standard error; its records belong into the daemon's one stream."""
+    logger = logging.getLogger("fastmcp")
+    logger.handlers.clear()
+    logger.propagate = True

@@ -1,0 +1,87 @@
+"""Replies as compact text: what an assistant reads when its client does not show structured content. Pure."""
+
+from cocosearch_ipc.protocol import (
+    ClearReply,
+    IndexCodebaseReply,
+    IndexesReply,
+    IndexProgress,
+    IndexStatus,
+    SearchReply,
+    SearchResult,
+    StatsReply,
+    SyncReply,
+)
+
+
+def search(reply: SearchReply) -> str:
+    """Each hit as `path:start-end` with its symbol, then the code; freshness last."""
+    hits = [_hit(result, several=reply.index is None) for result in reply.results]
+    return "\n\n".join([*(hits or ["Nothing found."]), *reply.notes, _freshness(reply)])
+
+
+def indexes(reply: IndexesReply) -> str:
+    """One line an index."""
+    if not reply.indexes:
+        return "No index yet. Call index_codebase with the absolute path of a project."
+    return "\n".join(_index(index) for index in reply.indexes)
+
+
+def stats(reply: StatsReply) -> str:
+    """Counts, languages by size, parse trouble."""
+    by_chunks = sorted(reply.languages.items(), key=lambda item: -item[1].get("chunks", 0))
+    languages = ", ".join(f"{name} {counts.get('files', 0)}" for name, counts in by_chunks[:12])
+    broken = sum(health.get("error", 0) + health.get("partial", 0) for health in reply.parse_health.values())
+    return (
+        f"{reply.index} ({reply.root}): {reply.files} files, {reply.chunks} chunks, {reply.symbols} symbols, "
+        f"{reply.size_bytes / 1e6:.1f} MB. Files by language: {languages or 'none'}. "
+        f"Not fully parsed: {broken}. Last change: {reply.last_change or 'never'}."
+    )
+
+
+def indexed(reply: IndexCodebaseReply) -> str:
+    """What was done, and how far it is."""
+    verb = "Added" if reply.created else "Already watched:"
+    return f"{verb} index {reply.index} for {reply.root}. {progress(reply.progress)}"
+
+
+def progress(value: IndexProgress) -> str:
+    """How far an index is."""
+    total = "?" if value.total is None else str(value.total)
+    failed = f", {value.failed} failed" if value.failed else ""
+    reason = f" ({value.reason})" if value.reason else ""
+    return f"{value.state}: {value.done} of {total} files, {value.chunks} chunks{failed}{reason}"
+
+
+def cleared(reply: ClearReply) -> str:
+    """What is gone."""
+    return f"Index {reply.index} is gone ({reply.files} files, {reply.chunks} chunks). The files on disk are untouched."
+
+
+def synced(reply: SyncReply) -> str:
+    """Whether the index equals the disk."""
+    return (
+        f"{reply.index} is fresh." if reply.fresh else f"{reply.index} is not fresh yet: {reply.reason or 'working'}."
+    )
+
+
+def _hit(result: SearchResult, *, several: bool) -> str:
+    where = f"{result.index}: " if several else ""
+    symbol = f"  {result.symbol_type} {result.symbol_name}" if result.symbol_name else ""
+    code = "\n".join(
+        part.rstrip("\n") for part in (result.context_before, result.content, result.context_after) if part
+    )
+    head = (
+        f"{where}{result.path}:{result.start_line}-{result.end_line}{symbol}  [{result.score:.3f} {result.match_type}]"
+    )
+    return f"{head}\n```{result.language}\n{code}\n```"
+
+
+def _freshness(reply: SearchReply) -> str:
+    at = f" as of {reply.as_of.epoch[:8]}/{reply.as_of.seq}" if reply.as_of else ""
+    return f"Fresh{at}." if reply.fresh else f"NOT fresh{at}: {reply.stale_reason or 'changes are pending'}."
+
+
+def _index(index: IndexStatus) -> str:
+    pending = f", {index.pending} pending" if index.pending else ""
+    reason = f" ({index.reason})" if index.reason else ""
+    return f"{index.name}  {index.root}  {index.state}{reason}  {index.files} files, {index.chunks} chunks{pending}"

@@ -1,0 +1,55 @@
+"""The daemon's status in Prometheus' text format (version 0.0.4): a pure function of `StatusReply`."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from cocosearch_ipc.protocol import IndexStatus, StatusReply
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+# Metric, its help, and what it reads of an index.
+_OF_INDEX: tuple[tuple[str, str, str], ...] = (
+    ("files", "Files in the index.", "files"),
+    ("chunks", "Chunks in the index.", "chunks"),
+    ("pending_files", "Changes seen and not yet searchable.", "pending"),
+    ("generation", "Committed batches.", "generation"),
+)
+
+
+def exposition(status: StatusReply) -> str:
+    """Every number of `status`, as gauges with stable names."""
+    lines = [
+        *_gauge("info", "The daemon's version.", [({"version": status.version}, 1)]),
+        *_gauge("uptime_seconds", "Since the daemon started.", [({}, status.uptime_s)]),
+        *_gauge("rss_bytes", "Resident memory.", [({"process": k}, v) for k, v in status.rss_bytes.items()]),
+        *_gauge("cache", "Query cache counters.", [({"what": k}, v) for k, v in status.cache.items()]),
+        *_gauge("warnings", "What a person should look at.", [({}, len(status.warnings))]),
+    ]
+    for name, help_text, attribute in _OF_INDEX:
+        lines += _gauge(
+            f"index_{name}", help_text, [({"index": i.name}, getattr(i, attribute)) for i in status.indexes]
+        )
+    lines += _gauge("index_state", "1 for the state an index is in.", _states(status.indexes))
+    lines += _gauge("index_failed_files", "Files that did not index.", _failed(status.indexes))
+    return "\n".join(lines) + "\n"
+
+
+def _states(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float]]:
+    return [({"index": index.name, "state": index.state}, 1) for index in indexes]
+
+
+def _failed(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float]]:
+    return [({"index": index.name}, len(index.failed)) for index in indexes]
+
+
+def _gauge(name: str, help_text: str, samples: Iterable[tuple[Mapping[str, str], Any]]) -> Iterator[str]:
+    yield f"# HELP cocosearch_{name} {help_text}"
+    yield f"# TYPE cocosearch_{name} gauge"
+    for labels, value in samples:
+        if isinstance(value, int | float):
+            shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+            yield f"cocosearch_{name}{{{shown}}} {value}" if shown else f"cocosearch_{name} {value}"
+
+
+def _escaped(text: str) -> str:
+    clean = text.encode("utf-8", "replace").decode()
+    return clean.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

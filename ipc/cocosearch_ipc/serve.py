@@ -1,0 +1,150 @@
+"""Serves a `FrontEnd` on bound sockets until told to stop. Uses hooks inside uvicorn: its version is pinned.
+
+bound = sockets.bind(...)                       # early: a second daemon is refused before anything else starts
+front = app.FrontEnd(engine, TokenFile(path))
+await serve.serve(front, bound, started=..., stopping=event)
+"""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import anyio
+import anyio.abc
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from cocosearch_ipc.app import FrontEnd
+from cocosearch_ipc.client import peer_uid
+from cocosearch_ipc.sockets import Bound
+
+log = logging.getLogger(__name__)
+
+# uvicorn itself never times out a client that sends no or half a request.
+HEADER_TIMEOUT_S = 15.0
+# Below the usual 1,024 descriptors, with room for the database pool and files. The oldest idle connection makes room.
+MAX_CONNECTIONS = 256
+MAX_BRIDGES = 64
+# A second on top of guard.DRAIN_S, for what does not listen to cancellation.
+GRACE_S = 3
+
+
+async def serve(front: FrontEnd, bound: Bound, *, started: Callable[[], object], stopping: anyio.Event) -> None:
+    """Answer until `stopping` is set, then drain within 3 s. Calls `started` once clients are served.
+
+    Does not touch signals. Closes `bound` at the end.
+    """
+    config = uvicorn.Config(
+        front,
+        http=_Connection,
+        ws="none",
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=GRACE_S,
+        server_header=False,
+    )
+    server = _Server(config, started)
+    listening = [s for s in (bound.rpc, bound.tcp) if s is not None]
+    with contextlib.ExitStack() as stack:
+        stack.callback(bound.close)
+        async with anyio.create_task_group() as group:
+            group.start_soon(_bridges, front, bound.bridge, server.ready)
+            group.start_soon(server.serve, listening)
+            await stopping.wait()
+            server.should_exit = True  # listeners close, idle connections too; requests in flight go on
+            await front.drain()
+            await server.ended.wait()
+            group.cancel_scope.cancel()
+
+
+async def _bridges(front: FrontEnd, listening: socket.socket, ready: anyio.Event) -> None:
+    """Accept stdio bridges, at most `MAX_BRIDGES` at a time."""
+    await ready.wait()
+    room = anyio.Semaphore(MAX_BRIDGES)
+
+    async def one(stream: anyio.abc.SocketStream) -> None:
+        raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)  # noqa: S610 - not Django
+        if not _trusted(raw):
+            await stream.aclose()
+            return
+        async with room:
+            await front.bridge(stream)
+
+    listening.setblocking(False)
+    async with await anyio.abc.SocketListener.from_socket(listening) as listener:
+        await listener.serve(one)
+
+
+def _trusted(s: Any) -> bool:
+    return peer_uid(getattr(s, "_sock", s)) in (os.geteuid(), 0)
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the daemon, and says when it has started and ended."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], object]) -> None:
+        super().__init__(config)
+        self.ready, self.ended = anyio.Event(), anyio.Event()
+        self._on_start = started
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self.ready.set()
+        self._on_start()
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        try:
+            await super().serve(sockets)
+        finally:
+            self.ended.set()
+
+
+class _Connection(H11Protocol):
+    """An HTTP connection whose peer is of our user, that asks in time, and makes room when there are too many."""
+
+    _refused = False
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        s = transport.get_extra_info("socket")
+        if s.family == socket.AF_UNIX and not _trusted(s):
+            self._refused = True
+            log.warning("peer_refused", extra={"uid": peer_uid(getattr(s, "_sock", s))})
+            transport.abort()
+            return
+        super().connection_made(transport)
+        self._waiting = self.loop.call_later(HEADER_TIMEOUT_S, self._close_if_idle)
+        if len(self.connections) > MAX_CONNECTIONS:
+            self._make_room()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if not self._refused:
+            if self._waiting is not None:
+                self._waiting.cancel()
+            super().connection_lost(exc)
+
+    def _close_if_idle(self) -> None:
+        if self._is_idle():
+            self.transport.close()
+
+    def _is_idle(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _make_room(self) -> None:
+        """End the oldest idle TCP connection; with none to be found, this one: the Unix socket always gets in."""
+        tcp = [c for c in self.connections if isinstance(c, _Connection) and c.server and c.server[1] is not None]
+        idle = [c for c in tcp if c._is_idle() and c is not self]
+        oldest = min(idle, key=lambda c: c._waiting.when() if c._waiting else 0.0, default=None)
+        if oldest is not None:
+            oldest.transport.abort()
+        elif self in tcp:
+            self.transport.abort()

@@ -1,0 +1,155 @@
+"""JSON to requests, replies to JSON, and the JSON Schema of both, from the dataclasses of `protocol`.
+
+Everything that comes from outside passes `decode`: types, names, NUL characters and broken Unicode are refused here,
+with a sentence that names the parameter, so that no engine method has to.
+"""
+
+import difflib
+import functools
+import json
+import types
+import typing
+from collections.abc import Hashable, Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from typing import Any, Literal
+
+from cocosearch_ipc.protocol import INVALID_PARAMS, Failure
+
+T = typing.TypeVar("T")
+
+# These name files, and a file name may hold bytes that are no UTF-8: Python's lone surrogates U+DC80..U+DCFF (PEP 383).
+_FILE_NAMES = {"path", "paths", "cwd", "root"}
+_JSON_NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
+_SCHEMA_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+def decode(kind: type[T], params: object) -> T:
+    """`params`, an object by name or a list by position, as a `kind`. Raises `Failure` (INVALID_PARAMS)."""
+    of: Any = kind  # for the caches, which ask for hashable values
+    known = {field.name: field for field in _fields(of)}
+    given = dict(zip(known, params, strict=False)) if isinstance(params, list) else params
+    if isinstance(params, list) and len(params) > len(known):
+        raise _invalid(f"{len(params)} parameters are more than there are", f"there are {_listed(known)}")
+    if not isinstance(given, Mapping):
+        raise _invalid("params is neither an object nor a list", 'write {"name": value}')
+    for name in given:
+        if name not in known:
+            near = difflib.get_close_matches(str(name), known, 1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are {_listed(known)}"
+            raise _invalid(f"unknown parameter {name!r}", hint)
+    missing = [n for n, f in known.items() if n not in given and f.default is MISSING and f.default_factory is MISSING]
+    if missing:
+        raise _invalid(f"parameter {missing[0]!r} is missing", "")
+    annotations = _annotations(of)
+    return kind(**{name: _value(annotations[name], value, name) for name, value in given.items()})
+
+
+def to_json(value: object) -> bytes:
+    """`value` (dataclasses, mappings, sequences, scalars) as ASCII JSON. Raises ValueError for what is not a number."""
+    return json.dumps(value, default=plain, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def plain(value: Any) -> dict[str, Any]:
+    """A dataclass as the dictionary of its fields, one level deep: what `json.dumps` asks for with `default`."""
+    if not is_dataclass(value):
+        raise TypeError(f"{type(value).__name__} has no JSON form")
+    kind: Any = type(value)
+    return {field.name: getattr(value, field.name) for field in _fields(kind)}
+
+
+def schema(annotation: Any) -> dict[str, Any]:
+    """JSON Schema (draft 2020-12) of an annotation that `protocol` uses; nested dataclasses are written out."""
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation in _SCHEMA_NAMES:
+        return {"type": _SCHEMA_NAMES[annotation]}
+    if annotation is types.NoneType:
+        return {"type": "null"}
+    if origin in (types.UnionType, typing.Union):
+        return {"anyOf": [schema(argument) for argument in arguments]}
+    if origin is Literal:
+        return {"enum": list(arguments)}
+    if origin is tuple:
+        return {"type": "array", "items": schema(arguments[0])}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": schema(arguments[1])}
+    if is_dataclass(annotation):
+        return _object_schema(typing.cast(type, annotation))
+    return {}
+
+
+def _object_schema(kind: type) -> dict[str, Any]:
+    annotations = _annotations(kind)
+    properties = {}
+    for field in _fields(kind):
+        properties[field.name] = schema(annotations[field.name])
+        if field.default is not MISSING:
+            properties[field.name]["default"] = field.default
+    required = [f.name for f in _fields(kind) if f.default is MISSING and f.default_factory is MISSING]
+    found: dict[str, Any] = {"type": "object", "title": kind.__name__, "properties": properties}
+    return found | ({"required": required} if required else {})
+
+
+@functools.cache
+def _fields(kind: Hashable) -> tuple[Field[Any], ...]:
+    return fields(typing.cast(Any, kind))
+
+
+@functools.cache
+def _annotations(kind: Hashable) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
+
+
+def _value(annotation: Any, value: object, name: str) -> Any:
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (types.UnionType, typing.Union):
+        inner = [argument for argument in arguments if argument is not types.NoneType]
+        return None if value is None else _value(inner[0], value, name)
+    if origin is Literal:
+        if value not in arguments:
+            raise _invalid(f"{name} is {value!r}", f"use one of {', '.join(map(repr, arguments))}")
+        return value
+    if origin is tuple:
+        if not isinstance(value, list):
+            raise _invalid(f"{name} is not a list", 'write ["a", "b"]')
+        return tuple(_value(arguments[0], item, name) for item in value)
+    if is_dataclass(annotation):
+        return decode(typing.cast(type, annotation), value)
+    if origin is dict or annotation is dict:
+        if not isinstance(value, dict):
+            raise _invalid(f"{name} is not an object", "")
+        return value
+    return _scalar(annotation, value, name)
+
+
+def _scalar(annotation: Any, value: object, name: str) -> Any:
+    if annotation is float and type(value) is int:
+        return float(value)
+    if annotation not in _JSON_NAMES or type(value) is not annotation:
+        expected = _JSON_NAMES.get(annotation, "something else")
+        raise _invalid(f"{name} must be {expected}, not {_short(value)}", "")
+    if isinstance(value, str):
+        _check_text(value, name)
+    return value
+
+
+def _check_text(value: str, name: str) -> None:
+    if "\0" in value:
+        raise _invalid(f"{name} contains a NUL character", "remove it")
+    if not value.isascii():
+        try:
+            value.encode("utf-8", "surrogateescape" if name in _FILE_NAMES else "strict")
+        except UnicodeEncodeError:
+            raise _invalid(f"{name} is not valid Unicode (a lone surrogate)", "send UTF-8") from None
+
+
+def _short(value: object) -> str:
+    text = json.dumps(value, default=str)
+    return text if len(text) <= 40 else text[:37] + "..."
+
+
+def _listed(names: typing.Iterable[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _invalid(message: str, hint: str) -> Failure:
+    return Failure(message, hint, code=INVALID_PARAMS)

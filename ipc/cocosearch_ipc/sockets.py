@@ -1,0 +1,170 @@
+"""Binds what the daemon listens on, or takes it over from systemd or launchd. Standard library only.
+
+A lock file beside the socket is the truth about "running": the socket file itself survives a `kill -9`.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import socket
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cocosearch_ipc.address import SOCKET_PATH_BYTES
+from cocosearch_ipc.protocol import CONFLICT, REFUSED, Failure
+
+BACKLOG = 128
+FIRST_INHERITED_FD = 3  # sd_listen_fds(3)
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Listening sockets. `tcp` is None where the loopback listener is switched off."""
+
+    rpc: socket.socket
+    bridge: socket.socket
+    tcp: socket.socket | None
+    lock: int
+    owned: tuple[Path, ...]  # socket files that `close` removes; those of a service manager are not ours
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def port(self) -> int | None:
+        """The loopback port really taken."""
+        return None if self.tcp is None else int(self.tcp.getsockname()[1])
+
+    def urls(self) -> dict[str, str]:
+        """What `status` says under `mcp`; empty without a loopback listener."""
+        if self.tcp is None:
+            return {}
+        host = self.tcp.getsockname()[0]
+        base = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return {"url": f"{base}/mcp", "sse_url": f"{base}/sse"}
+
+    def close(self) -> None:
+        """Close the sockets, remove their files, give up the lock. May be called twice."""
+        for s in (self.rpc, self.bridge, self.tcp):
+            if s is not None:
+                s.close()
+        for path in self.owned:
+            path.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            os.close(self.lock)
+
+
+def bind(
+    rpc_path: Path,
+    bridge_path: Path,
+    *,
+    host: str = "127.0.0.1",
+    port: int | None = 8765,
+    inherited: Mapping[str, socket.socket] | None = None,
+) -> Bound:
+    """Bind both Unix sockets (0600 in a private directory) and loopback TCP; `port` None leaves TCP out.
+
+    A taken port is replaced by a free one, with a warning: a second instance must start. Call it before threads start,
+    because the umask is the process's. Raises `Failure`: CONFLICT when another daemon holds the lock, REFUSED for a
+    directory that others can write.
+    """
+    given = dict(inherited or {})
+    private_directory(rpc_path.parent)
+    lock = _lock(rpc_path.with_suffix(".lock"))
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, lock)
+        owned = tuple(path for name, path in (("rpc", rpc_path), ("bridge", bridge_path)) if name not in given)
+        rpc = given.get("rpc") or stack.enter_context(_unix(rpc_path))
+        bridge = given.get("bridge") or stack.enter_context(_unix(bridge_path))
+        warnings: tuple[str, ...] = ()
+        tcp = given.get("mcp")
+        if tcp is None and port is not None:
+            tcp, warnings = _tcp(host, port)
+        stack.pop_all()
+    return Bound(rpc, bridge, tcp, lock, owned, warnings)
+
+
+def private_directory(path: Path) -> None:
+    """Make `path` with mode 0700, or check that it is a directory of ours that nobody else can enter.
+
+    Raises `Failure` (REFUSED) for a symbolic link, another owner, or rights of group or others.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    found = path.lstat()
+    hint = "remove it, or set COCOSEARCH_RUNTIME_DIR to a directory of yours"
+    if not stat.S_ISDIR(found.st_mode):
+        raise Failure(f"{path} is not a directory (a symbolic link is refused)", hint, code=REFUSED)
+    if found.st_uid != os.geteuid():
+        raise Failure(f"{path} belongs to another user", hint, code=REFUSED)
+    if found.st_mode & 0o077:
+        raise Failure(f"others can enter {path}", f"chmod 700 {path}", code=REFUSED)
+
+
+def inherited(env: Mapping[str, str], pid: int) -> dict[str, socket.socket]:
+    """Sockets that systemd opened for process `pid`, by name (rpc, bridge, mcp); none where there are none.
+
+    LISTEN_FDS counts them from descriptor 3 on; LISTEN_FDNAMES names them. See sd_listen_fds(3).
+    """
+    count = env.get("LISTEN_FDS", "")
+    if env.get("LISTEN_PID") != str(pid) or not count.isdecimal():
+        return {}
+    names = env.get("LISTEN_FDNAMES", "").split(":")
+    found = dict[str, socket.socket]()
+    for position, name in zip(range(int(count)), names, strict=False):
+        descriptor = FIRST_INHERITED_FD + position
+        os.set_inheritable(descriptor, False)
+        found[name] = socket.socket(fileno=descriptor)
+    return found
+
+
+def _lock(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        message = f"cocosearchd is already running ({path.parent})"
+        raise Failure(message, "`cocosearchctl status` shows it", code=CONFLICT) from None
+    return descriptor
+
+
+def _unix(path: Path) -> socket.socket:
+    if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
+        hint = "set COCOSEARCH_RUNTIME_DIR to a shorter one"
+        raise Failure(f"the socket path {path} is longer than {SOCKET_PATH_BYTES} bytes", hint, code=REFUSED)
+    path.unlink(missing_ok=True)  # left by a kill: we hold the lock, so nobody listens on it
+    s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        s.bind(str(path))
+    finally:
+        os.umask(before)
+    s.listen(BACKLOG)
+    return s
+
+
+def _tcp(host: str, port: int) -> tuple[socket.socket, tuple[str, ...]]:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return _listening(family, host, port), ()
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE or port == 0:
+            hint = "set server.host and server.port"
+            raise Failure(f"cannot listen on {host}:{port}: {error.strerror}", hint, code=REFUSED) from None
+    found = _listening(family, host, 0)
+    return found, (f"port {port} is taken; MCP clients must use port {found.getsockname()[1]} until the next start",)
+
+
+def _listening(family: socket.AddressFamily, host: str, port: int) -> socket.socket:
+    s = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind((host, port))
+        s.listen(BACKLOG)
+    except OSError:
+        s.close()
+        raise
+    return s

@@ -1,0 +1,84 @@
+"""Real front ends on real sockets, over an engine with fixed answers, in a thread with an event loop of its own."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+import anyio.from_thread
+import pytest
+
+from cocosearch_ipc.app import FrontEnd
+from cocosearch_ipc.credentials import TokenFile
+from cocosearch_ipc.serve import serve
+from cocosearch_ipc.sockets import Bound, bind
+from tests.ipc.engine import FixedEngine
+
+
+@dataclass
+class Served:
+    """A running front end. `stop` drains it and returns when it has ended."""
+
+    engine: FixedEngine
+    front: FrontEnd
+    bound: Bound
+    run: Path
+    state: Path
+    portal: anyio.from_thread.BlockingPortal
+    stopping: anyio.Event
+    ended: Future[None]
+
+    @property
+    def rpc(self) -> str:
+        return str(self.run / "rpc.sock")
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.bound.port}"
+
+    @property
+    def token(self) -> str:
+        return (self.state / "token").read_text().strip()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {
+            "COCOSEARCH_STATE_DIR": str(self.state),
+            "COCOSEARCH_RUNTIME_DIR": str(self.run),
+            "COCOSEARCH_CONFIG": str(self.state / "config.yaml"),
+            "PATH": "/usr/bin:/bin",
+            "HOME": str(self.state),
+        }
+
+    def stop(self) -> None:
+        self.portal.call(self.stopping.set)
+        self.ended.result(10)
+
+
+def start(run: Path, state: Path, portal: anyio.from_thread.BlockingPortal) -> Served:
+    engine = FixedEngine()
+    token = TokenFile(state / "token")
+    token.ensure()
+    bound = bind(run / "rpc.sock", run / "mcp.sock", port=0)
+    front = FrontEnd(engine, token, version="0.1.0")
+    engine.mcp = bound.urls()
+    stopping = portal.call(anyio.Event)
+    started = threading.Event()
+
+    async def main() -> None:
+        await serve(front, bound, started=started.set, stopping=stopping)
+
+    ended = portal.start_task_soon(main)
+    assert started.wait(10), ended.result(0)
+    return Served(engine, front, bound, run, state, portal, stopping, ended)
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    (tmp_path / "state").mkdir()
+    with anyio.from_thread.start_blocking_portal() as portal:
+        running = start(tmp_path / "run", tmp_path / "state", portal)
+        yield running
+        running.stop()

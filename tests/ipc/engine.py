@@ -1,0 +1,150 @@
+"""An implementation of the port `protocol.Engine` with fixed answers.
+
+Why not the daemon's own: the front ends know shapes only, and these tests are of shapes, sockets and clients. The real
+engine behind the real front ends is what tests/flows runs.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+
+import anyio
+
+from cocosearch_ipc import protocol as p
+
+AS_OF = p.AsOf("3f0c9a52-0000-4000-8000-000000000000", 7)
+RESULT = p.SearchResult(
+    index="demo",
+    path="src/retry.py",
+    start_line=3,
+    end_line=5,
+    start_byte=40,
+    end_byte=110,
+    language="python",
+    score=0.731,
+    match_type="both",
+    block_type="function",
+    hierarchy="Client.retry",
+    symbol_type="method",
+    symbol_name="Client.retry",
+    symbol_signature="def retry(self, times: int) -> None",
+    content="    def retry(self, times: int) -> None:\n        for _ in range(times):\n            self.send()\n",
+    context_before="class Client:\n",
+    context_after="",
+)
+PROGRESS = p.IndexProgress("demo", "live", 2, 2, 5, 0)
+
+
+class FixedEngine:
+    """Records the requests it got; `busy` makes `search` wait, to be cancelled."""
+
+    def __init__(self) -> None:
+        self.requests = list[object]()
+        self.busy = 0.0
+        self.cancelled = 0
+        self.indexes = {"demo": "/srv/demo"}
+        self.steps = 3
+        self.step_s = 0.01
+        self.stopped = anyio.Event()
+        self.mcp: dict[str, str] = {}
+
+    async def search(self, request: p.SearchRequest) -> p.SearchReply:
+        self.requests.append(request)
+        try:
+            await anyio.sleep(self.busy)
+        except anyio.get_cancelled_exc_class():
+            self.cancelled += 1
+            raise
+        if request.query == "defect":
+            raise ZeroDivisionError("a defect")
+        index = self._index(request.index)
+        return p.SearchReply(
+            query=request.query,
+            results=(RESULT,)[: request.limit],
+            fresh=True,
+            stale_reason=None,
+            as_of=AS_OF,
+            cache="miss",
+            timings_ms={"total": 1.5},
+            index=index,
+        )
+
+    async def index_codebase(self, request: p.IndexCodebaseRequest) -> p.IndexCodebaseReply:
+        self.requests.append(request)
+        name = request.name or request.path.rpartition("/")[2]
+        created = self.indexes.get(name) != request.path
+        self.indexes[name] = request.path
+        return p.IndexCodebaseReply(name, request.path, created, replace(PROGRESS, index=name, state="scanning"))
+
+    async def follow(self, request: p.IndexRequest) -> AsyncIterator[p.IndexProgress]:
+        index = self._index(request.index)
+        try:
+            for step in range(self.steps):
+                yield p.IndexProgress(index, "indexing", step, self.steps, step * 2, 0)
+                await anyio.sleep(self.step_s)
+        except anyio.get_cancelled_exc_class():
+            self.cancelled += 1
+            raise
+        yield p.IndexProgress(index, "live", self.steps, self.steps, self.steps * 2, 0)
+
+    async def list_indexes(self, request: p.Empty) -> p.IndexesReply:
+        return p.IndexesReply(tuple(self._status(name) for name in sorted(self.indexes)))
+
+    async def index_stats(self, request: p.StatsRequest) -> p.StatsReply:
+        self.requests.append(request)
+        name = self._index(request.index)
+        return p.StatsReply(
+            index=name,
+            root=self.indexes[name],
+            files=2,
+            chunks=5,
+            symbols=4,
+            size_bytes=12_345,
+            languages={"python": {"files": 2, "chunks": 5}},
+            parse_health={"python": {"ok": 2, "partial": 0, "error": 0, "no_grammar": 0}},
+            skipped={},
+            last_change="2026-01-02T03:04:05Z",
+            embedder={"provider": "builtin"},
+            generation=7,
+        )
+
+    async def clear_index(self, request: p.IndexRequest) -> p.ClearReply:
+        self.requests.append(request)
+        name = self._index(request.index)
+        del self.indexes[name]
+        return p.ClearReply(name, 2, 5)
+
+    async def reindex(self, request: p.IndexRequest) -> p.IndexProgress:
+        return replace(PROGRESS, index=self._index(request.index), state="indexing", done=0)
+
+    async def sync(self, request: p.SyncRequest) -> p.SyncReply:
+        self.requests.append(request)
+        return p.SyncReply(self._index(request.index), True, AS_OF)
+
+    async def status(self, request: p.Empty) -> p.StatusReply:
+        return p.StatusReply(
+            version="0.1.0",
+            protocol=p.PROTOCOL_VERSION,
+            pid=1,
+            uptime_s=12.5,
+            mcp=self.mcp,
+            store={"kind": "embedded", "state": "ok"},
+            embedder={"provider": "builtin", "state": "ok"},
+            worker={"state": "running"},
+            cache={"hits": 1},
+            rss_bytes={"daemon": 1 << 20, "total": 1 << 20},
+            indexes=tuple(self._status(name) for name in sorted(self.indexes)),
+        )
+
+    async def shutdown(self, request: p.Empty) -> p.ShutdownReply:
+        self.stopped.set()
+        return p.ShutdownReply(1)
+
+    def _index(self, name: str | None) -> str:
+        if name is None and len(self.indexes) == 1:
+            return next(iter(self.indexes))
+        if name not in self.indexes:
+            raise p.Failure(f"no index {name!r}", f"there are {', '.join(self.indexes)}", code=p.NOT_FOUND)
+        return name
+
+    def _status(self, name: str) -> p.IndexStatus:
+        return p.IndexStatus(name, self.indexes[name], (), "live", 2, 5, 0, 7, AS_OF, watcher="inotify")
