@@ -87,6 +87,7 @@ class Chunk:
     symbol_signature: str | None = None
     definitions: tuple[str, ...] = ()  # names defined inside the chunk, in order
     keywords: str = ""  # header and text after identifier splitting: what full text search sees
+    symbols: tuple[Symbol, ...] = ()  # every definition that starts inside the chunk: what symbol filters should see
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,190 @@
+"""chunk(parsed, limits): a file as chunks, cut where definitions and blocks begin. Pure.
+
+Chunks cover every byte that is not blank, do not overlap, and are at most `HARD_CAP` times the chunk size long. Where
+to cut is decided by lines: each line has a *cost* of cutting before it (`cuts`), low at the start of an outer
+definition, high inside of a statement. A piece that is too large is cut at all of its cheapest lines; what is too small
+is packed with its neighbours.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from cocosearchd.indexing import cuts
+from cocosearchd.languages.handlers.base import Block
+from cocosearchd.languages.identifiers import split_text
+from cocosearchd.languages.parse import Parsed
+from cocosearchd.languages.symbols import FUNCTION_KINDS, TYPE_KINDS
+from cocosearchd.model import Chunk, Symbol
+
+# Raise it whenever the text of headers changes: it is part of the identity of an index.
+HEADER_VERSION = 1
+HEADER_NAMES = 6
+MAX_HEADER = 400  # characters
+VERSION = 1
+# Kinds that enclose definitions without being a type.
+_OPENED = frozenset({"impl", "namespace", "package"})
+_MAJOR = TYPE_KINDS | FUNCTION_KINDS
+# Sizes relative to the chunk size: a definition up to KEEP_WHOLE stays in one piece; nothing is longer than HARD_CAP;
+# pieces below MINIMUM are packed with a neighbour.
+KEEP_WHOLE, HARD_CAP, MINIMUM = 1.5, 2.0, 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How files are cut. Sizes are bytes; `chunk_overlap` is for `recursive` only."""
+
+    chunker: Literal["definitions", "recursive"] = "definitions"
+    chunk_size: int = 1000
+    chunk_overlap: int = 300
+
+
+def chunker_id(limits: Limits) -> str:
+    """Name and version of a way to cut, with what shapes it: part of the identity of an index."""
+    if limits.chunker == "recursive":
+        return f"recursive-1:{limits.chunk_size}/{limits.chunk_overlap}"
+    return f"definitions-{VERSION}" + (f":{limits.chunk_size}" if limits.chunk_size != 1000 else "")
+
+
+CHUNKER_ID = chunker_id
+
+
+def chunk(parsed: Parsed, limits: Limits) -> tuple[Chunk, ...]:
+    """The chunks of a file, in order, cut at definitions. (For `recursive`, give ranges to `describe`.)"""
+    return describe(parsed, ranges(parsed, limits))
+
+
+def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
+    """The byte ranges of the chunks of a file: disjoint, in order, without blank lines at their ends."""
+    data, size = parsed.data, max(4, limits.chunk_size)
+    spans = [cuts.Span(symbol.start_byte, symbol.end_byte, _rank(symbol)) for symbol in parsed.symbols]
+    spans += [cuts.Span(block.start_byte, block.end_byte, cuts.Rank.LEAF) for block in parsed.blocks]
+    plan = cuts.plan(data, spans)
+    pieces = cuts.pieces(plan, cuts.Sizes(size, int(size * MINIMUM), int(size * KEEP_WHOLE)))
+    trimmed = (_trim(data, plan.starts[first], plan.starts[last]) for first, last in pieces)
+    cap = int(size * HARD_CAP)
+    return tuple(part for start, end in trimmed for part in cuts.forced(data, start, end, cap))
+
+
+def _rank(symbol: Symbol) -> cuts.Rank:
+    if symbol.kind in FUNCTION_KINDS:
+        return cuts.Rank.LEAF
+    return cuts.Rank.CONTAINER if symbol.kind in TYPE_KINDS or symbol.kind in _OPENED else cuts.Rank.MINOR
+
+
+def _trim(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """Without blank lines at both ends; the indentation of the first line stays."""
+    text = data[start:end]
+    body = text.lstrip()
+    if not body:
+        return start, start
+    first = start + len(text) - len(body)
+    return max(start, data.rfind(b"\n", start, first) + 1), start + len(text.rstrip())
+
+
+def describe(parsed: Parsed, found: Iterable[tuple[int, int]]) -> tuple[Chunk, ...]:
+    """Chunks for byte ranges in order: their text, lines, header, symbol, block and words."""
+    view = _View(parsed)
+    return tuple(view.chunk(start, end) for start, end in found)
+
+
+class _View:
+    """A file seen by byte position. One per call: it only moves forward over the lines."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        self.parsed = parsed
+        self.starts = [symbol.start_byte for symbol in parsed.symbols]
+        self.block_starts = [block.start_byte for block in parsed.blocks]
+        self.line, self.seen = 1, 0  # the line of byte `seen`
+
+    def chunk(self, start: int, end: int) -> Chunk:
+        parsed, data = self.parsed, self.parsed.data
+        inside = parsed.symbols[self._at(start) : self._at(end)]
+        around = self._around(start)
+        text = data[start:end].decode("utf-8", "replace")
+        symbol = _symbol_of(inside, around, start, end)
+        block = self._block(start, end)
+        header = _header(parsed.path, around, inside)
+        first = self._line_of(start)
+        return Chunk(
+            start,
+            end,
+            first,
+            first + data.count(b"\n", start, max(start, end - 1)),
+            text,
+            header,
+            parsed.language,
+            block.block_type if block else symbol.kind if symbol else "",
+            block.hierarchy if block else symbol.qualified_name if symbol else "",
+            symbol.kind if symbol else None,
+            symbol.qualified_name if symbol else None,
+            symbol.signature if symbol else None,
+            tuple(dict.fromkeys(item.name for item in inside)),
+            split_text(f"{header}\n{text}"),
+            inside,
+        )
+
+    def _at(self, byte: int) -> int:
+        """The index of the first symbol that starts at a byte or after it."""
+        return bisect_right(self.starts, byte - 1)
+
+    def _line_of(self, byte: int) -> int:
+        if byte < self.seen:
+            self.line, self.seen = 1, 0
+        self.line += self.parsed.data.count(b"\n", self.seen, byte)
+        self.seen = byte
+        return self.line
+
+    def _around(self, byte: int) -> list[Symbol]:
+        """The definitions that are open at a byte, innermost first."""
+        found = []
+        index = self._at(byte) - 1
+        while index >= 0:
+            symbol = self.parsed.symbols[index]
+            if symbol.end_byte > byte:
+                found.append(symbol)
+            if symbol.parent is None and symbol.end_byte <= byte:
+                break
+            index -= 1
+        return found
+
+    def _block(self, start: int, end: int) -> Block | None:
+        """The block that a chunk is about: the first that starts in it, else the innermost around."""
+        blocks = self.parsed.blocks
+        first, last = bisect_right(self.block_starts, start - 1), bisect_right(self.block_starts, end - 1)
+        around = next((block for block in reversed(blocks[:first]) if block.end_byte > start), None)
+        inside = blocks[first] if first < last else None
+        if inside is None or (around is not None and 2 * (inside.end_byte - inside.start_byte) < end - start):
+            return around or inside
+        return inside
+
+
+def _symbol_of(inside: tuple[Symbol, ...], around: list[Symbol], start: int, end: int) -> Symbol | None:
+    """The definition that a chunk is, or is part of.
+
+    Inside of a function it is that function, unless something defined here fills half of the chunk. Elsewhere it is the
+    largest of the outermost functions and types that start here, then what is around, then any other definition.
+    """
+    major = [symbol for symbol in inside if symbol.kind in _MAJOR]
+    largest = max(_outermost(major), key=lambda symbol: min(symbol.end_byte, end) - symbol.start_byte, default=None)
+    innermost = around[0] if around else None
+    if largest is not None and innermost is not None and innermost.kind in FUNCTION_KINDS:
+        return largest if 2 * (min(largest.end_byte, end) - largest.start_byte) > end - start else innermost
+    return largest or innermost or (inside[0] if inside else None)
+
+
+def _outermost(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
+    end = -1
+    for symbol in symbols:
+        if symbol.end_byte > end:
+            end = symbol.end_byte
+            yield symbol
+
+
+def _header(path: str, around: list[Symbol], inside: tuple[Symbol, ...]) -> str:
+    """One line: the path, the enclosing type and function, and what is defined here; at most `HEADER_NAMES` names."""
+    names = [next((symbol.name for symbol in around if symbol.kind in kinds), "") for kinds in (TYPE_KINDS, _MAJOR)]
+    names += [symbol.name for symbol in inside if symbol.kind in _MAJOR]
+    distinct = list(dict.fromkeys(filter(None, names)))[:HEADER_NAMES]
+    return " ".join([path, *distinct]).replace("\n", " ")[:MAX_HEADER]

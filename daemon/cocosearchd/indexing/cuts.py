@@ -1,0 +1,208 @@
+"""Where a file may be cut: the cost of each line as the first of a chunk, and the pieces that follow from it. Pure.
+
+Only lines, indentation and the ranges of definitions are looked at, so it works the same for every language, for broken
+files and for plain text, and costs a fraction of what parsing does.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import accumulate, pairwise
+from operator import add
+
+
+class Rank(IntEnum):
+    """What a span is worth: MINOR may share a chunk, LEAF has one of its own, CONTAINER is opened to its members."""
+
+    MINOR = 0
+    LEAF = 1
+    CONTAINER = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A definition or block as a byte range. Spans nest or are apart."""
+
+    start_byte: int
+    end_byte: int
+    rank: Rank
+
+
+@dataclass(frozen=True, slots=True)
+class Sizes:
+    """Bytes: what a chunk aims at, below what it is packed with others, up to what a definition stays whole."""
+
+    aim: int
+    minimum: int
+    whole: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Lines of a file, from 0. `starts` has one entry more than there are lines: the size of the file."""
+
+    starts: Sequence[int]
+    costs: Sequence[int]  # of cutting before a line
+    members: Sequence[int]  # how many definitions with a chunk of their own start before a line
+    ends: dict[int, tuple[int, Rank]]  # first line of an outermost definition -> the line after its last, and its rank
+
+
+# Costs. One level of nesting outweighs any indentation; a line that closes or continues something is a bad start.
+_DEPTH, _STATEMENT, _PER_COLUMN, _AFTER_BLANK, _CLOSER = 10_000, 100, 10, 5, 5_000
+_MAX_COLUMNS, _TAB, _MAX_DEPTH = 100, 4, 50
+# A small rest may make a chunk this much longer than the aim rather than be alone.
+_SLACK = 1.5
+# Deeper than this, lines are packed as they come. Real code stays below 20.
+_MAX_ROUNDS = 60
+
+_LINE = re.compile(rb"([ \t]*)([^\n]?)[^\n]*\n?")
+# What belongs to the definition right below: comments, decorators, attributes, annotations.
+_ATTACHED = re.compile(rb"[ \t]*(?:#|//|/\*|\*|--|;;|@|<!--|\{-|\[[A-Z#]|template\b|%)")
+_CLOSING = b")]}"
+_CONTINUING = re.compile(
+    rb"[ \t]*(?:end|else|elif|elsif|except|catch|finally|fi|done|esac|then|do|begin|rescue|ensure)\b"
+)
+_BREAK = re.compile(rb"[\s,;>})\]](?=[^\s,;>})\]])")
+
+_Piece = tuple[int, int, bool]  # first line, line after the last, whether it is a definition
+
+
+def plan(data: bytes, spans: Iterable[Span]) -> Plan:
+    """The lines of a file and what cutting before each costs."""
+    starts: list[int] = []
+    costs: list[int] = []
+    blanks: list[bool] = []
+    blank = True
+    for match in _LINE.finditer(data):
+        if match.start() == len(data):
+            break
+        space, first = match[1], match[2]
+        starts.append(match.start())
+        columns = min(len(space) + (_TAB - 1) * space.count(b"\t"), _MAX_COLUMNS)
+        cost = _STATEMENT + columns * _PER_COLUMN - (_AFTER_BLANK if blank else 0)
+        blank = not first or first == b"\r"
+        if blank or first in _CLOSING or (first in b"edfctbr" and _CONTINUING.match(data, match.start())):
+            cost += _CLOSER
+        costs.append(cost)
+        blanks.append(blank)
+    starts.append(len(data))
+    return _nested(data, starts, costs, blanks, spans)
+
+
+def _nested(data: bytes, starts: list[int], costs: list[int], blanks: list[bool], spans: Iterable[Span]) -> Plan:
+    """The plan with the definitions put in: boundaries are cheap, and the deeper inside, the dearer."""
+    count = len(costs)
+    depths, members = [0] * (count + 2), [0] * (count + 1)
+    ends: dict[int, tuple[int, Rank]] = {}
+    around: list[tuple[int, int, Rank]] = []  # (first line, line after the last, rank) of what is open
+    floor = 0
+    for span in sorted(spans, key=lambda span: (span.start_byte, -span.end_byte)):
+        line = bisect_right(starts, span.start_byte, 0, count) - 1
+        end = bisect_right(starts, max(span.start_byte, span.end_byte - 1), 0, count)
+        if end - line < 2 or span.end_byte > len(data):
+            continue
+        while around and around[-1][1] < end:
+            floor = max(floor, around.pop()[1])
+        lowest = max(floor, around[-1][0] + 1) if around else floor
+        first = _attached(data, starts, blanks, line, lowest)
+        depths[first + 1] += 1
+        depths[end] -= 1
+        boundary = _STATEMENT // 2 if span.rank is Rank.MINOR else 0
+        costs[first] = min(costs[first], boundary)
+        after = next((index for index in range(end, count) if not blanks[index]), count)
+        if after < count and costs[after] < _CLOSER:
+            costs[after] = min(costs[after], boundary + 1)
+        if all(rank is Rank.CONTAINER for _, _, rank in around) and first not in ends:
+            ends[first] = end, span.rank
+            members[first] += span.rank is not Rank.MINOR
+        around.append((first, end, span.rank))
+    levels = (min(depth, _MAX_DEPTH) * _DEPTH for depth in accumulate(depths))
+    return Plan(starts, list(map(add, costs, levels)), [0, *accumulate(members)], ends)
+
+
+def _attached(data: bytes, starts: list[int], blanks: list[bool], line: int, lowest: int) -> int:
+    """The first line of the comments and attributes right above a line."""
+    while line > lowest and not blanks[line - 1] and _ATTACHED.match(data, starts[line - 1]):
+        line -= 1
+    return line
+
+
+def pieces(plan: Plan, sizes: Sizes) -> tuple[tuple[int, int], ...]:
+    """Line ranges (half-open) that cover the file in order, each one about a definition or at most about the aim."""
+    return tuple((first, last) for first, last, _ in _cut(plan, sizes, 0, len(plan.costs), 0))
+
+
+def _cut(plan: Plan, sizes: Sizes, first: int, last: int, rounds: int) -> list[_Piece]:
+    rank = _definition(plan, sizes, first, last)
+    size = plan.starts[last] - plan.starts[first]
+    others = plan.members[last] - plan.members[min(first + 1, last)]
+    if size <= (sizes.whole if rank is Rank.LEAF else sizes.aim) and (rank is Rank.LEAF or not others):
+        return [(first, last, rank is not None)]
+    if last - first < 2:
+        return [(first, last, rank is not None)]
+    if rounds > _MAX_ROUNDS:
+        parts: list[_Piece] = [(line, line + 1, False) for line in range(first, last)]
+    else:
+        inner = plan.costs[first + 1 : last]
+        cheapest = min(inner)
+        at = [first, *(first + 1 + index for index, cost in enumerate(inner) if cost <= cheapest + 1), last]
+        parts = [part for lo, hi in pairwise(at) for part in _cut(plan, sizes, lo, hi, rounds + 1)]
+        if rank is Rank.CONTAINER:
+            parts[0] = (*parts[0][:2], True)
+    packed = _packed(plan, sizes, parts)
+    return packed if rank is None else [(lo, hi, True) for lo, hi, _ in packed]
+
+
+def _definition(plan: Plan, sizes: Sizes, first: int, last: int) -> Rank | None:
+    """The rank of the definition that a line range is, give or take a few closing lines; None if it is none."""
+    end, rank = plan.ends.get(first, (0, Rank.MINOR))
+    if not first < end <= last or rank is Rank.MINOR or plan.starts[last] - plan.starts[end] >= sizes.minimum:
+        return None
+    return rank if plan.members[last] == plan.members[end] else None
+
+
+def _packed(plan: Plan, sizes: Sizes, parts: Iterable[_Piece]) -> list[_Piece]:
+    """Neighbours joined: statements up to the aim, small rests with what they are next to, definitions never."""
+    packed: list[_Piece] = []
+    for first, last, definition in parts:
+        if packed:
+            before, _, previous = packed[-1]
+            small = (
+                min(plan.starts[first] - plan.starts[before], plan.starts[last] - plan.starts[first]) < sizes.minimum
+            )
+            room = sizes.aim * _SLACK if small else sizes.aim
+            apart = (definition and previous) or ((definition or previous) and not small)
+            if not apart and plan.starts[last] - plan.starts[before] <= room:
+                packed[-1] = (before, last, definition or previous)
+                continue
+        packed.append((first, last, definition))
+    return packed
+
+
+def forced(data: bytes, start: int, end: int, cap: int) -> Iterator[tuple[int, int]]:
+    """Parts of a range up to `cap` bytes: cut at a line, else at a blank, not inside of a character. None is blank."""
+    while end - start > cap:
+        stop = _break_before(data, start, start + cap)
+        if data[start:stop].strip():
+            yield start, stop
+        start = stop
+    if data[start:end].strip():
+        yield start, end
+
+
+def _break_before(data: bytes, start: int, limit: int) -> int:
+    """The best place to cut in the last quarter before `limit`."""
+    earliest = limit - (limit - start) // 4
+    line = data.rfind(b"\n", earliest, limit) + 1
+    if line:
+        return line
+    window = data[earliest:limit]
+    best = max((match.end() for match in _BREAK.finditer(window)), default=0)
+    stop = earliest + best if best else limit
+    while stop > start + 1 and stop > limit - 4 and data[stop] & 0xC0 == 0x80:  # inside of a UTF-8 character
+        stop -= 1
+    if data[stop - 1 : stop + 1] == b"\r\n" and stop - 1 > start:
+        stop -= 1
+    return stop

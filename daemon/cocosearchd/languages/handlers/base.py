@@ -1,0 +1,40 @@
+"""The ports of handlers and grammars, and the value they produce."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A named part of a file that is no definition of a programming language: a stage, a job, a resource, a section.
+
+    Bytes are half-open. Blocks nest or are apart; they never cross. `hierarchy` is what people read:
+    `resource.aws_s3_bucket.data`, `stage:builder`, `job:test/step:Checkout`.
+    """
+
+    block_type: str
+    hierarchy: str
+    start_byte: int
+    end_byte: int
+
+
+class Handler(Protocol):
+    """Says which blocks a file of one language has."""
+
+    def blocks(self, data: bytes) -> tuple[Block, ...]:
+        """The blocks of a file, outer before inner, in order. Never raises."""
+
+
+class Grammar(Handler, Protocol):
+    """A kind of file within a language, such as a workflow within YAML."""
+
+    @property
+    def name(self) -> str:
+        """The language id of such files: `github-actions`."""
+
+    @property
+    def base(self) -> str:
+        """The language it is a kind of: `yaml`."""
+
+    def matches(self, path: str, head: str) -> bool:
+        """Whether the file is of this kind, by its path and first kilobytes."""

@@ -1,0 +1,74 @@
+"""How identifiers become words. The same functions are used on both sides of the search: on files and on queries.
+
+`getUserById` gives `get user by id getuserbyid`: first the parts, then the whole in lower case where it differs from
+them. Dots, `::`, `/` and other punctuation only separate; a kebab-case word also gives its whole. Words longer than
+`MAX_WORD` characters (hashes, base64) are cut and kept in one piece.
+"""
+
+import re
+from functools import lru_cache
+
+MAX_WORD = 128
+
+_WORD = re.compile(r"[^\W\d]\w*(?:-[^\W\d]\w*)+|\w+")
+# An upper-case run before a capitalised hump, a hump, an upper-case run, a digit run.
+_HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
+_CLASS_HUMP = re.compile(r"U+(?=Ul)|U?l+|U+|d+")
+_IDENTIFIER = re.compile(r"[^\W\d]\w*")
+_SEPARATORS = re.compile(r"::|->|[.#\\/]")
+# Caches hold every distinct word of a mid-sized repository; an entry is about 200 bytes.
+_CACHED_WORDS = 1 << 16
+
+
+def split(token: str) -> tuple[str, ...]:
+    """The words of one token, in order: `HTTPServer2` -> `("http", "server", "2", "httpserver2")`."""
+    return tuple(" ".join(map(_joined, _WORD.findall(token))).split())
+
+
+def split_text(text: str) -> str:
+    """All words of a text, separated by one space. `split_text(a + " " + b)` is the two results joined."""
+    return " ".join(filter(None, map(_joined, _WORD.findall(text))))
+
+
+def looks_like_identifier(word: str) -> bool:
+    """True for camelCase, PascalCase of two humps or more, and snake_case; any part of a dotted or `::` name counts."""
+    return any(_is_compound(part) for part in _SEPARATORS.split(word.removesuffix("()")))
+
+
+def _is_compound(word: str) -> bool:
+    if not _IDENTIFIER.fullmatch(word):
+        return False
+    inner = word.strip("_")
+    if "_" in inner:
+        return True
+    humps = [hump for hump in _humps(inner) if not hump[0].isdigit()]
+    return len(humps) > 1 and any(character.islower() for character in inner)
+
+
+@lru_cache(_CACHED_WORDS)
+def _joined(word: str) -> str:
+    """The words of one match of `_WORD`, joined by spaces."""
+    if len(word) > MAX_WORD:
+        return word[:MAX_WORD].lower()
+    if "-" in word:
+        return " ".join(filter(None, [*map(_joined, word.split("-")), word.lower()]))
+    whole = word.strip("_").lower()
+    parts = [part.lower() for part in _humps(word)]
+    if len(parts) == 1 and parts[0] == whole:
+        return whole
+    return " ".join([*parts, whole])
+
+
+def _humps(word: str) -> list[str]:
+    if word.isascii():
+        return _HUMP.findall(word)
+    classes = "".join(map(_class_of, word))
+    return [word[match.start() : match.end()] for match in _CLASS_HUMP.finditer(classes)]
+
+
+def _class_of(character: str) -> str:
+    if character == "_":
+        return "_"
+    if character.isnumeric():
+        return "d"
+    return "U" if character.isupper() else "l"
