@@ -116,6 +116,7 @@ STDLIB_ONLY = {
 PURE = {
     "cocosearchd.languages",
     "cocosearchd.indexing.chunk",
+    "cocosearchd.indexing.cuts",
     "cocosearchd.search.plan",
     "cocosearchd.search.rank",
     "cocosearchd.search.features",
