@@ -91,7 +91,10 @@ ONLY_IN = {
     "tree_sitter": "cocosearchd.languages",
     "spacy": "cocosearchd.search.rerankers.spacy",
     "httpx": "cocosearchd.embedding",
+    "ollama": "cocosearchd.embedding.ollama",
     "onnxruntime": "cocosearchd.embedding.onnx",
+    "tokenizers": "cocosearchd.embedding.onnx",
+    "sentence_transformers": "cocosearchd.embedding.sentence_transformers",
     "fastmcp": "cocosearch_ipc.mcp",
     "mcp": "cocosearch_ipc.mcp",
     "starlette": "cocosearch_ipc.app",
@@ -130,7 +133,6 @@ PRINT_IN = {"cocosearch_ipc.render"}
 BROAD_EXCEPT_IN = {"cocosearchd.supervise", "cocosearch_ipc.rpc"}  # log and restart; log and reply
 LATE_IMPORT_IN = {
     "cocosearch_ipc.cli.main",  # the hot path does not pay for argparse
-    "cocosearchd.embedding.onnx",  # optional extra
     "cocosearchd.search.rerankers.spacy",  # optional extra
 }
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 400, 60

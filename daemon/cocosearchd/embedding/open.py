@@ -23,6 +23,9 @@ PROVIDERS: dict[Provider, tuple[str, str]] = {
 }
 
 
+EXTRAS = {"onnx", "sentence-transformers"}
+
+
 async def open_embedder(settings: EmbedderSettings, api_key: str = "") -> Embedder:
     """The embedder that the settings name, reached and probed once; its fingerprint is complete.
 
@@ -30,7 +33,15 @@ async def open_embedder(settings: EmbedderSettings, api_key: str = "") -> Embedd
     Raises `EmbedderUnavailable` when the model does not answer (wait and try again), `BadSettings` when it never can.
     """
     module_name, opener = PROVIDERS[settings.provider]
-    module: Any = importlib.import_module(module_name)
+    try:
+        module: Any = importlib.import_module(module_name)
+    except ImportError as error:
+        if settings.provider not in EXTRAS:
+            raise
+        raise BadSettings(
+            f"the embedder {settings.provider} needs {error.name}",
+            f"pip install 'cocosearchd[{settings.provider}]'",
+        ) from error
     embedder = cast(Embedder, await getattr(module, opener)(settings, api_key))
     found = embedder.fingerprint.dimension
     if settings.dimension not in (0, found):

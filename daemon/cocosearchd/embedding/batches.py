@@ -1,0 +1,86 @@
+"""Many texts through a server that takes some at a time, so that one bad text costs its own vector and no other."""
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+
+import numpy as np
+
+from cocosearchd.embedding.base import Vectors
+from cocosearchd.errors import EmbedderUnavailable
+
+logger = logging.getLogger(__name__)
+
+# Texts below this many characters are not cut further when a server refuses them: their length is not the reason.
+SHORTEST_CUT = 400
+PROBE = "probe"
+
+# Takes texts, gives a vector each. Raises `Refused` for the whole list, `EmbedderUnavailable` if nothing would pass.
+Ask = Callable[[Sequence[str]], Awaitable[Vectors]]
+
+
+class Refused(Exception):
+    """The server answered, and would not embed this list of texts; a part of it may still pass."""
+
+
+async def embed_all(texts: Sequence[str], dimension: int, batch_size: int, ask: Ask) -> Vectors:
+    """Shape ``(len(texts), dimension)``, L2-normalised. A blank text, or one that is refused alone, gets a zero row.
+
+    Raises `EmbedderUnavailable` when not even a harmless text passes.
+    """
+    vectors = np.zeros((len(texts), dimension), dtype=np.float32)
+    asked = [number for number, text in enumerate(texts) if text.strip()]
+    for start in range(0, len(asked), max(1, batch_size)):
+        numbers = asked[start : start + max(1, batch_size)]
+        vectors[numbers] = await _ask_or_split([texts[number] for number in numbers], dimension, ask)
+    return normalised(vectors)
+
+
+async def _ask_or_split(texts: list[str], dimension: int, ask: Ask) -> Vectors:
+    try:
+        return checked(await ask(texts), len(texts), dimension)
+    except Refused as refusal:
+        await _require_life(ask, refusal)
+        if len(texts) == 1:
+            return await _ask_shorter(texts[0], dimension, ask, refusal)
+    half = len(texts) // 2
+    first = await _ask_or_split(texts[:half], dimension, ask)
+    return np.concatenate([first, await _ask_or_split(texts[half:], dimension, ask)])
+
+
+async def _require_life(ask: Ask, refusal: Refused) -> None:
+    """A server that refuses everything is down, not choosy: without this each text would be given up one by one."""
+    try:
+        await ask([PROBE])
+    except Refused as again:
+        raise EmbedderUnavailable(f"the embedding server refuses every text: {again}", "see its log") from refusal
+
+
+async def _ask_shorter(text: str, dimension: int, ask: Ask, refusal: Refused) -> Vectors:
+    """The vector of the longest passing half, quarter, … of a refused text; a zero row if a short one is refused."""
+    while len(text) > SHORTEST_CUT:
+        text = text[: len(text) // 2]
+        try:
+            return checked(await ask([text]), 1, dimension)
+        except Refused as again:
+            refusal = again
+    logger.warning("text_not_embedded", extra={"reason": str(refusal), "characters": len(text)})
+    return np.zeros((1, dimension), dtype=np.float32)
+
+
+def checked(vectors: Vectors, count: int, dimension: int) -> Vectors:
+    """The vectors, if there are as many and as long as promised and all finite. Raises `EmbedderUnavailable`."""
+    if vectors.shape != (count, dimension):
+        raise EmbedderUnavailable(
+            f"asked for {count} vectors of {dimension} dimensions, got an array of {vectors.shape}",
+            "the model behind the name has changed: reopen the index or name the former model",
+        )
+    if not np.isfinite(vectors).all():
+        raise Refused("a vector with values that are not numbers")
+    return vectors
+
+
+def normalised(vectors: Vectors) -> Vectors:
+    """Rows of length 1; zero rows stay zero."""
+    lengths = np.linalg.norm(vectors, axis=-1, keepdims=True)
+    rows: Vectors = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
+    return rows

@@ -1,0 +1,161 @@
+"""Vectors from an Ollama server, through its own client.
+
+No waiting and no retries here: who calls knows whether a person or a background task is waiting.
+"""
+
+import contextlib
+import ipaddress
+import urllib.parse
+from collections.abc import Awaitable, Callable, Sequence
+
+import httpx
+import numpy as np
+import ollama
+
+from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
+from cocosearchd.embedding.batches import PROBE, Refused, embed_all
+from cocosearchd.errors import EmbedderUnavailable
+from cocosearchd.settings import EmbedderSettings
+
+DEFAULT_MODEL = "nomic-embed-text"
+# What the makers of a model trained it with; the server adds none. From the model cards.
+PREFIXES = {
+    "nomic-embed-text": ("search_document: ", "search_query: "),
+    "mxbai-embed-large": ("", "Represent this sentence for searching relevant passages: "),
+    "snowflake-arctic-embed": ("", "Represent this sentence for searching relevant passages: "),
+}
+# 400: this input; 500: also what an input can cause (a vector that is not a number). All else concerns the server.
+INPUT_STATUS = {400, 500}
+
+
+class OllamaEmbedder:
+    """One model of one server. Made by `open_ollama`."""
+
+    def __init__(
+        self, client: ollama.AsyncClient, fingerprint: EmbedderFingerprint, settings: EmbedderSettings
+    ) -> None:
+        self.fingerprint = fingerprint
+        self._client = client
+        self._settings = settings
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """See `base.Embedder`."""
+        return await self._embed(texts, self.fingerprint.document_prefix)
+
+    async def embed_query(self, text: str) -> Vectors:
+        """See `base.Embedder`."""
+        row: Vectors = (await self._embed([text], self.fingerprint.query_prefix))[0]
+        return row
+
+    async def aclose(self) -> None:
+        """Close the connections; idempotent."""
+        await _close(self._client)
+
+    async def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
+        async def ask(batch: Sequence[str]) -> Vectors:
+            return await _ask(self._client, self._settings, self.fingerprint.model, [prefix + text for text in batch])
+
+        return await embed_all(texts, self.fingerprint.dimension, self._settings.batch_size, ask)
+
+
+async def open_ollama(settings: EmbedderSettings, api_key: str) -> OllamaEmbedder:
+    """Ask the server which digest the model has and how long its vectors are.
+
+    The key belongs to another service and is not sent. Raises `EmbedderUnavailable`.
+    """
+    del api_key
+    url, model = settings.url or settings.ollama_url, settings.model or DEFAULT_MODEL
+    # A proxy of the environment is for the network, not for a server on this machine.
+    client = ollama.AsyncClient(host=url, timeout=settings.timeout_s, trust_env=not _is_loopback(url))
+    async with contextlib.AsyncExitStack() as on_failure:
+        on_failure.push_async_callback(_close, client)
+        digest = await _digest(client, url, model)
+        try:
+            probe = await _ask(client, settings, model, [PROBE])
+        except Refused as refusal:
+            raise EmbedderUnavailable(
+                f"Ollama does not embed with {model}: {refusal}", "use an embedding model"
+            ) from None
+        on_failure.pop_all()
+    document, query = PREFIXES.get(model.partition(":")[0], ("", ""))
+    fingerprint = EmbedderFingerprint(
+        "ollama",
+        model,
+        digest,
+        probe.shape[1],
+        document if settings.document_prefix is None else settings.document_prefix,
+        query if settings.query_prefix is None else settings.query_prefix,
+        settings.max_tokens,
+    )
+    return OllamaEmbedder(client, fingerprint, settings)
+
+
+async def _close(client: ollama.AsyncClient) -> None:
+    close: Callable[[], Awaitable[None]] = client.close  # which the client leaves untyped
+    await close()
+
+
+async def _digest(client: ollama.AsyncClient, url: str, model: str) -> str:
+    """What /api/tags gives for the model: changes with every `ollama pull` that brings other weights."""
+    wanted = model if ":" in model else f"{model}:latest"
+    try:
+        listed = await client.list()
+    except ollama.ResponseError as error:
+        raise EmbedderUnavailable(
+            f"Ollama at {url} answers {error.status_code} to /api/tags", "is it Ollama?"
+        ) from error
+    except (ConnectionError, httpx.HTTPError) as error:
+        raise _unreachable(url, error) from error
+    except ValueError as error:
+        raise EmbedderUnavailable(
+            f"what answers at {url} is not Ollama: {error}", "set COCOSEARCH_OLLAMA_URL"
+        ) from error
+    for known in listed.models:
+        if known.model == wanted:
+            return known.digest or ""
+    raise _missing(model)
+
+
+async def _ask(client: ollama.AsyncClient, settings: EmbedderSettings, model: str, texts: list[str]) -> Vectors:
+    """One request. Shape ``(n, d)`` as the server says; raises `Refused` and `EmbedderUnavailable`."""
+    try:
+        reply = await client.embed(
+            model,
+            texts,
+            truncate=True,
+            dimensions=settings.dimension or None,
+            options={"num_ctx": settings.max_tokens} if settings.max_tokens else None,
+        )
+    except ollama.ResponseError as error:
+        if error.status_code == httpx.codes.NOT_FOUND:  # by status: the texts differ between versions
+            raise _missing(model) from error
+        if error.status_code in INPUT_STATUS:
+            raise Refused(str(error)) from error
+        raise EmbedderUnavailable(f"Ollama answers {error}", "it may be busy: this is tried again") from error
+    except (ConnectionError, httpx.HTTPError) as error:
+        raise _unreachable(settings.url or settings.ollama_url, error) from error
+    except ValueError as error:
+        raise EmbedderUnavailable(f"Ollama's answer cannot be read: {error}", "is it Ollama?") from error
+    lengths = {len(row) for row in reply.embeddings}
+    if len(reply.embeddings) != len(texts) or len(lengths) != 1 or not lengths - {0}:
+        raise EmbedderUnavailable(
+            f"Ollama gave {len(reply.embeddings)} vectors for {len(texts)} texts", "update Ollama"
+        )
+    return np.asarray(reply.embeddings, dtype=np.float32)
+
+
+def _missing(model: str) -> EmbedderUnavailable:
+    return EmbedderUnavailable(f"Ollama has no model {model}", f"ollama pull {model}")
+
+
+def _unreachable(url: str, error: Exception) -> EmbedderUnavailable:
+    what = "is too slow" if isinstance(error, httpx.TimeoutException) else "does not answer"
+    return EmbedderUnavailable(f"Ollama at {url} {what}", "start it with `ollama serve`, or set COCOSEARCH_OLLAMA_URL")
+
+
+def _is_loopback(url: str) -> bool:
+    host = urllib.parse.urlsplit(url if "//" in url else f"//{url}").hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

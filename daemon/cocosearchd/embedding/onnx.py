@@ -1,0 +1,100 @@
+"""Vectors from a local directory with `model.onnx` and `tokenizer.json`: any encoder. An optional extra."""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import tokenizers
+
+from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
+from cocosearchd.embedding.batches import normalised
+from cocosearchd.errors import BadSettings
+from cocosearchd.settings import EmbedderSettings
+
+DEFAULT_MAX_TOKENS = 256  # what small sentence encoders are trained with
+
+
+class OnnxEmbedder:
+    """One loaded model. Made by `open_onnx`. Blocking work runs in threads."""
+
+    def __init__(self, session: Any, tokenizer: Any, fingerprint: EmbedderFingerprint, batch_size: int) -> None:
+        self.fingerprint = fingerprint
+        self._session = session
+        self._tokenizer = tokenizer
+        self._batch_size = max(1, batch_size)
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """See `base.Embedder`."""
+        return await asyncio.to_thread(self._embed, [self.fingerprint.document_prefix + text for text in texts], texts)
+
+    async def embed_query(self, text: str) -> Vectors:
+        """See `base.Embedder`."""
+        rows = await asyncio.to_thread(self._embed, [self.fingerprint.query_prefix + text], [text])
+        row: Vectors = rows[0]
+        return row
+
+    async def aclose(self) -> None:
+        """Memory goes with the object."""
+
+    def _embed(self, prefixed: Sequence[str], texts: Sequence[str]) -> Vectors:
+        """Batches of like length, because each text of a batch costs as much as its longest."""
+        vectors = np.zeros((len(texts), self.fingerprint.dimension), dtype=np.float32)
+        order = sorted((number for number, text in enumerate(texts) if text.strip()), key=lambda n: len(texts[n]))
+        for start in range(0, len(order), self._batch_size):
+            numbers = order[start : start + self._batch_size]
+            vectors[numbers] = encode(self._session, self._tokenizer, [prefixed[number] for number in numbers])
+        return normalised(vectors)
+
+
+async def open_onnx(settings: EmbedderSettings, api_key: str) -> OnnxEmbedder:
+    """Load `settings.model`, a directory; its digest is the revision. Raises `BadSettings`."""
+    del api_key
+    return await asyncio.to_thread(_load, settings)
+
+
+def _load(settings: EmbedderSettings) -> OnnxEmbedder:
+    home = Path(settings.model).expanduser()
+    files = [home / "model.onnx", home / "tokenizer.json"]
+    for path in files:
+        if not path.is_file():
+            raise BadSettings(
+                f"{path} is not there", "embedder.model names a directory with model.onnx and tokenizer.json"
+            )
+    digest = hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)).hexdigest()
+    max_tokens = settings.max_tokens or DEFAULT_MAX_TOKENS
+    tokenizer = tokenizers.Tokenizer.from_file(str(files[1]))
+    tokenizer.enable_truncation(max_tokens)
+    tokenizer.enable_padding()
+    session = onnxruntime.InferenceSession(str(files[0]), providers=["CPUExecutionProvider"])
+    dimension = encode(session, tokenizer, ["probe"]).shape[1]
+    fingerprint = EmbedderFingerprint(
+        "onnx",
+        home.name,
+        digest,
+        dimension,
+        settings.document_prefix or "",
+        settings.query_prefix or "",
+        max_tokens,
+    )
+    return OnnxEmbedder(session, tokenizer, fingerprint, settings.batch_size)
+
+
+def encode(session: Any, tokenizer: Any, texts: Sequence[str]) -> Vectors:
+    """Shape ``(n, d)``: the model's sentence vectors, or the mean of its token vectors where it gives those."""
+    encoded = tokenizer.encode_batch(list(texts))
+    mask = np.array([one.attention_mask for one in encoded], dtype=np.int64)
+    given = {
+        "input_ids": np.array([one.ids for one in encoded], dtype=np.int64),
+        "attention_mask": mask,
+        "token_type_ids": np.array([one.type_ids for one in encoded], dtype=np.int64),
+    }
+    output = session.run(None, {one.name: given[one.name] for one in session.get_inputs()})[0]
+    if output.ndim == 2:
+        return np.asarray(output, dtype=np.float32)
+    weights = mask[:, :, None].astype(np.float32)
+    means: Vectors = (output * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1.0)
+    return means

@@ -1,0 +1,137 @@
+"""Vectors from any server with an OpenAI-compatible `POST /embeddings`: hosted, vLLM, llama.cpp, LM Studio, a proxy."""
+
+import base64
+import contextlib
+from collections.abc import Sequence
+from typing import Any
+
+import anyio
+import httpx
+import numpy as np
+
+from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
+from cocosearchd.embedding.batches import PROBE, Refused, embed_all
+from cocosearchd.errors import EmbedderUnavailable
+from cocosearchd.settings import EmbedderSettings
+
+DEFAULT_URL = "https://api.openai.com/v1"
+DEFAULT_MODEL = "text-embedding-3-small"
+# Rate limits are the normal way of such servers to ask for a pause. More than this is for the caller to wait out.
+PAUSES_S = (0.5, 1.0, 2.0)
+LONGEST_PAUSE_S = 20.0
+
+
+class OpenAIEmbedder:
+    """One model of one server. Made by `open_openai`."""
+
+    def __init__(self, client: httpx.AsyncClient, fingerprint: EmbedderFingerprint, settings: EmbedderSettings) -> None:
+        self.fingerprint = fingerprint
+        self._client = client
+        self._settings = settings
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """See `base.Embedder`. Pauses when the server says that it is asked too often."""
+
+        async def ask(batch: Sequence[str]) -> Vectors:
+            prefixed = [self.fingerprint.document_prefix + text for text in batch]
+            return await _ask(self._client, self._settings, self.fingerprint.model, prefixed, PAUSES_S)
+
+        return await embed_all(texts, self.fingerprint.dimension, self._settings.batch_size, ask)
+
+    async def embed_query(self, text: str) -> Vectors:
+        """See `base.Embedder`. Never pauses: a person is waiting."""
+
+        async def ask(batch: Sequence[str]) -> Vectors:
+            prefixed = [self.fingerprint.query_prefix + text for text in batch]
+            return await _ask(self._client, self._settings, self.fingerprint.model, prefixed, ())
+
+        row: Vectors = (await embed_all([text], self.fingerprint.dimension, 1, ask))[0]
+        return row
+
+    async def aclose(self) -> None:
+        """Close the connections; idempotent."""
+        await self._client.aclose()
+
+
+async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedder:
+    """Ask once, to learn the dimension. Such servers tell no revision; the model's name stands for it.
+
+    Raises `EmbedderUnavailable`.
+    """
+    model = settings.model or DEFAULT_MODEL
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    client = httpx.AsyncClient(
+        base_url=(settings.url or DEFAULT_URL).rstrip("/"), headers=headers, timeout=settings.timeout_s
+    )
+    async with contextlib.AsyncExitStack() as on_failure:
+        on_failure.push_async_callback(client.aclose)
+        try:
+            probe = await _ask(client, settings, model, [PROBE], ())
+        except Refused as refusal:
+            raise EmbedderUnavailable(f"{client.base_url} does not embed: {refusal}", "check embedder.model") from None
+        on_failure.pop_all()
+    fingerprint = EmbedderFingerprint(
+        "openai",
+        model,
+        "",
+        probe.shape[1],
+        settings.document_prefix or "",
+        settings.query_prefix or "",
+        settings.max_tokens,
+    )
+    return OpenAIEmbedder(client, fingerprint, settings)
+
+
+async def _ask(
+    client: httpx.AsyncClient, settings: EmbedderSettings, model: str, texts: list[str], pauses_s: Sequence[float]
+) -> Vectors:
+    """One request, repeated after a pause while it is answered with 429. Raises `Refused`, `EmbedderUnavailable`."""
+    body: dict[str, Any] = {"model": model, "input": texts, "encoding_format": "float"}
+    if settings.dimension:
+        body["dimensions"] = settings.dimension
+    for pause_s in (*pauses_s, None):
+        try:
+            reply = await client.post("/embeddings", json=body)
+        except httpx.HTTPError as error:
+            raise EmbedderUnavailable(f"{client.base_url} does not answer: {error}", "check embedder.url") from error
+        if reply.status_code != httpx.codes.TOO_MANY_REQUESTS or pause_s is None:
+            break
+        await anyio.sleep(min(_asked_pause_s(reply, pause_s), LONGEST_PAUSE_S))
+    _raise_for(reply, settings)
+    try:
+        items = sorted(reply.json()["data"], key=lambda item: int(item["index"]))
+        rows = [_floats(item["embedding"]) for item in items]
+        return np.stack(rows)
+    except (ValueError, KeyError, TypeError) as error:
+        raise EmbedderUnavailable(
+            f"{client.base_url} answers what is not embeddings: {error}", "check the URL"
+        ) from error
+
+
+def _raise_for(reply: httpx.Response, settings: EmbedderSettings) -> None:
+    status, text = reply.status_code, " ".join(reply.text.split())[:200]
+    if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+        raise EmbedderUnavailable(
+            f"the embedding server refuses the key ({status})", f"set {settings.api_key_variable}"
+        )
+    if status == httpx.codes.NOT_FOUND:
+        raise EmbedderUnavailable(f"the embedding server knows no such model or path: {text}", "check embedder.model")
+    if status in (httpx.codes.BAD_REQUEST, httpx.codes.REQUEST_ENTITY_TOO_LARGE, httpx.codes.UNPROCESSABLE_ENTITY):
+        raise Refused(f"{status}: {text}")
+    if status != httpx.codes.OK:
+        raise EmbedderUnavailable(f"the embedding server answers {status}: {text}", "this is tried again")
+
+
+def _asked_pause_s(reply: httpx.Response, otherwise_s: float) -> float:
+    """The seconds of Retry-After; its other form, a date, is rare and gets the default."""
+    try:
+        return float(reply.headers.get("retry-after", ""))
+    except ValueError:
+        return otherwise_s
+
+
+def _floats(value: str | list[float]) -> Vectors:
+    """A vector as JSON numbers or, as some servers always do, as base64 of little-endian float32."""
+    if isinstance(value, str):
+        return np.frombuffer(base64.b64decode(value), dtype="<f4").astype(np.float32)
+    return np.asarray(value, dtype=np.float32)

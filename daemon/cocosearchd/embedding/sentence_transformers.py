@@ -1,0 +1,74 @@
+"""Vectors from a sentence-transformers model, by name or directory. An optional extra that brings torch."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import sentence_transformers
+
+from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
+from cocosearchd.embedding.batches import normalised
+from cocosearchd.errors import BadSettings, EmbedderUnavailable
+from cocosearchd.settings import EmbedderSettings
+
+DEFAULT_MODEL = "all-MiniLM-L6-v2"
+
+
+class SentenceTransformersEmbedder:
+    """One loaded model. Made by `open_sentence_transformers`. Blocking work runs in threads."""
+
+    def __init__(self, model: Any, fingerprint: EmbedderFingerprint, batch_size: int) -> None:
+        self.fingerprint = fingerprint
+        self._model = model
+        self._batch_size = max(1, batch_size)
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """See `base.Embedder`."""
+        return await asyncio.to_thread(self._embed, texts, self.fingerprint.document_prefix)
+
+    async def embed_query(self, text: str) -> Vectors:
+        """See `base.Embedder`."""
+        row: Vectors = (await asyncio.to_thread(self._embed, [text], self.fingerprint.query_prefix))[0]
+        return row
+
+    async def aclose(self) -> None:
+        """Memory goes with the object."""
+
+    def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
+        vectors = np.zeros((len(texts), self.fingerprint.dimension), dtype=np.float32)
+        numbers = [number for number, text in enumerate(texts) if text.strip()]
+        if numbers:
+            asked = [prefix + texts[number] for number in numbers]
+            vectors[numbers] = self._model.encode(asked, batch_size=self._batch_size, show_progress_bar=False)
+        return normalised(vectors)
+
+
+async def open_sentence_transformers(settings: EmbedderSettings, api_key: str) -> SentenceTransformersEmbedder:
+    """Load the model; the library downloads it on first use. Raises `EmbedderUnavailable`, `BadSettings`."""
+    del api_key
+    return await asyncio.to_thread(_load, settings)
+
+
+def _load(settings: EmbedderSettings) -> SentenceTransformersEmbedder:
+    name = settings.model or DEFAULT_MODEL
+    try:
+        model = sentence_transformers.SentenceTransformer(
+            name, truncate_dim=settings.dimension or None, device="cpu", trust_remote_code=False
+        )
+    except OSError as error:  # not on disk and not to be had
+        raise EmbedderUnavailable(f"cannot load {name}: {error}", "check the name and the network") from error
+    except ValueError as error:
+        raise BadSettings(f"{name} is no sentence-transformers model: {error}", "check embedder.model") from error
+    if settings.max_tokens:
+        model.max_seq_length = settings.max_tokens
+    fingerprint = EmbedderFingerprint(
+        "sentence-transformers",
+        name,
+        str(getattr(model.model_card_data, "base_model_revision", None) or ""),
+        int(np.asarray(model.encode(["probe"], show_progress_bar=False)).shape[1]),
+        settings.document_prefix or "",
+        settings.query_prefix or "",
+        int(model.max_seq_length or 0),
+    )
+    return SentenceTransformersEmbedder(model, fingerprint, settings.batch_size)
