@@ -1,0 +1,130 @@
+"""What paths say: the names of a segment's files, joined so that one scan finds a word in all of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.search.features import depths, forms, is_prose, is_test, name_match, plain_stem
+from cocosearchd.search.lexical_segment import Segment
+
+Floats = NDArray[np.float32]
+_STEM_EVIDENCE = 3  # characters: shorter stems prove nothing as the beginning of a word
+_NAME_EVIDENCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class PathNames:
+    """The names of F files with S unique stems. Derived from a segment's paths; never stored."""
+
+    paths: tuple[str, ...]  # (F,)
+    languages: tuple[str, ...]  # (F,)
+    lowered: tuple[str, ...]  # (F,)
+    stems: tuple[str, ...]  # (S,)
+    stem_numbers: dict[str, int]
+    stem_files: tuple[tuple[int, ...], ...]  # (S,)
+    stem_of_file: NDArray[np.int64]  # (F,)
+    joined: str  # each stem on a line of its own, lines begin with "\n"
+    line_starts: NDArray[np.int64]  # (S,): where each stem begins in `joined`
+    depth: Floats  # (F,)
+    test: Floats  # (F,) 0 or 1
+    prose: Floats  # (F,) 0 or 1
+
+
+def path_names(segment: Segment) -> PathNames:
+    """Read the paths of a segment."""
+    paths, languages = segment.path_list(), segment.language_list()
+    of_file = [plain_stem(path) for path in paths]
+    numbers: dict[str, int] = {}
+    files: list[list[int]] = []
+    for file, stem in enumerate(of_file):
+        number = numbers.setdefault(stem, len(files))
+        if number == len(files):
+            files.append([])
+        files[number].append(file)
+    stems = tuple(numbers)
+    lengths = np.array([len(stem) + 1 for stem in stems], np.int64)
+    return PathNames(
+        paths=tuple(paths),
+        languages=tuple(languages),
+        lowered=tuple(path.lower() for path in paths),
+        stems=stems,
+        stem_numbers=numbers,
+        stem_files=tuple(map(tuple, files)),
+        stem_of_file=np.array([numbers[stem] for stem in of_file], np.int64),
+        joined="".join(f"\n{stem}" for stem in stems) + "\n",
+        line_starts=np.cumsum(lengths) - lengths + 1,
+        depth=depths(paths),
+        test=np.array([is_test(path) for path in paths], np.float32),
+        prose=np.array([is_prose(language) for language in languages], np.float32),
+    )
+
+
+def stem_coverage(names: PathNames, words: Sequence[str], stems: Sequence[str]) -> tuple[Floats, Floats]:
+    """Per file: the share of its name that words of the query explain, 0 to 1; and the share of the words found there.
+
+    "route group" explains all of `routergroup`. `stems` are the stems of `words`.
+    """
+    explained = np.zeros(len(names.stems), np.float32)
+    found = np.zeros(len(names.stems), np.float32)
+    extra = np.zeros(len(names.paths), np.float32)
+    for word, stem in zip(words, stems, strict=True):
+        shapes = forms(word, stem)
+        credit = _credits(names, shapes)
+        explained += credit
+        found += credit > 0
+        for file, length in _beginnings(names, word, shapes, credit):
+            extra[file] += length
+    lengths = np.array([max(len(stem), 1) for stem in names.stems], np.float32)
+    of_file = names.stem_of_file
+    share = np.minimum(1, (explained[of_file] + extra) / lengths[of_file])
+    return share.astype(np.float32), (found[of_file] / max(len(words), 1)).astype(np.float32)
+
+
+def best_name_match(names: PathNames, identifiers: Sequence[str]) -> Floats:
+    """Per file: the best `features.name_match` of its stem with an identifier."""
+    values = np.zeros(len(names.stems), np.float32)
+    for identifier in identifiers:
+        for number in _candidates(names, identifier.lower().replace("_", "")):
+            values[number] = max(values[number], name_match(names.stems[number], identifier))
+    return values[names.stem_of_file]
+
+
+def _credits(names: PathNames, shapes: Sequence[str]) -> Floats:
+    """Per stem: the length of the longest form it contains."""
+    credit = np.zeros(len(names.stems), np.float32)
+    for form in reversed(shapes):  # shortest first, so that the longest stays
+        places = list(_places(names.joined, form))
+        if places:
+            credit[np.searchsorted(names.line_starts, places, side="right") - 1] = len(form)
+    return credit
+
+
+def _beginnings(names: PathNames, word: str, shapes: Sequence[str], credit: Floats) -> Iterator[tuple[int, int]]:
+    """Files whose stem is the beginning of the word, where no longer form is in the whole path."""
+    evidence = [form for form in shapes if len(form) >= _STEM_EVIDENCE]
+    for length in range(_STEM_EVIDENCE, len(word) + 1):
+        number = names.stem_numbers.get(word[:length])
+        if number is None or credit[number]:
+            continue
+        for file in names.stem_files[number]:
+            if not any(form in names.lowered[file] for form in evidence):
+                yield file, length
+
+
+def _candidates(names: PathNames, name: str) -> set[int]:
+    """Stems that may match a name: those it begins with, and those that begin with it."""
+    if not name:
+        return set()
+    found = {names.stem_numbers[name[:n]] for n in range(1, len(name) + 1) if name[:n] in names.stem_numbers}
+    places = list(_places(names.joined, "\n" + name))
+    found.update(int(n) for n in np.searchsorted(names.line_starts, np.array(places) + 1, side="right") - 1 if places)
+    return found
+
+
+def _places(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)

@@ -1,0 +1,305 @@
+"""A segment: the postings of some files as immutable arrays. Built from documents, merged, asked for a term's rows.
+
+Terms and names are sorted hashes with, for each, the slice of its rows (compressed sparse rows). The chunks of a file
+are contiguous. Which files are alive is not part of a segment: `Part` pairs the two, and is replaced, not changed.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.search.lexical_document import Document
+
+SEGMENT_CHUNKS = 100_000  # no merge passes this: a merge of 100,000 chunks takes 0.7 s and 0.4 GB (measured)
+MERGE_RATIO = 4  # the last two merge while the last is not this much smaller
+DEAD_SHARE = 0.2  # of the files of a segment, above which it is written anew; a guess
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+Array = NDArray[Any]  # of the type the column has
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Arrays only, so that it can be mapped from disk. F files, C chunks, P and Q rows, N names."""
+
+    paths: NDArray[np.uint8]  # UTF-8, all in one
+    path_ends: Ints  # (F,)
+    languages: NDArray[np.uint8]  # UTF-8, all in one
+    language_ends: Ints  # (F,)
+    generations: Ints  # (F,)
+    characters: Ints  # (F,)
+    chunk_ends: Ints  # (F,): chunks of file f are chunk_ends[f - 1] to chunk_ends[f]
+    file_lengths: Floats  # (F, 4): everything, defined, commented, path
+    keys: Ints  # (C, 2): start and end byte
+    start_lines: NDArray[np.int32]  # (C,)
+    chunk_files: NDArray[np.int32]  # (C,)
+    chunk_lengths: Floats  # (C, 2): text; text and header
+    vectors: NDArray[np.int8]  # (C, D); D = 0 without vectors
+    scales: Floats  # (C,): what a row of vectors is to be multiplied with; 0 where there is no vector
+    chunk_terms: NDArray[np.uint64]  # sorted, unique
+    chunk_slices: Ints  # (terms + 1,)
+    posting_chunks: NDArray[np.int32]  # (P,)
+    posting_bodies: NDArray[np.uint8]  # (P,)
+    posting_headers: NDArray[np.uint8]  # (P,)
+    file_terms: NDArray[np.uint64]
+    file_slices: Ints
+    posting_files: NDArray[np.int32]  # (Q,)
+    posting_everything: NDArray[np.uint16]
+    posting_defined: NDArray[np.uint8]
+    posting_commented: NDArray[np.uint16]
+    posting_paths: NDArray[np.uint8]
+    exact_names: NDArray[np.uint64]  # (N,) sorted
+    exact_chunks: NDArray[np.int32]
+    exact_values: Floats
+    folded_names: NDArray[np.uint64]  # (N,) sorted
+    folded_chunks: NDArray[np.int32]
+    folded_values: Floats
+
+    @property
+    def file_count(self) -> int:
+        """F, the dead included."""
+        return len(self.path_ends)
+
+    @property
+    def chunk_count(self) -> int:
+        """C, those of dead files included."""
+        return len(self.keys)
+
+    @property
+    def chunk_starts(self) -> Ints:
+        """(F,): the first chunk of each file."""
+        return np.concatenate([np.zeros(1, np.int64), self.chunk_ends[:-1]]) if self.file_count else self.chunk_ends
+
+    def path_list(self) -> list[str]:
+        """The paths, in the order of the files."""
+        return _split(self.paths, self.path_ends)
+
+    def language_list(self) -> list[str]:
+        """The languages, in the order of the files."""
+        return _split(self.languages, self.language_ends)
+
+    def chunk_rows(self, term: int) -> slice:
+        """The rows of `posting_chunks` and its companions for a term."""
+        return _rows(self.chunk_terms, self.chunk_slices, term)
+
+    def file_rows(self, term: int) -> slice:
+        """The rows of `posting_files` and its companions for a term."""
+        return _rows(self.file_terms, self.file_slices, term)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A segment and which of its files are alive: `alive` (F,), `alive_chunks` (C,). None: all are."""
+
+    segment: Segment
+    alive: Mask | None = None
+    alive_chunks: Mask | None = None
+
+    def without(self, files: Sequence[int]) -> "Part":
+        """A copy in which these files are dead. The masks are copied: readers may hold the old ones."""
+        alive = np.ones(self.segment.file_count, np.bool_) if self.alive is None else self.alive.copy()
+        alive[list(files)] = False
+        return Part(self.segment, alive, alive[self.segment.chunk_files])
+
+    @property
+    def files_alive(self) -> int:
+        """How many files are alive."""
+        return self.segment.file_count if self.alive is None else int(self.alive.sum())
+
+
+def build(documents: Sequence[Document], dimension: int = 0) -> Segment:
+    """One segment of documents, in their order. `dimension`: of the vectors; documents without any get zero rows."""
+    counts = np.array([len(each.keys) for each in documents], np.int64)
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    chunk = [each.chunk_postings for each in documents]
+    file = [each.file_postings for each in documents]
+    names = [each.names for each in documents]
+    offset_chunks = _joined([each.chunk + np.int32(start) for each, start in zip(chunk, starts, strict=True)], np.int32)
+    name_chunks = _joined([each.chunk + np.int32(start) for each, start in zip(names, starts, strict=True)], np.int32)
+    values = _joined([each.value for each in names], np.float32)
+    exact = _joined([each.exact for each in names], np.uint64)
+    folded = _joined([each.folded for each in names], np.uint64)
+    by_exact, by_folded = np.argsort(exact, kind="stable"), np.argsort(folded, kind="stable")
+    chunk_order, chunk_terms, chunk_slices = _index(_joined([each.term for each in chunk], np.uint64))
+    file_order, file_terms, file_slices = _index(_joined([each.term for each in file], np.uint64))
+    file_numbers = np.repeat(np.arange(len(documents), dtype=np.int32), [len(each.term) for each in file])
+    return Segment(
+        *_packed([each.path for each in documents]),
+        *_packed([each.language for each in documents]),
+        generations=np.array([each.generation for each in documents], np.int64),
+        characters=np.array([each.characters for each in documents], np.int64),
+        chunk_ends=ends,
+        file_lengths=np.array([each.lengths for each in file], np.float32).reshape(-1, 4),
+        keys=_joined([each.keys for each in documents], np.int64).reshape(-1, 2),
+        start_lines=_joined([each.start_lines for each in documents], np.int32),
+        chunk_files=np.repeat(np.arange(len(documents), dtype=np.int32), counts),
+        chunk_lengths=_joined([each.lengths for each in chunk], np.float32).reshape(-1, 2),
+        vectors=_vectors(documents, dimension),
+        scales=_joined([each.scales for each in documents], np.float32),
+        chunk_terms=chunk_terms,
+        chunk_slices=chunk_slices,
+        posting_chunks=offset_chunks[chunk_order],
+        posting_bodies=_joined([each.body for each in chunk], np.uint8)[chunk_order],
+        posting_headers=_joined([each.header for each in chunk], np.uint8)[chunk_order],
+        file_terms=file_terms,
+        file_slices=file_slices,
+        posting_files=file_numbers[file_order],
+        posting_everything=_joined([each.everything for each in file], np.uint16)[file_order],
+        posting_defined=_joined([each.defined for each in file], np.uint8)[file_order],
+        posting_commented=_joined([each.commented for each in file], np.uint16)[file_order],
+        posting_paths=_joined([each.path for each in file], np.uint8)[file_order],
+        exact_names=exact[by_exact],
+        exact_chunks=name_chunks[by_exact],
+        exact_values=values[by_exact],
+        folded_names=folded[by_folded],
+        folded_chunks=name_chunks[by_folded],
+        folded_values=values[by_folded],
+    )
+
+
+def merge(parts: Sequence[Part]) -> Segment:
+    """One segment of what is alive in `parts`, in their order."""
+    files = [np.ones(p.segment.file_count, np.bool_) if p.alive is None else p.alive for p in parts]
+    chunks = [np.ones(p.segment.chunk_count, np.bool_) if p.alive_chunks is None else p.alive_chunks for p in parts]
+    segments = [part.segment for part in parts]
+    new_files, new_chunks = _renumbered(files), _renumbered(chunks)
+    counts = _joined([np.diff(s.chunk_ends, prepend=0)[f] for s, f in zip(segments, files, strict=True)], np.int64)
+    kept_paths = [
+        path for s, f in zip(segments, files, strict=True) for path, ok in zip(s.path_list(), f, strict=True) if ok
+    ]
+    kept_langs = [
+        name for s, f in zip(segments, files, strict=True) for name, ok in zip(s.language_list(), f, strict=True) if ok
+    ]
+
+    def of_files(name: str) -> Array:
+        return np.concatenate([getattr(s, name)[f] for s, f in zip(segments, files, strict=True)])
+
+    def of_chunks(name: str) -> Array:
+        return np.concatenate([getattr(s, name)[c] for s, c in zip(segments, chunks, strict=True)])
+
+    fixed = {name: of_files(name) for name in ("generations", "characters", "file_lengths")}
+    fixed |= {name: of_chunks(name) for name in ("keys", "start_lines", "chunk_lengths", "vectors", "scales")}
+    paths, path_ends = _packed(kept_paths)
+    languages, language_ends = _packed(kept_langs)
+    return Segment(
+        paths=paths,
+        path_ends=path_ends,
+        languages=languages,
+        language_ends=language_ends,
+        chunk_ends=np.cumsum(counts),
+        chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+        **fixed,
+        **_merged_postings(segments, new_chunks, "chunk", ("posting_bodies", "posting_headers")),
+        **_merged_postings(
+            segments, new_files, "file", ("posting_everything", "posting_defined", "posting_commented", "posting_paths")
+        ),
+        **_merged_names(segments, new_chunks, "exact"),
+        **_merged_names(segments, new_chunks, "folded"),
+    )
+
+
+def compacted(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Apply the merge policy to the end of `parts`, and write anew what is dead by more than `DEAD_SHARE`."""
+    found = [part for part in parts if part.files_alive]
+    for number, part in enumerate(found):
+        if part.files_alive < (1 - DEAD_SHARE) * part.segment.file_count:
+            found[number] = Part(merge([part]))
+    while len(found) > 1:
+        last, before = found[-1].segment.chunk_count, found[-2].segment.chunk_count
+        if last * MERGE_RATIO < before or last + before > SEGMENT_CHUNKS:
+            break
+        found[-2:] = [Part(merge(found[-2:]))]
+    return tuple(found)
+
+
+def size_bytes(segment: Segment) -> int:
+    """Bytes of all arrays."""
+    return sum(getattr(segment, each.name).nbytes for each in fields(Segment))
+
+
+def without_vectors(segment: Segment) -> Segment:
+    """The same postings with no vectors, as an index has them whose vectors are not wanted in memory."""
+    return replace(segment, vectors=np.zeros((segment.chunk_count, 0), np.int8), scales=np.zeros_like(segment.scales))
+
+
+def _rows(terms: NDArray[np.uint64], slices: Ints, term: int) -> slice:
+    at = int(np.searchsorted(terms, np.uint64(term)))
+    if at == len(terms) or int(terms[at]) != term:
+        return slice(0, 0)
+    return slice(int(slices[at]), int(slices[at + 1]))
+
+
+def _index(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], Ints]:
+    """The order that sorts rows by term and keeps their order within one; the unique terms; their slices."""
+    order = np.argsort(terms, kind="stable")
+    unique, starts = np.unique(terms[order], return_index=True)
+    return order, unique, np.append(starts, len(terms)).astype(np.int64)
+
+
+def _merged_postings(
+    segments: Sequence[Segment], renumber: Sequence[Ints], of: str, columns: tuple[str, ...]
+) -> dict[str, Array]:
+    numbers, kept, terms = [], [], []
+    for segment, new in zip(segments, renumber, strict=True):
+        number = new[getattr(segment, f"posting_{of}s")]
+        keep = number >= 0
+        kept.append(keep)
+        numbers.append(number[keep].astype(np.int32))
+        terms.append(np.repeat(getattr(segment, f"{of}_terms"), np.diff(getattr(segment, f"{of}_slices")))[keep])
+    order, unique, slices = _index(np.concatenate(terms))
+    found: dict[str, Array] = {f"{of}_terms": unique, f"{of}_slices": slices}
+    found[f"posting_{of}s"] = np.concatenate(numbers)[order]
+    for name in columns:
+        found[name] = np.concatenate([getattr(s, name)[k] for s, k in zip(segments, kept, strict=True)])[order]
+    return found
+
+
+def _merged_names(segments: Sequence[Segment], renumber: Sequence[Ints], of: str) -> dict[str, Array]:
+    chunk = np.concatenate([new[getattr(s, f"{of}_chunks")] for s, new in zip(segments, renumber, strict=True)])
+    keep = chunk >= 0
+    names = np.concatenate([getattr(s, f"{of}_names") for s in segments])[keep]
+    order = np.argsort(names, kind="stable")
+    return {
+        f"{of}_names": names[order],
+        f"{of}_chunks": chunk[keep][order].astype(np.int32),
+        f"{of}_values": np.concatenate([getattr(s, f"{of}_values") for s in segments])[keep][order],
+    }
+
+
+def _renumbered(masks: Sequence[Mask]) -> list[Ints]:
+    """Per mask: the new number of each element over all masks, -1 for the dropped."""
+    found, base = [], 0
+    for mask in masks:
+        found.append(np.where(mask, np.cumsum(mask) - 1 + base, -1).astype(np.int64))
+        base += int(mask.sum())
+    return found
+
+
+def _vectors(documents: Sequence[Document], dimension: int) -> NDArray[np.int8]:
+    rows = [
+        d.vectors if d.vectors.shape[1] == dimension else np.zeros((len(d.keys), dimension), np.int8) for d in documents
+    ]
+    return np.concatenate(rows) if rows else np.zeros((0, dimension), np.int8)
+
+
+def _packed(texts: Sequence[str]) -> tuple[NDArray[np.uint8], Ints]:
+    raw = [text.encode("utf-8", "surrogatepass") for text in texts]
+    return np.frombuffer(b"".join(raw), np.uint8), np.cumsum([len(each) for each in raw], dtype=np.int64)
+
+
+def _split(blob: NDArray[np.uint8], ends: Ints) -> list[str]:
+    raw, start, found = blob.tobytes(), 0, []
+    for end in ends.tolist():
+        found.append(raw[start:end].decode("utf-8", "surrogatepass"))
+        start = end
+    return found
+
+
+def _joined(arrays: Sequence[Array], kind: type) -> Array:
+    return np.concatenate(arrays).astype(kind, copy=False) if arrays else np.zeros(0, kind)
