@@ -1,0 +1,147 @@
+"""One index in CocoIndex: its memory on disk, its live run, and the comparison of that memory with PostgreSQL.
+
+Two memories know what has been indexed: CocoIndex's, beside the daemon, and PostgreSQL. Either can be older than the
+other (a crash, a backup played back, another database, rows deleted by hand). So after each batch PostgreSQL is asked
+whether it holds what was just read, and what it does not hold is processed again under a number never used before.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import cocoindex as coco
+
+from cocosearchd.errors import CocoSearchError
+from cocosearchd.indexing.feed import RootFeed
+from cocosearchd.indexing.index_file import Tools, index_file
+from cocosearchd.indexing.read import Missing, SourceFile, Unread, read_files
+from cocosearchd.model import IndexRecord
+from cocosearchd.store import queries
+from cocosearchd.store.file_states import file_states
+from cocosearchd.store.pool import Database
+
+log = logging.getLogger(__name__)
+
+# The map grows by itself, by doubling; address space is not memory, but a hundred indexes share 47 bits of it.
+MAP_BYTES = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What became of a batch: every path that is not in `failed` is in PostgreSQL as it was read from disk."""
+
+    generation: int
+    failed: Mapping[str, str]
+
+
+def _raise(error: BaseException, _: object) -> None:
+    """CocoIndex's handler of exceptions. Without one that raises, a file that failed would be reported as done."""
+    raise error
+
+
+class IndexApp:
+    """A live CocoIndex app for one index, with a memory of its own that can be deleted with the index."""
+
+    def __init__(self, record: IndexRecord, database: Database, tools: Tools, state: Path, inflight: int) -> None:
+        self.record = record
+        self._database, self._tools = database, tools
+        self._feed = RootFeed()
+        self._environment = coco.Environment(
+            coco.Settings(db_path=state, lmdb_map_size=MAP_BYTES), exception_handler=_raise
+        )
+        # A kill loses what is in flight, and the default of 1024 files was measured to lose everything.
+        config = coco.AppConfig(name="index", environment=self._environment, max_inflight_components=inflight)
+        self._app: coco.App[[], None] = coco.App(config, self._main)
+        self._run: asyncio.Task[Any] | None = None
+
+    @classmethod
+    async def open(cls, record: IndexRecord, database: Database, tools: Tools, state: Path, inflight: int) -> Self:
+        """Start the live run. `state` is CocoIndex's folder of this index alone. Raises `StoreUnavailable`."""
+        await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
+        app = cls(record, database, tools, state, inflight)
+        tools.target.open(database, record)
+        handle = app._app.update(live=True)
+        # What is fed before the first run of `_main` has been committed is taken for left over, and deleted.
+        async for snapshot in handle.watch():
+            if snapshot.status is coco.UpdateStatus.READY:
+                break
+        app._run = asyncio.create_task(handle.result())
+        return app
+
+    async def _main(self) -> None:
+        await coco.mount_each(coco.component_subpath("files"), index_file, self._feed, self._tools)
+
+    async def ended(self) -> None:
+        """Returns only when the live run ends, which it does not do unasked. Raises what ended it."""
+        assert self._run is not None
+        await asyncio.shield(self._run)
+
+    async def close(self) -> None:
+        """End the live run; batches must have been awaited."""
+        self._feed.stop()
+        if self._run is not None:
+            await self._run
+        self._tools.target.close(self.record.number)
+        self._environment.close()
+
+    async def process(self, paths: Sequence[str], gone: Sequence[str], force: bool) -> Outcome:
+        """Make PostgreSQL hold the files at `paths` as they are now, and none of `gone`.
+
+        A path that is no regular file is treated as gone. Never raises for a file, the embedder or PostgreSQL: what
+        went wrong is the text in `failed`.
+        """
+        async with self._feed.turn([*paths, *gone]):
+            number = time.time_ns() if force else 0
+            read = await asyncio.to_thread(
+                read_files, self.record.root, paths, self._tools.rules.max_file_bytes, number
+            )
+            sources = [item for item in read if isinstance(item, SourceFile)]
+            missing = [*gone, *(item.path for item in read if isinstance(item, Missing))]
+            failed = {item.path: item.error for item in read if isinstance(item, Unread)}
+            try:
+                failed |= await self._feed_all(sources, missing)
+                failed |= await self._confirm([one for one in sources if one.path not in failed], again=True)
+                return Outcome(await self._confirm_gone([path for path in missing if path not in failed]), failed)
+            except CocoSearchError as error:  # PostgreSQL did not answer the comparison: nothing is known to be done
+                return Outcome(0, dict.fromkeys([*paths, *gone], str(error)))
+
+    async def _feed_all(self, sources: Sequence[SourceFile], missing: Sequence[str]) -> dict[str, str]:
+        work = [self._feed.put(source) for source in sources] + [self._feed.delete(path) for path in missing]
+        ended = await asyncio.gather(*work, return_exceptions=True)
+        paths = [*(source.path for source in sources), *missing]
+        return {
+            path: describe(error) for path, error in zip(paths, ended, strict=True) if isinstance(error, BaseException)
+        }
+
+    async def _confirm(self, sources: Sequence[SourceFile], *, again: bool) -> dict[str, str]:
+        """Ask PostgreSQL for what was read. What it does not hold is fed once more, past CocoIndex's memory."""
+        if not sources:
+            return {}
+        seen = [(source.path, source.content_hash, source.fingerprint) for source in sources]
+        held = await queries.refresh_fingerprints(self._database, self.record, seen)
+        lost = [source for source in sources if source.path not in held]
+        if not lost:
+            return {}
+        if not again:
+            return {source.path: "PostgreSQL does not keep what is written to it" for source in lost}
+        log.warning("memories_differ", extra={"index": self.record.name, "files": len(lost)})
+        forced = [replace(source, force=time.time_ns()) for source in lost]
+        failed = await self._feed_all(forced, [])
+        return failed | await self._confirm([source for source in forced if source.path not in failed], again=False)
+
+    async def _confirm_gone(self, paths: Sequence[str]) -> int:
+        """Delete what CocoIndex did not know of, as it only deletes what it remembers; the generation after that."""
+        states = await file_states(self._database, self.record, paths)
+        if not states.files:
+            return states.generation
+        deleted = [self._tools.target.apply(self.record.number, path, None) for path in states.files]
+        return max(await asyncio.gather(*deleted))
+
+
+def describe(error: BaseException) -> str:
+    """What a person is told of a file that failed."""
+    return str(error) if isinstance(error, CocoSearchError) else f"{type(error).__name__}: {error}"

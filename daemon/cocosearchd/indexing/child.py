@@ -1,0 +1,90 @@
+"""Starts the indexing child and ends it. What is said to it is in `updater`; what it does, in `worker`."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+import sys
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+
+from cocosearchd.indexing import wire
+from cocosearchd.indexing.link import Link
+
+log = logging.getLogger(__name__)
+
+MODULE = "cocosearchd.indexing.worker"  # by name: importing it would load CocoIndex
+STOP_S = 5.0  # for what is in flight; a kill is survived as well, it only costs the work again
+SAID_LINES = 20
+
+
+class Child:
+    """A running child: `link` to talk to it, `pid`, and after its end `epitaph`."""
+
+    def __init__(self, process: asyncio.subprocess.Process, link: Link) -> None:
+        self.process, self.link = process, link
+        self.pid = process.pid
+        self._said: deque[str] = deque(maxlen=SAID_LINES)
+
+    async def listen_to_stderr(self) -> None:
+        """Put what it says into the log, until it ends."""
+        assert self.process.stderr is not None
+        while line := await self.process.stderr.readline():
+            text = line.decode("utf-8", "replace").rstrip()
+            self._said.append(text)
+            log.warning("worker_said", extra={"pid": self.pid, "text": text})
+
+    def kill(self) -> None:
+        """End it now."""
+        if self.process.returncode is None:
+            self.process.kill()
+
+    def epitaph(self) -> str:
+        """How it ended, in one line."""
+        code = self.process.returncode
+        how = f"signal {signal.Signals(-code).name}" if code is not None and code < 0 else f"exit code {code}"
+        return f"{how}: {self._said[-1]}" if self._said else how
+
+
+@asynccontextmanager
+async def started(spec: wire.WorkerSpec) -> AsyncIterator[Child]:
+    """A new child, told its settings. Leaving the context hangs up, waits `STOP_S`, then kills.
+
+    Call it from the main thread: the child asks the kernel to be killed when the *thread* that started it ends.
+    """
+    ours, theirs = socket.socketpair()
+    command = [sys.executable, "-P", "-m", MODULE, str(theirs.fileno()), str(os.getpid())]
+    with theirs:
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            pass_fds=[theirs.fileno()],
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.DEVNULL,
+            stderr=asyncio.subprocess.PIPE,
+            limit=wire.LINE_BYTES,
+        )
+    reader, writer = await asyncio.open_connection(sock=ours, limit=wire.LINE_BYTES)
+    child = Child(process, Link(reader, writer))
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(child.listen_to_stderr)
+            try:
+                child.link.send(wire.spec_to_json(spec))
+                yield child
+            finally:
+                await _end(child)
+    finally:
+        child.kill()
+
+
+async def _end(child: Child) -> None:
+    with anyio.CancelScope(shield=True):
+        child.link.fail()
+        with anyio.move_on_after(STOP_S):
+            await child.process.wait()
+        child.kill()
+        await child.process.wait()

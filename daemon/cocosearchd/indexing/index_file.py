@@ -1,0 +1,133 @@
+"""What CocoIndex runs for a file that changed: parse, chunk, embed, declare.
+
+CocoIndex remembers by arguments: everything that shapes a row is one, and equal arguments are not run again. Texts are
+remembered one by one, so a changed file embeds only its changed chunks.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import cocoindex as coco
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.embedding.base import Embedder
+from cocosearchd.indexing import recursive
+from cocosearchd.indexing.chunk import Limits, chunk, describe
+from cocosearchd.indexing.read import SourceFile, is_secret
+from cocosearchd.indexing.target import FileTarget, WantedFile
+from cocosearchd.languages import detect
+from cocosearchd.languages.parse import QueryOverrides, parse
+from cocosearchd.model import Chunk, IndexIdentity, ParseReport, SkipReason
+from cocosearchd.store.queries import FileWrite
+
+# Texts of several files go to the embedder together; a provider cuts further as its own settings say.
+BATCH_TEXTS = 64
+NOT_PARSED = ParseReport("no_grammar")
+
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """All that shapes the rows of an index apart from the files themselves."""
+
+    index: int  # the index's number
+    identity: IndexIdentity
+    limits: Limits
+    overrides: QueryOverrides
+    max_file_bytes: int
+    index_secrets: bool
+    any_type: bool  # files were named by the user: those of an unknown language are plain text
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """What is known of a file before its texts are vectors."""
+
+    language: str
+    chunks: tuple[Chunk, ...]
+    report: ParseReport
+    skip: SkipReason | None = None
+
+
+class Embedding:
+    """The embedder as a remembering function of CocoIndex. Another fingerprint remembers nothing of this one."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._key = embedder.fingerprint.digest()
+        self._dimension = embedder.fingerprint.dimension
+
+    @coco.fn.as_async(batching=True, max_batch_size=BATCH_TEXTS, memo=True)
+    async def embed(self, texts: list[str]) -> list[Vector]:
+        """The vector of a text; calls that are waiting at the same time become one. Raises `EmbedderUnavailable`."""
+        return list(await self._embedder.embed_documents(texts))
+
+    async def embed_all(self, chunks: tuple[Chunk, ...]) -> Vector:
+        """Shape (len(chunks), dimension)."""
+        if not chunks:
+            return np.empty((0, self._dimension), np.float32)
+        return np.stack(await asyncio.gather(*(self.embed(f"{one.header}\n{one.text}") for one in chunks)))
+
+    def __coco_memo_key__(self) -> str:
+        """What makes two embedders give the same vectors."""
+        return self._key
+
+
+Guard = Callable[[str], None]
+
+
+class Tools:
+    """What a file is processed with. To CocoIndex two are the same if they make the same rows."""
+
+    def __init__(self, rules: Rules, embedder: Embedder, target: FileTarget, guard: Guard) -> None:
+        """`guard` is called with each path before it is parsed; see `WorkerSpec.crash_on`."""
+        self.rules, self.target, self.guard = rules, target, guard
+        self.embedding = Embedding(embedder)
+        shaping = f"{rules!r} {embedder.fingerprint.digest()}"
+        self.key = hashlib.blake2b(shaping.encode(), digest_size=16).digest()
+
+    def __coco_memo_key__(self) -> bytes:
+        """The same in every process for the same rules and fingerprint."""
+        return self.key
+
+
+@coco.fn(memo=True)
+async def index_file(source: SourceFile, tools: Tools) -> None:
+    """Declare the rows of a file. Raises `EmbedderUnavailable`; parsing never raises."""
+    tools.guard(source.path)
+    extract = await asyncio.to_thread(extract_file, source, tools.rules)
+    vectors = await tools.embedding.embed_all(extract.chunks)
+    write = FileWrite(
+        path=source.path,
+        content_hash=source.content_hash,
+        fingerprint=source.fingerprint,
+        language=extract.language,
+        chunks=extract.chunks,
+        vectors=vectors,
+        report=extract.report,
+        skip_reason=extract.skip,
+    )
+    tools.target.declare(tools.rules.index, WantedFile(write, (source.content_hash, source.force, tools.key)))
+
+
+def extract_file(source: SourceFile, rules: Rules) -> Extract:
+    """Parse and chunk, or say why not. Pure, and as long as the file is large: call it in a thread."""
+    data = source.data
+    language = detect.detect(source.path, data[: detect.HEAD_BYTES])
+    skip = source.skip or detect.skip_reason(data, rules.max_file_bytes)
+    if skip is None and not rules.index_secrets and is_secret(data):
+        skip = "secret"
+    if skip is None and not language and not rules.any_type:
+        skip = "unsupported"
+    if skip is not None:
+        return Extract(language, (), NOT_PARSED, skip)
+    parsed = parse(source.path, data, rules.overrides)
+    if rules.limits.chunker == "recursive":
+        chunks = describe(parsed, recursive.ranges(parsed, rules.limits))
+    else:
+        chunks = chunk(parsed, rules.limits)
+    return Extract(parsed.language, chunks, parsed.report)

@@ -1,0 +1,97 @@
+"""What the updater knows of one index: where its batches come from and how many of its files are under way."""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
+
+import anyio
+
+from cocosearchd.model import IndexRecord
+
+BATCH_FILES = 8  # small, so that a save waits for few files of a first indexing; measured, see benchmarks
+RESERVE_FILES = 8  # of the files CocoIndex works on at once, kept for what is urgent
+
+
+class Batch(Protocol):
+    """Paths that may differ from the index. `gone` ones are not looked at: they have left the scope."""
+
+    @property
+    def paths(self) -> tuple[str, ...]: ...
+
+    @property
+    def gone(self) -> tuple[str, ...]: ...
+
+    @property
+    def force(self) -> bool:
+        """Process the paths even if nothing about them changed."""
+
+
+B = TypeVar("B", bound=Batch)
+
+
+class BatchSource(Protocol[B]):
+    """Where an index's batches come from; it remembers what is dirty until it is told how that went."""
+
+    async def next_batch(self, limit: int = 64) -> B:
+        """Wait for something to do: what a person waits for first, then the rest, at most `limit` paths."""
+
+    def settle(self, batch: B, failed: Mapping[str, str]) -> None:
+        """The batch is committed and its hook has run, except for `failed` (path -> why): to be tried again later."""
+
+    def quarantine(self, path: str, error: str) -> None:
+        """The path must not be given again until the file changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a batch, as it is sent."""
+
+    paths: tuple[str, ...]
+    gone: tuple[str, ...]
+
+    @property
+    def all(self) -> tuple[str, ...]:
+        """Every path, in the order of halving."""
+        return self.paths + self.gone
+
+    def halves(self) -> tuple[Self, Self]:
+        """Two pieces of almost the same size; for two paths and more."""
+        middle = len(self.all) // 2
+        first, second = set(self.all[:middle]), set(self.all[middle:])
+        return self._only(first), self._only(second)
+
+    def _only(self, kept: set[str]) -> Self:
+        return type(self)(tuple(p for p in self.paths if p in kept), tuple(p for p in self.gone if p in kept))
+
+
+class Lane:
+    """One index on its way through the updater."""
+
+    def __init__(self, record: IndexRecord, source: BatchSource[Any], inflight: int) -> None:
+        self.record, self.source = record, source
+        self.scope: anyio.CancelScope | None = None  # of its tasks, while they run
+        self._window = max(1, inflight - RESERVE_FILES)
+        self._under_way = 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def next_batch(self) -> Any:
+        """The next batch, as soon as there is room for one: not pulling leaves the choice to the source."""
+        await self._room.wait()
+        return await self.source.next_batch(BATCH_FILES)
+
+    def began(self, batch: Batch) -> None:
+        """The batch counts until `ended`."""
+        self._count(len(batch.paths) + len(batch.gone))
+
+    def ended(self, batch: Batch) -> None:
+        """Makes room."""
+        self._count(-len(batch.paths) - len(batch.gone))
+
+    def _count(self, files: int) -> None:
+        self._under_way += files
+        if self._under_way < self._window:
+            self._room.set()
+        else:
+            self._room.clear()

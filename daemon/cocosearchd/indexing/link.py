@@ -1,0 +1,61 @@
+"""The daemon's end of one life of the child: a line out, a future for the line that answers it."""
+
+import asyncio
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from cocosearchd.indexing import wire
+
+
+class WorkerDied(Exception):
+    """The child ended before it answered. What it was given may or may not be committed; giving it again is safe."""
+
+
+class Link:
+    """Requests to a child, answered in any order."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._numbers = count(1)
+        self.answers = 0
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Tell the child something that it does not answer."""
+        if not self._writer.is_closing():
+            self._writer.write(wire.encode(message))
+
+    def ask(self, message: Mapping[str, Any]) -> asyncio.Future[dict[str, Any]]:
+        """The answer to come. Raises `WorkerDied` from the future."""
+        number = next(self._numbers)
+        self._waiting[number] = future = asyncio.get_running_loop().create_future()
+        self.send({**message, "id": number})
+        return future
+
+    async def ready(self) -> bool:
+        """Whether the child came up; False when it ended first."""
+        return bool(await self._line())
+
+    async def listen(self) -> None:
+        """Resolve answers until the child hangs up, however it ends."""
+        while message := await self._line():
+            future = self._waiting.pop(message["id"])
+            self.answers += 1
+            if not future.done():  # whoever asked may have been cancelled
+                future.set_result(message)
+
+    def fail(self) -> None:
+        """Nothing more will be answered."""
+        self._writer.close()
+        for future in self._waiting.values():
+            if not future.done():
+                future.set_exception(WorkerDied())
+        self._waiting.clear()
+
+    async def _line(self) -> dict[str, Any] | None:
+        try:
+            line = await self._reader.readline()
+        except ConnectionError:  # a killed child resets the socket
+            return None
+        return wire.decode(line) if line.endswith(b"\n") else None

@@ -1,0 +1,142 @@
+"""One read of a file: the bytes that are hashed are the bytes that are indexed.
+
+A path that a hint or a scan named may by now be anything: gone, a symbolic link to elsewhere, a pipe, still being
+written. Each part of the path is opened without following links, so nothing outside of the root is ever read.
+"""
+
+import errno
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cocosearchd.model import Fingerprint, SkipReason, decode_path
+
+ATTEMPTS = 3  # a file that grows through three reads is a log being written: the source feeds it again, later
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Without O_NONBLOCK, opening a pipe would wait for its writer for ever.
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_KEY = re.compile(
+    rb"^-----BEGIN ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----$.*?^-----END \1-----$", re.MULTILINE | re.DOTALL
+)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """What was read of a file. CocoIndex compares the key below; the bytes and the fingerprint only ride along.
+
+    `skip` is set when the bytes were not read at all; `data` is then empty and `content_hash` stands for what `lstat`
+    said. `force` is 0, or a number never used before: a file is then processed although nothing about it changed.
+    """
+
+    path: str
+    content_hash: bytes  # blake2b, 16 bytes
+    fingerprint: Fingerprint
+    data: bytes
+    force: int = 0
+    skip: SkipReason | None = None
+
+    def __coco_memo_key__(self) -> tuple[str, bytes, int]:
+        """What makes two reads the same to CocoIndex's memory."""
+        return self.path, self.content_hash, self.force
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """There is no regular file at the path."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """The file is there and could not be read; worth another try later."""
+
+    path: str
+    error: str
+
+
+Reading = SourceFile | Missing | Unread
+
+
+def read_files(root: bytes, paths: Iterable[str], limit: int, force: int = 0) -> list[Reading]:
+    """Read each path below `root`; blocking. Files over `limit` bytes are not opened further than `fstat`.
+
+    Never raises for what a file or a root is: a root that cannot be opened makes every path `Unread`, because a root
+    that vanished keeps its rows.
+    """
+    paths = list(paths)
+    try:
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError as error:
+        return [Unread(path, f"the root cannot be opened: {error.strerror}") for path in paths]
+    try:
+        return [_read(folder, path, limit, force) for path in paths]
+    finally:
+        os.close(folder)
+
+
+def is_secret(data: bytes) -> bool:
+    """Whether the content is key material: private key blocks make up more than half of it.
+
+    A source file that quotes a key in a test stays searchable.
+    """
+    if b"PRIVATE KEY" not in data:
+        return False
+    keys = sum(len(found[0]) for found in _KEY.finditer(data.replace(b"\r\n", b"\n")))
+    return keys * 2 > len(data)
+
+
+def _read(folder: int, path: str, limit: int, force: int) -> Reading:
+    try:
+        handle = _open(folder, decode_path(path))
+        try:
+            return _read_open(handle, path, limit, force)
+        finally:
+            os.close(handle)
+    except (FileNotFoundError, NotADirectoryError):
+        return Missing(path)
+    except OSError as error:
+        # ELOOP: a part of the path is a symbolic link. ENXIO: a socket, or a device without a driver.
+        gone = error.errno in {errno.ELOOP, errno.ENXIO}
+        return Missing(path) if gone else Unread(path, error.strerror or str(error))
+
+
+def _open(folder: int, path: bytes) -> int:
+    *parents, name = path.split(b"/")
+    opened: list[int] = []
+    try:
+        for parent in parents:
+            folder = os.open(parent, _FOLDER, dir_fd=folder)
+            opened.append(folder)
+        return os.open(name, _FILE, dir_fd=folder)
+    finally:
+        for handle in opened:
+            os.close(handle)
+
+
+def _read_open(handle: int, path: str, limit: int, force: int) -> Reading:
+    for _ in range(ATTEMPTS):
+        before = os.fstat(handle)
+        if not stat.S_ISREG(before.st_mode):
+            return Missing(path)
+        seen = fingerprint(before)
+        if before.st_size > limit:
+            return SourceFile(path, _hash(repr(seen).encode()), seen, b"", force, "too_large")
+        data = os.pread(handle, before.st_size + 1, 0)
+        if len(data) == before.st_size and fingerprint(os.fstat(handle)) == seen:
+            return SourceFile(path, _hash(data), seen, data, force)
+    return Unread(path, "it changes while it is read")
+
+
+def fingerprint(status: os.stat_result) -> Fingerprint:
+    """The parts of a `stat` that tell one state of a file from another."""
+    return Fingerprint(
+        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_mode
+    )
+
+
+def _hash(data: bytes) -> bytes:
+    return hashlib.blake2b(data, digest_size=16).digest()

@@ -1,0 +1,104 @@
+"""Where CocoIndex's decisions become rows: one file, one transaction.
+
+CocoIndex remembers a tracking record per file and asks `reconcile` whether the wanted state differs; if it does, it
+calls the sink. Its memory and PostgreSQL are two: `app` compares them after each batch.
+"""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import cocoindex as coco
+from cocoindex.connectorkits.fingerprint import fingerprint_object
+
+from cocosearchd.errors import NotFound
+from cocosearchd.model import IndexRecord
+from cocosearchd.store import queries
+from cocosearchd.store.pool import Database
+
+PROVIDER = "cocosearchd/file"  # part of CocoIndex's memory: another name forgets every file
+
+
+@dataclass(frozen=True, slots=True)
+class WantedFile:
+    """The rows a file shall have. `cause` is what they were made from: equal causes have made equal rows."""
+
+    write: queries.FileWrite
+    cause: tuple[bytes, int, bytes]  # content hash, force number, digest of the rules
+
+
+@dataclass(frozen=True)  # no slots: CocoIndex refers weakly to sinks
+class FileSink:
+    """Applies the state of one file. A sink of its own for each file, so that no file fails for another's error.
+
+    Equal sinks are one to CocoIndex: it compares target, index and path.
+    """
+
+    target: "FileTarget"
+    index: int
+    path: str
+
+    async def __call__(self, _: coco.ContextProvider, wanted: Sequence[WantedFile | None]) -> None:
+        """The last state wins; there is only ever one, as a path is never in flight twice."""
+        await self.target.apply(self.index, self.path, wanted[-1])
+
+
+class FileTarget:
+    """The CocoIndex target of all indexes of this process; its keys are (index number, path).
+
+    CocoIndex registers a target once per process, so there is one object of this class.
+    """
+
+    def __init__(self) -> None:
+        self._open: dict[int, tuple[Database, IndexRecord]] = {}
+        self._provider = coco.register_root_target_states_provider(PROVIDER, self)
+
+    def open(self, database: Database, record: IndexRecord) -> None:
+        """From now on files of this index can be written."""
+        self._open[record.number] = database, record
+
+    def close(self, number: int) -> None:
+        """No file of this index is written any more."""
+        self._open.pop(number, None)
+
+    def declare(self, index: int, wanted: WantedFile) -> None:
+        """To be called by a CocoIndex function: its file shall have these rows."""
+        coco.declare_target_state(self._provider.target_state((index, wanted.write.path), wanted))
+
+    async def apply(self, index: int, path: str, wanted: WantedFile | None) -> int:
+        """Write the file, or remove it (None), in one transaction; the generation after it.
+
+        Idempotent. Raises `StoreUnavailable`.
+        """
+        if index not in self._open:
+            raise NotFound(f"index {index} is closed")
+        database, record = self._open[index]
+        if wanted is None:
+            return await queries.delete_file(database, record, path)
+        return await queries.replace_file(database, record, wanted.write)
+
+    def reconcile(
+        self,
+        key: coco.StableKey,
+        wanted: WantedFile | coco.NonExistenceType,
+        known: Collection[bytes],
+        known_may_be_missing: bool,
+        /,
+    ) -> coco.TargetReconcileOutput[WantedFile | None, bytes] | None:
+        """Called by CocoIndex. None: there is nothing to do."""
+        assert isinstance(key, tuple)
+        index, path = key
+        assert isinstance(index, int)
+        assert isinstance(path, str)
+        sink = coco.TargetActionSink[WantedFile | None].from_async_fn(FileSink(self, index, path))
+        if isinstance(wanted, coco.NonExistenceType):
+            if not known and not known_may_be_missing:
+                return None
+            return coco.TargetReconcileOutput(None, sink, coco.NON_EXISTENCE)
+        cause = fingerprint_object(wanted.cause)
+        if not known_may_be_missing and all(record == cause for record in known):
+            return None
+        return coco.TargetReconcileOutput(wanted, sink, cause)
+
+    def __coco_memo_key__(self) -> str:
+        """Being handed to a memoised function does not make its result another."""
+        return PROVIDER

@@ -1,0 +1,271 @@
+"""The daemon's end of the write flow: keeps the child alive, hands it what is dirty, reports what became of it.
+
+It pulls batches from the source of each index, because the source knows what is urgent and when a path is settled. It
+never loads CocoIndex. A child that dies takes no batch with it: what it had not answered is given to the next one,
+batch by batch with nothing beside it and then in halves, until the path that kills is known; that one is set aside.
+"""
+
+import asyncio
+import logging
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import anyio
+import anyio.abc
+
+from cocosearchd.errors import CocoSearchError, Conflict
+from cocosearchd.indexing import wire
+from cocosearchd.indexing.child import Child, started
+from cocosearchd.indexing.lane import Batch, BatchSource, Lane, Piece
+from cocosearchd.indexing.link import Link, WorkerDied
+from cocosearchd.indexing.wire import WorkerSpec
+from cocosearchd.model import Commit, IndexRecord
+
+__all__ = ["Batch", "BatchSource", "Updater", "WorkerSpec", "WorkerState", "WorkerStatus"]
+
+log = logging.getLogger(__name__)
+
+FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 30.0
+# How often a path must end the child, with nothing beside it, to be set aside. Once could be somebody else's kill.
+STRIKES = 2
+CLOSE_S = 15.0  # for the files in flight of an index that is removed; then the child is killed, and starts again
+
+WorkerState = Literal["stopped", "starting", "running", "recovering", "waiting"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """The child, for people. `error` is how the last one ended."""
+
+    state: WorkerState
+    pid: int | None
+    deaths: int
+    error: str | None
+
+
+@dataclass(eq=False, slots=True)
+class _Job:
+    """A batch on its way."""
+
+    lane: Lane
+    batch: Any
+
+
+@dataclass(slots=True)
+class _Answer:
+    """What the child said of a batch, pieces added up."""
+
+    generation: int
+    failed: dict[str, str]
+    aside: list[str]
+
+
+class Updater:
+    """One per daemon. `add` and `remove` may be called before and while `run` runs; all in one event loop."""
+
+    def __init__(self, spawn: WorkerSpec, on_commit: Callable[[Commit], Awaitable[None]]) -> None:
+        """`on_commit` is awaited after each batch with all its paths that did not fail, before they are settled."""
+        self._spec, self._on_commit = spawn, on_commit
+        self._lanes: dict[str, Lane] = {}
+        self._tasks: anyio.abc.TaskGroup | None = None
+        self._child: Child | None = None
+        self._state: WorkerState = "stopped"
+        self._deaths = 0
+        self._error: str | None = None
+        self._up = asyncio.Event()
+        self._calm = asyncio.Event()  # clear while it is being found out which path ended the child
+        self._calm.set()
+        self._alone = asyncio.Lock()
+        self._asked: set[_Job] = set()
+        self._suspects: set[_Job] = set()
+
+    @property
+    def status(self) -> WorkerStatus:
+        """Of this moment."""
+        state: WorkerState = "recovering" if self._state == "running" and self._suspects else self._state
+        return WorkerStatus(state, self.pid, self._deaths, self._error)
+
+    @property
+    def pid(self) -> int | None:
+        """Of the living child."""
+        return self._child.pid if self._child is not None else None
+
+    async def add(self, record: IndexRecord, source: BatchSource[Any]) -> None:
+        """From now on, keep this index equal to what its source says. Raises `Conflict` for a second of the name."""
+        if record.name in self._lanes:
+            raise Conflict(f"index {record.name!r} is being kept already")
+        self._lanes[record.name] = lane = Lane(record, source, self._spec.indexing.inflight_files)
+        if self._up.is_set():
+            self._open(lane)
+        if self._tasks is not None:
+            self._tasks.start_soon(self._serve, lane)
+
+    async def remove(self, name: str) -> None:
+        """Stop keeping the index, for good: when this returns, nothing writes to its tables any more."""
+        lane = self._lanes.pop(name, None)
+        if lane is None:
+            return
+        if lane.scope is not None:
+            lane.scope.cancel()
+        child = self._child
+        if child is None or not self._up.is_set():
+            return  # the next child will not hear of it
+        closed = child.link.ask({"do": "close", "index": name, "forget": True})
+        with anyio.move_on_after(CLOSE_S):
+            await asyncio.wait({closed})
+        if not closed.done():
+            child.kill()
+            await asyncio.wait({closed})
+        closed.exception()  # a child that died is as good
+
+    async def run(self) -> None:
+        """For ever. To be supervised: what is not a `CocoSearchError` of `on_commit` comes out of here."""
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                for lane in self._lanes.values():
+                    tasks.start_soon(self._serve, lane)
+                await self._keep_alive()
+        finally:
+            self._tasks, self._state = None, "stopped"
+
+    async def _keep_alive(self) -> None:
+        pause = FIRST_PAUSE_S
+        while True:
+            answers = await self._live()
+            self._deaths += 1
+            log.error("worker_died", extra={"how": self._error, "suspects": len(self._suspects)})
+            pause = FIRST_PAUSE_S if answers else min(pause * 2, LAST_PAUSE_S)
+            self._state = "waiting"
+            await anyio.sleep(pause)
+
+    async def _live(self) -> int:
+        """One life of the child; how many answers it gave."""
+        self._state = "starting"
+        try:
+            async with started(self._spec) as child:
+                try:
+                    if await child.link.ready():
+                        self._begin(child)
+                        await child.link.listen()
+                finally:
+                    self._end()
+        finally:
+            self._child = None
+        self._error = child.epitaph()
+        return child.link.answers
+
+    def _begin(self, child: Child) -> None:
+        self._child = child
+        for lane in self._lanes.values():
+            self._open(lane)
+        self._state = "running"
+        self._up.set()
+
+    def _end(self) -> None:
+        """In one step, before anything waiting for an answer hears of it: nothing is sent beside a suspect."""
+        self._up.clear()
+        self._suspects |= self._asked
+        if self._suspects:
+            self._calm.clear()
+
+    def _open(self, lane: Lane) -> None:
+        self._link.send({"do": "open", "record": wire.record_to_json(lane.record)})
+
+    @property
+    def _link(self) -> Link:
+        assert self._child is not None
+        return self._child.link
+
+    async def _serve(self, lane: Lane) -> None:
+        """Pull the batches of an index; they overlap."""
+        with anyio.CancelScope() as lane.scope:
+            async with anyio.create_task_group() as jobs:
+                while True:
+                    batch = await lane.next_batch()
+                    lane.began(batch)
+                    jobs.start_soon(self._do, _Job(lane, batch))
+
+    async def _do(self, job: _Job) -> None:
+        lane, batch = job.lane, job.batch
+        piece = Piece(tuple(batch.paths), tuple(batch.gone))
+        failed = dict.fromkeys(piece.all, "the updater stopped")
+        try:
+            try:
+                answer = await self._ask(job, piece, alone=False)
+            except WorkerDied:
+                answer = await self._find_killer(job, piece)
+            failed = await self._published(lane.record, piece, answer)
+        finally:
+            self._clear(job)
+            lane.ended(batch)
+            lane.source.settle(batch, failed)
+        for path in answer.aside:
+            log.error("path_set_aside", extra={"index": lane.record.name, "path": path})
+            lane.source.quarantine(path, f"indexing this file ends the indexing process ({self._error})")
+
+    async def _published(self, record: IndexRecord, piece: Piece, answer: _Answer) -> dict[str, str]:
+        """Run the hook for what is committed; the paths that are not done, and why.
+
+        All paths are told, not only those that this child has written: what a child had committed before it died
+        comes back as unchanged from the next one.
+        """
+        paths = tuple(p for p in piece.all if p not in answer.failed and p not in answer.aside)
+        if not paths:
+            return answer.failed
+        try:
+            await self._on_commit(Commit(record.name, answer.generation, paths))
+        except CocoSearchError as error:
+            return answer.failed | dict.fromkeys(paths, str(error))
+        return answer.failed
+
+    async def _ask(self, job: _Job, piece: Piece, *, alone: bool) -> _Answer:
+        """One piece to the child and back. Raises `WorkerDied`."""
+        while True:
+            await self._up.wait()
+            if alone or self._calm.is_set():
+                break
+            await self._calm.wait()
+        self._asked.add(job)
+        try:
+            answer = await self._link.ask(
+                {
+                    "do": "work",
+                    "index": job.lane.record.name,
+                    "paths": piece.paths,
+                    "gone": piece.gone,
+                    "force": job.batch.force,
+                }
+            )
+        finally:
+            self._asked.discard(job)
+        return _Answer(answer["generation"], answer["failed"], [])
+
+    async def _find_killer(self, job: _Job, piece: Piece) -> _Answer:
+        """Work off a batch that was in flight when the child died, one piece at a time and nothing beside it."""
+        total, strikes, pieces = _Answer(0, {}, []), Counter[str](), deque([piece])
+        async with self._alone:
+            while pieces:
+                piece = pieces.popleft()
+                try:
+                    answer = await self._ask(job, piece, alone=True)
+                except WorkerDied:
+                    if len(piece.all) > 1:
+                        pieces.extendleft(reversed(piece.halves()))
+                        continue
+                    strikes.update(piece.all)
+                    if strikes[piece.all[0]] < STRIKES:
+                        pieces.appendleft(piece)
+                    else:
+                        total.aside.extend(piece.all)
+                else:
+                    total.generation = max(total.generation, answer.generation)
+                    total.failed |= answer.failed
+        return total
+
+    def _clear(self, job: _Job) -> None:
+        self._suspects.discard(job)
+        if not self._suspects:
+            self._calm.set()

@@ -1,0 +1,91 @@
+"""What crosses between the daemon and its indexing child: one JSON object a line, in both directions.
+
+    daemon -> child   first line: a WorkerSpec
+                      {"do": "open", "record": ...}            an index whose batches will follow
+                      {"do": "work", "id", "index", "paths", "gone", "force"}
+                      {"do": "close", "id", "index", "forget"} forget: drop CocoIndex's memory of it as well
+    child -> daemon   {"ready": true}                          it holds the lock and listens
+                      {"id", "generation", "failed": {path: text}}
+                      {"id"}                                   closed
+
+End of file means stop. Order matters only between the lines of one index. This module knows neither CocoIndex nor
+sockets: both ends import it.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any, TypeVar
+
+from cocosearchd.model import IndexIdentity, IndexRecord, decode_path, encode_path
+from cocosearchd.settings import DatabaseSettings, EmbedderSettings, IndexingSettings
+
+LINE_BYTES = 1 << 22  # 64 paths of 4 kB, escaped, fit a line
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """All that the child must know to start. It reads neither files of settings nor the environment."""
+
+    dsn: str
+    state_dir: str  # CocoIndex's memories live in `cocoindex` below it
+    database: DatabaseSettings = field(default_factory=DatabaseSettings)
+    embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
+    indexing: IndexingSettings = field(default_factory=IndexingSettings)
+    api_key: str = field(default="", repr=False)
+    # Only tests set this: the child kills itself when it is about to index a file whose path ends so. No real file is
+    # known that reliably crashes a parser, and the handling of such files is worth little untested.
+    crash_on: str = ""
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """One line. Texts of paths are plain UTF-8, because `model.encode_path` made them."""
+    return json.dumps(message).encode() + b"\n"
+
+
+def decode(line: bytes) -> dict[str, Any]:
+    """The message of a line; ValueError if it is none."""
+    message = json.loads(line)
+    if not isinstance(message, dict):
+        raise ValueError("not a message")
+    return message
+
+
+def spec_to_json(spec: WorkerSpec) -> dict[str, Any]:
+    """The first line, as an object."""
+    return asdict(spec)
+
+
+def spec_from_json(message: Mapping[str, Any]) -> WorkerSpec:
+    """The inverse of `spec_to_json`."""
+    sections = {"database": DatabaseSettings, "embedder": EmbedderSettings, "indexing": IndexingSettings}
+    return WorkerSpec(**{k: _section(sections[k], v) if k in sections else v for k, v in message.items()})
+
+
+def record_to_json(record: IndexRecord) -> dict[str, Any]:
+    """A row of the registry, as an object."""
+    return asdict(record) | {"root": encode_path(record.root)}
+
+
+def record_from_json(message: Mapping[str, Any]) -> IndexRecord:
+    """The inverse of `record_to_json`."""
+    identity = message["identity"]
+    return IndexRecord(
+        **{
+            **message,
+            "root": decode_path(message["root"]),
+            "topics": tuple(message["topics"]),
+            "identity": IndexIdentity(
+                tuple((name, value) for name, value in identity["embedder"]),
+                identity["chunker"],
+                identity["header_version"],
+            ),
+        }
+    )
+
+
+def _section(kind: type[T], values: Mapping[str, Any]) -> T:
+    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in known})

@@ -1,0 +1,249 @@
+"""The child that does all CocoIndex work: `python -P -m cocosearchd.indexing.worker FD PARENT`.
+
+A process of its own, because a native parser that crashes, or runs for seconds, must cost no query. It dies with the
+daemon, holds the lock on CocoIndex's memory (CocoIndex itself takes none), and keeps out of the way (nice). What goes
+over the socket is in `wire`; nothing here decides what is to be indexed.
+"""
+
+import asyncio
+import contextlib
+import ctypes
+import faulthandler
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cocosearchd.embedding.base import Embedder
+from cocosearchd.embedding.late import LateEmbedder
+from cocosearchd.embedding.open import open_embedder
+from cocosearchd.errors import BadSettings, CocoSearchError, IdentityMismatch
+from cocosearchd.indexing import wire
+from cocosearchd.indexing.app import IndexApp, Outcome
+from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
+from cocosearchd.indexing.index_file import Rules, Tools
+from cocosearchd.indexing.target import FileTarget
+from cocosearchd.languages.symbols import QueryOverrides, check_overrides
+from cocosearchd.model import IndexRecord
+from cocosearchd.settings import IndexingSettings
+from cocosearchd.store import records
+from cocosearchd.store.pool import Database
+
+PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
+STOP_S = 2.0
+LOCK_POLL_S = 0.02  # an orphan of a killed daemon is gone within 50 ms
+KEPT_MEMORIES = 2  # of this database and of the one used before: switching back costs nothing
+
+
+class Worker:
+    """The indexes that are open, and what they share: the pool, the embedder, the target."""
+
+    def __init__(self, spec: wire.WorkerSpec, writer: asyncio.StreamWriter, stack: contextlib.AsyncExitStack) -> None:
+        self._spec, self._writer, self._stack = spec, writer, stack
+        self._indexes: dict[str, Index] = {}
+        self._target = FileTarget()
+        self._embedder = LateEmbedder(partial(open_embedder, spec.embedder, spec.api_key))
+        self._opening = asyncio.Lock()
+        self._store: tuple[Database, Path] | None = None
+
+    async def serve(self, reader: asyncio.StreamReader) -> None:
+        """Answer until end of file; batches overlap. An error that is no `CocoSearchError` ends the process."""
+        self._send({"ready": True})
+        async with asyncio.TaskGroup() as tasks:
+            while line := await reader.readline():
+                message = wire.decode(line)
+                if message["do"] == "open":
+                    record = wire.record_from_json(message["record"])
+                    self._indexes[record.name] = Index(record, tasks)
+                elif message["do"] == "work":
+                    index = self._indexes[message["index"]]
+                    index.busy.add(task := tasks.create_task(self._work(index, message)))
+                    task.add_done_callback(index.busy.discard)
+                else:
+                    tasks.create_task(self._close(self._indexes.pop(message["index"]), message))
+            await self._stop()
+
+    async def _stop(self) -> None:
+        busy = {task for index in self._indexes.values() for task in index.busy}
+        if busy and (await asyncio.wait(busy, timeout=STOP_S))[1]:
+            os._exit(0)  # nobody waits for these batches any more, and every step of them survives a kill
+        for index in self._indexes.values():
+            await index.close()
+        await self._embedder.aclose()
+
+    async def _work(self, index: "Index", message: dict[str, Any]) -> None:
+        paths, gone = message["paths"], message["gone"]
+        try:
+            app = await self._app(index)
+            outcome = await app.process(paths, gone, message["force"])
+        except CocoSearchError as error:  # no PostgreSQL or no embedder yet, or not the one of this index
+            outcome = Outcome(0, dict.fromkeys([*paths, *gone], str(error)))
+        self._send({"id": message["id"], "generation": outcome.generation, "failed": dict(outcome.failed)})
+
+    async def _close(self, index: "Index", message: dict[str, Any]) -> None:
+        await asyncio.gather(*index.busy)
+        await index.close()
+        if message["forget"] and self._store is not None:
+            await asyncio.to_thread(shutil.rmtree, self._store[1] / str(index.record.number), ignore_errors=True)
+        self._send({"id": message["id"]})
+
+    async def _app(self, index: "Index") -> IndexApp:
+        """The running app of the index, started at its first batch. Raises `CocoSearchError`."""
+        async with index.opening:
+            if index.app is None:
+                embedder = await self._embedder.opened()
+                rules = self._rules(index.record, embedder)
+                database, memory = await self._opened_store()
+                tools = Tools(rules, embedder, self._target, self._guard)
+                state = memory / str(index.record.number)
+                index.start(
+                    await IndexApp.open(index.record, database, tools, state, self._spec.indexing.inflight_files)
+                )
+            assert index.app is not None
+            return index.app
+
+    async def _opened_store(self) -> tuple[Database, Path]:
+        async with self._opening:
+            if self._store is None:
+                opening = Database.open(self._spec.dsn, self._spec.database)
+                database = await self._stack.enter_async_context(opening)
+                memories = Path(self._spec.state_dir) / "cocoindex"
+                memory = memories / await records.incarnation(database)
+                numbers = {str(record.number) for record in await records.list_indexes(database)}
+                await asyncio.to_thread(prune, memories, memory, numbers)
+                self._store = database, memory
+            return self._store
+
+    def _rules(self, record: IndexRecord, embedder: Embedder) -> Rules:
+        """What shapes the rows of the index. Raises `IdentityMismatch`: rows of two kinds never mix."""
+        settings = self._spec.indexing
+        limits = Limits(settings.chunker, settings.chunk_size, settings.chunk_overlap)
+        mine = embedder.fingerprint.pairs(), chunker_id(limits), HEADER_VERSION
+        if mine != (record.identity.embedder, record.identity.chunker, record.identity.header_version):
+            raise IdentityMismatch(
+                f"index {record.name!r} was built with another embedder or chunker",
+                f"cocosearchctl reindex {record.name}",
+            )
+        return Rules(
+            index=record.number,
+            identity=record.identity,
+            limits=limits,
+            overrides=read_overrides(settings),
+            max_file_bytes=settings.max_file_bytes,
+            index_secrets=settings.index_secrets,
+            any_type=bool(settings.include),
+        )
+
+    def _guard(self, path: str) -> None:
+        if self._spec.crash_on and path.endswith(self._spec.crash_on):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def _send(self, message: dict[str, Any]) -> None:
+        self._writer.write(wire.encode(message))
+
+
+class Index:
+    """An index as this process holds it: told of, and running from its first batch on."""
+
+    def __init__(self, record: IndexRecord, tasks: asyncio.TaskGroup) -> None:
+        self.record = record
+        self.app: IndexApp | None = None
+        self.opening = asyncio.Lock()
+        self.busy: set[asyncio.Task[None]] = set()
+        self._tasks = tasks
+        self._watch: asyncio.Task[None] | None = None
+
+    def start(self, app: IndexApp) -> None:
+        """Keep the app, and end the process should its live run end unasked."""
+        self.app = app
+        self._watch = self._tasks.create_task(self._end_with(app))
+
+    async def close(self) -> None:
+        """End the live run; batches must have been awaited."""
+        if self._watch is not None:
+            self._watch.cancel()
+        if self.app is not None:
+            await self.app.close()
+
+    async def _end_with(self, app: IndexApp) -> None:
+        await app.ended()
+        raise RuntimeError(f"CocoIndex ended the live run of {self.record.name!r}")
+
+
+def prune(memories: Path, current: Path, numbers: Iterable[str]) -> None:
+    """Remove the memories of databases not used lately, and of indexes that are no more; blocking."""
+    current.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.utime(current)
+    by_age = sorted((path for path in memories.iterdir() if path.is_dir()), key=lambda path: path.stat().st_mtime)
+    stale = [*by_age[:-KEPT_MEMORIES], *(path for path in current.iterdir() if path.name not in numbers)]
+    for path in stale:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def read_overrides(settings: IndexingSettings) -> QueryOverrides:
+    """The user's queries. Raises `BadSettings`."""
+    if not settings.queries_dir:
+        return ()
+    files = sorted(Path(settings.queries_dir).expanduser().glob("*.scm"))
+    try:
+        return check_overrides([(file.stem, file.read_text("utf-8")) for file in files])
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSettings(f"cannot read the queries in {settings.queries_dir}: {error}", "mend the files") from error
+
+
+def step_back(nice: int, parent: int) -> None:
+    """Give way to queries, and end when the process that started this one ends."""
+    threads = Path("/proc/self/task")
+    if threads.exists():  # on Linux, niceness is a thread's; libraries have started some by now
+        for thread in threads.iterdir():
+            os.setpriority(os.PRIO_PROCESS, int(thread.name), nice)
+        # End of file says the same, but a thread that is stuck in native code does not read.
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    else:
+        os.nice(nice)
+    if os.getppid() != parent:
+        sys.exit(0)
+
+
+async def hold_lock(state: Path, reader: asyncio.StreamReader) -> int:
+    """Wait for the lock on CocoIndex's memory, or for end of file. The lock lasts as long as the process."""
+    await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
+    handle = os.open(state / "cocoindex.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if reader.at_eof():
+                sys.exit(0)
+            await asyncio.sleep(LOCK_POLL_S)
+        else:
+            return handle
+
+
+async def run(descriptor: int, parent: int) -> None:
+    """Serve the daemon at the other end of the socket until it hangs up."""
+    connection = socket.socket(fileno=descriptor)
+    reader, writer = await asyncio.open_connection(sock=connection, limit=wire.LINE_BYTES)
+    spec = wire.spec_from_json(wire.decode(await reader.readline()))
+    step_back(spec.indexing.nice, parent)
+    await hold_lock(Path(spec.state_dir), reader)
+    async with contextlib.AsyncExitStack() as stack:
+        await Worker(spec, writer, stack).serve(reader)
+    writer.close()
+
+
+def main() -> None:
+    """The process. Ends with 0 when the daemon hangs up."""
+    faulthandler.enable()  # a crash says where, in the daemon's log
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the daemon says when to stop
+    asyncio.run(run(int(sys.argv[1]), int(sys.argv[2])))
+
+
+if __name__ == "__main__":
+    main()
