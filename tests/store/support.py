@@ -1,14 +1,54 @@
 """Makes what the store's tests write: indexes, files, vectors."""
 
+import hashlib
+from dataclasses import replace
 
+import numpy as np
+from numpy.typing import NDArray
 
-from cocosearchd.model import IndexIdentity, IndexRecord
+from cocosearchd.model import Chunk, Fingerprint, IndexIdentity, IndexRecord, ParseReport
 from cocosearchd.store.pool import Database
+from cocosearchd.store.queries import FileWrite
 from cocosearchd.store.records import create_index
 
-IDENTITY = IndexIdentity((("dimension", "8"), ("model", "test")), "definitions-1", 1)
 DIMENSION = 8
+IDENTITY = IndexIdentity((("dimension", str(DIMENSION)), ("model", "test")), "definitions-1", 1)
 
 
-async def new_index(db: Database, name: str = "code", root: bytes = b"/code") -> IndexRecord:
-    return await create_index(db, name, root, ("work",), DIMENSION, IDENTITY)
+async def new_index(
+    db: Database, name: str = "code", root: bytes = b"/code", dimension: int = DIMENSION
+) -> IndexRecord:
+    return await create_index(db, name, root, ("work",), dimension, IDENTITY)
+
+
+def vector_of(text: str, dimension: int = DIMENSION) -> NDArray[np.float32]:
+    """A unit vector that depends on the text alone."""
+    seed = int.from_bytes(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:8], "big")
+    vector = np.random.default_rng(seed).standard_normal(dimension).astype(np.float32)
+    return vector / np.float32(np.linalg.norm(vector))
+
+
+def fingerprint(number: int = 1) -> Fingerprint:
+    return Fingerprint(1, number, 100 + number, 1_700_000_000_000_000_000, 1_700_000_000_000_000_001, 0o100644)
+
+
+def chunks_of(path: str, *texts: str, language: str = "python", symbol_type: str | None = None) -> tuple[Chunk, ...]:
+    """One chunk per text, one after another, one line each; a text `name: rest` is the definition of `name`."""
+    chunks, start = list[Chunk](), 0
+    for line, text in enumerate(texts, 1):
+        end = start + max(1, len(text.encode("utf-8", "surrogatepass")))
+        name, is_symbol, _ = text.partition(":")
+        chunk = Chunk(start, end, line, line, text, path, language, keywords=f"{path} {text}".replace("/", " "))
+        if is_symbol:
+            kind = symbol_type or "function"
+            chunk = replace(chunk, symbol_type=kind, symbol_name=name, symbol_signature=text, definitions=(name,))
+        chunks.append(chunk)
+        start = end
+    return tuple(chunks)
+
+
+def file_write(path: str, *texts: str, language: str = "python", dimension: int = DIMENSION) -> FileWrite:
+    chunks = chunks_of(path, *texts, language=language)
+    vectors = np.array([vector_of(text, dimension) for text in texts], np.float32).reshape(len(texts), dimension)
+    content_hash = hashlib.blake2b("".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    return FileWrite(path, content_hash, fingerprint(), language, chunks, vectors, ParseReport("ok"))

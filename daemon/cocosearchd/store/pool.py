@@ -10,7 +10,7 @@ from pgvector.psycopg import register_vector_async
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from cocosearchd.errors import TIMED_OUT, CocoSearchError, Refused, StoreUnavailable
+from cocosearchd.errors import TIMED_OUT, CocoSearchError, InvalidInput, NotFound, Refused, StoreUnavailable
 from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.binaries import MIN_PGVECTOR
 
@@ -177,6 +177,10 @@ def _translated(error: psycopg.Error) -> CocoSearchError:
     if isinstance(error, psycopg.errors.QueryCanceled):
         hint = "narrow the query, or raise database.statement_timeout_ms"
         return CocoSearchError("the database took too long", hint, code=TIMED_OUT)
+    if isinstance(error, psycopg.errors.InvalidRegularExpression):
+        return InvalidInput("a pattern of this filter cannot be used", "see that each [ has its ] and ranges ascend")
+    if isinstance(error, psycopg.errors.UndefinedTable):
+        return NotFound("the tables of this index are gone", "see `cocosearchctl list`")
     if isinstance(error, psycopg.errors.DiskFull):
         return StoreUnavailable("the disk of the database is full", "free some space; work goes on by itself")
     if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):

@@ -123,3 +123,209 @@ select
         skip_reason)::text), '' order by filename), '')) from {files}),
     (select md5(coalesce(string_agg(md5(row(filename, language, parse_status, error_count, error_message)::text), ''
         order by filename), '')) from {parses})
+
+-- name: lock_file
+-- Until the end of the transaction. A statement of its own, so that what is read next is read after the wait.
+select pg_advisory_xact_lock({number}, hashtext(%(filename)s))
+
+-- name: stored_file
+-- All that a write compares with; nulls where there is nothing.
+select f.content_hash, f.chunk_count, f.symbol_count, f.language_id, f.skip_reason,
+       p.language, p.parse_status, p.error_count, p.error_message,
+       array(select lower(location) from {chunks} where filename = %(filename)s order by location),
+       array(select upper(location) from {chunks} where filename = %(filename)s order by location),
+       array(select chunk_hash from {chunks} where filename = %(filename)s order by location)
+from (select %(filename)s::text as filename) as asked
+left join {files} f on f.filename = asked.filename
+left join {parses} p on p.filename = asked.filename
+
+-- name: delete_chunks
+delete from {chunks}
+where filename = %(filename)s
+  and location in (select int8range(a, b) from unnest(%(starts)s::int8[], %(ends)s::int8[]) as given(a, b))
+
+-- name: copy_chunks
+copy {chunks} (filename, location, content_text, content_tsv_input, embedding, block_type, hierarchy, language_id,
+    symbol_type, symbol_name, symbol_signature, start_line, end_line, definitions, header, chunk_hash)
+from stdin (format binary)
+
+-- name: bump_generation
+-- No row: the index is gone, or is now one of another identity, and nothing of this transaction may stay.
+update cocosearch_indexes
+set generation = generation + 1, last_change = now()
+where number = {number} and identity = %(identity)s
+returning generation
+
+-- name: upsert_file
+insert into {files}
+    (filename, content_hash, fingerprint, generation, chunk_count, symbol_count, language_id, skip_reason)
+values (%(filename)s, %(content_hash)s, %(fingerprint)s, %(generation)s, %(chunk_count)s, %(symbol_count)s,
+    %(language)s, %(skip_reason)s)
+on conflict (filename) do update
+set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, generation = excluded.generation,
+    chunk_count = excluded.chunk_count, symbol_count = excluded.symbol_count, language_id = excluded.language_id,
+    skip_reason = excluded.skip_reason
+
+-- name: upsert_parse
+insert into {parses} (filename, language, parse_status, error_count, error_message)
+values (%(filename)s, %(language)s, %(status)s, %(error_count)s, %(error_message)s)
+on conflict (filename) do update
+set language = excluded.language, parse_status = excluded.parse_status, error_count = excluded.error_count,
+    error_message = excluded.error_message, created_at = excluded.created_at
+where ({parses}.language, {parses}.parse_status, {parses}.error_count, {parses}.error_message)
+    is distinct from (excluded.language, excluded.parse_status, excluded.error_count, excluded.error_message)
+
+-- name: set_fingerprint
+update {files} set fingerprint = %(fingerprint)s
+where filename = %(filename)s and fingerprint is distinct from %(fingerprint)s::bytea
+
+-- name: refresh_fingerprints
+-- Sets what has changed, and names every file whose stored hash is the one that was seen.
+with seen as materialized (
+    select * from unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[])
+        as given(filename, content_hash, fingerprint)
+), refreshed as (
+    update {files} f
+    set fingerprint = seen.fingerprint
+    from seen
+    where f.filename = seen.filename and f.content_hash = seen.content_hash
+      and f.fingerprint is distinct from seen.fingerprint
+)
+select f.filename from {files} f join seen using (filename) where f.content_hash = seen.content_hash
+
+-- name: delete_parse
+delete from {parses} where filename = %(filename)s
+
+-- name: delete_file
+with chunks as (delete from {chunks} where filename = %(filename)s returning 1),
+     file as (delete from {files} where filename = %(filename)s returning 1),
+     parse as (delete from {parses} where filename = %(filename)s returning 1)
+select exists (select from chunks) or exists (select from file) or exists (select from parse)
+
+-- name: columns
+-- Of every candidate, in the order of the fields of `Candidate`; a score follows.
+c.filename, lower(c.location), upper(c.location), c.start_line, c.end_line, c.language_id, c.block_type, c.hierarchy,
+c.symbol_type, c.symbol_name, c.symbol_signature, c.content_text, c.definitions, c.header
+
+-- name: vector_exact
+-- `offset 0` keeps the vector index out: every matching row is compared.
+with best as materialized (
+    select filename, location, distance
+    from (
+        select filename, location, embedding <=> %(vector)s::halfvec as distance
+        from {chunks}
+        where embedding is not null and {filter}
+        offset 0
+    ) as compared
+    order by distance, filename, location
+    limit %(limit)s
+)
+select {columns}, 1 - best.distance
+from best join {chunks} c using (filename, location)
+order by best.distance, filename, location
+
+-- name: vector_nearest
+-- The order must be the bare distance, or the vector index is not used. A relaxed scan comes unordered, so sort again.
+with best as materialized (
+    select filename, location, embedding <=> %(vector)s::halfvec as distance
+    from {chunks}
+    where {filter}
+    order by embedding <=> %(vector)s::halfvec
+    limit %(limit)s
+)
+select {columns}, 1 - best.distance
+from best join {chunks} c using (filename, location)
+order by best.distance, filename, location
+
+-- name: set_vector_scan
+-- For one transaction: on through the index until enough rows pass the filter.
+select set_config('hnsw.iterative_scan', 'relaxed_order', true),
+       set_config('hnsw.ef_search', %(breadth)s::text, true),
+       set_config('hnsw.max_scan_tuples', '20000', true)
+
+-- name: has_vector_index
+select coalesce((select indisvalid from pg_index where indexrelid = to_regclass({chunks_vector_name})), false)
+
+-- name: estimate_matches
+-- PostgreSQL's own estimate from its statistics; nothing is read.
+explain (format json) select from {chunks} where {filter}
+
+-- name: count_path_matches
+select coalesce(sum(chunk_count), 0) from {files} where {filter}
+
+-- name: keyword_all
+with best as materialized (
+    select filename, location, ts_rank(content_tsv, plainto_tsquery('simple', %(text)s)) as score
+    from {chunks}
+    where content_tsv @@ plainto_tsquery('simple', %(text)s) and {filter}
+    order by score desc, filename, location
+    limit %(limit)s
+)
+select {columns}, best.score
+from best join {chunks} c using (filename, location)
+order by best.score desc, filename, location
+
+-- name: term_frequencies
+-- The lexemes of a text with the share of chunks that hold them, as of the last ANALYZE; 0: rare or not known.
+select term, coalesce(frequency, 0),
+       (select greatest(reltuples, 0) from pg_class where oid = to_regclass({chunks_name}))
+from unnest(tsvector_to_array(to_tsvector('simple', %(text)s))) as given(term)
+left join (
+    select known.element, known.frequency
+    from pg_stats
+    join pg_namespace on nspname = schemaname
+    join pg_class on relnamespace = pg_namespace.oid and relname = tablename,
+        unnest(most_common_elems::text::text[], most_common_elem_freqs) as known(element, frequency)
+    where pg_class.oid = to_regclass({chunks_name}) and attname = 'content_tsv'
+) as statistics on element = term
+order by 2, 1
+
+-- name: keyword_any
+-- ts_rank knows no rarity, so each term is weighted; 1: divided by the logarithm of the length.
+with best as materialized (
+    select filename, location, (
+        select sum(weight * ts_rank(content_tsv, term::tsquery, 1))
+        from unnest(%(terms)s::text[], %(weights)s::float8[]) as given(term, weight)
+    ) as score
+    from {chunks}
+    where content_tsv @@ %(query)s::tsquery and {filter}
+    order by score desc, filename, location
+    limit %(limit)s
+)
+select {columns}, best.score
+from best join {chunks} c using (filename, location)
+order by best.score desc, filename, location
+
+-- name: chunks_by_key
+select {columns}, 0::float8
+from unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) with ordinality as asked(filename, a, b, n)
+join {chunks} c on c.filename = asked.filename and c.location = int8range(a, b)
+order by n
+
+-- name: list_symbols
+select {columns}, 0::float8
+from {chunks} c
+where symbol_name is not null and {filter}
+order by filename, location
+limit %(limit)s
+
+-- name: file_chunks
+-- Each file with its chunks in order; a file without chunks has one row of nulls.
+select f.filename, f.generation, f.language_id, lower(c.location), upper(c.location), c.start_line, c.end_line,
+       c.content_text, c.header, c.content_tsv_input, c.definitions, c.symbol_type, c.symbol_name, c.embedding
+from {files} f
+left join {chunks} c on c.filename = f.filename
+where %(filenames)s::text[] is null or f.filename = any(%(filenames)s::text[])
+order by f.filename, c.location
+
+-- name: file_states
+-- Of some files and of the whole index, in one snapshot. No row: the index is gone.
+select generation,
+       array(select filename from {files} where filename = any(%(filenames)s::text[]) order by filename),
+       array(select content_hash from {files} where filename = any(%(filenames)s::text[]) order by filename),
+       array(select f.generation from {files} f where filename = any(%(filenames)s::text[]) order by filename)
+from cocosearch_indexes
+where number = {number}
+
+-- name: passing_chunks
+select count(*) from {chunks} where filename = %(filename)s and {filter}

@@ -36,7 +36,7 @@ def statement(name: str, record: IndexRecord | None = None, **parts: sql.Composa
 def compose(text: str, record: IndexRecord | None = None, **parts: sql.Composable) -> sql.Composed:
     """`text` with its braces filled; a brace that is meant stands doubled."""
     # The texts are our own files: nothing from outside ever enters them but as an Identifier or a Literal.
-    return sql.SQL(text).format(**(_tables(record) if record else {}), **parts)  # type: ignore[arg-type]
+    return sql.SQL(text).format(**(_tables(record) if record else {}), **parts)
 
 
 def _tables(record: IndexRecord) -> dict[str, sql.Composable]:

@@ -1,0 +1,40 @@
+"""What the index says of some files at one moment: small reads of the search flow."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cocosearchd.errors import NotFound
+from cocosearchd.model import Filter, IndexRecord
+from cocosearchd.store.filters import filter_sql
+from cocosearchd.store.pool import Database
+from cocosearchd.store.statements import statement
+
+
+@dataclass(frozen=True, slots=True)
+class FileStates:
+    """`files`: path -> its content hash and the generation that last changed it, without unknown paths."""
+
+    generation: int
+    files: dict[str, tuple[bytes, int]]
+
+
+async def file_states(db: Database, record: IndexRecord, paths: Sequence[str]) -> FileStates:
+    """The generation of an index and some of its files, as of one snapshot. Raises `NotFound` if the index is gone."""
+    async with db.connection() as connection:
+        cursor = connection.cursor(binary=True)
+        await cursor.execute(statement("file_states", record), {"filenames": list(paths)})
+        row = await cursor.fetchone()
+    if row is None:
+        raise NotFound(f"there is no index {record.name} any more", "see `cocosearchctl list`")
+    generation, names, hashes, generations = row
+    return FileStates(generation, dict(zip(names, zip(hashes, generations, strict=True), strict=True)))
+
+
+async def passing_chunks(db: Database, record: IndexRecord, path: str, where: Filter) -> int:
+    """How many chunks of one file pass a filter."""
+    condition, values = filter_sql(where)
+    async with db.connection() as connection:
+        query = statement("passing_chunks", record, filter=condition)
+        row = await (await connection.execute(query, values | {"filename": path})).fetchone()
+    assert row, "an aggregate has a row"
+    return int(row[0])

@@ -1,0 +1,50 @@
+"""Globs as regular expressions that PostgreSQL and Python read alike. Pure."""
+
+import re
+
+_PART = re.compile(r"\\.|\*\*/|\*+|\?|\[[!^]?\]?[^\]]*\]|[^\\*?\[]+|.", re.DOTALL)
+
+
+def path_regex(glob: str) -> str:
+    """A glob over relative paths, read as git reads one in an ignore file.
+
+    Without a slash inside it names a file or directory anywhere, else it is anchored at the root; either way it covers
+    all that lies below. `*` and `?` stay within one part of a path, `**` does not; a backslash takes the next character
+    as it is.
+    """
+    body = glob.strip("/")
+    anchored = "/" in glob.rstrip("/")
+    tail = "/" if glob.endswith("/") else "(/|$)"
+    if body.endswith("/**"):
+        body, tail = body[:-3], "/"
+    return ("^" if anchored else "(^|/)") + _translate(body, "[^/]*", "[^/]") + tail
+
+
+def name_regex(glob: str) -> str:
+    """A glob over a whole name; `*` matches anything."""
+    return "^" + _translate(glob, ".*", ".") + "$"
+
+
+def _translate(glob: str, star: str, one: str) -> str:
+    return "".join(_piece(found[0], star, one) for found in _PART.finditer(glob))
+
+
+def _piece(text: str, star: str, one: str) -> str:
+    if text == "**/":
+        return "(.*/)?"
+    if text[0] == "*":
+        return ".*" if len(text) > 1 else star
+    if text == "?":
+        return one
+    if text[0] == "[" and len(text) > 2:
+        negated = text[1] in "!^"
+        inside = text[2 if negated else 1 : -1].replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
+        return f"[{'^/' if negated else ''}{inside}]" if inside else _literal(text)
+    if text[0] == "\\" and len(text) == 2:
+        return _literal(text[1])
+    return _literal(text)
+
+
+def _literal(text: str) -> str:
+    # A backslash in a file's name stands doubled in a stored path, see `model.encode_path`.
+    return re.sub(r"[^\w/ -]", lambda found: r"\\\\" if found[0] == "\\" else "\\" + found[0], text)

@@ -1,0 +1,282 @@
+"""The statements of both flows: `replace_file` is the one write transaction, the searches are the one read path."""
+
+import math
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pgvector import HalfVector
+from psycopg import sql
+
+from cocosearchd.errors import IdentityMismatch, NotFound
+from cocosearchd.model import Filter, Fingerprint, IndexRecord
+from cocosearchd.store.filters import filter_sql, only_paths, without_paths
+from cocosearchd.store.pool import Connection, Database
+from cocosearchd.store.records import identity_digest, pack_fingerprint
+from cocosearchd.store.rows import (
+    COPY_TYPES,
+    Candidate,
+    FileChunks,
+    FileWrite,
+    Key,
+    Row,
+    StoredChunk,
+    candidate,
+    chunk_rows,
+    file_values,
+    parse_values,
+    stored_chunk,
+)
+from cocosearchd.store.statements import named_statements, statement
+
+__all__ = [
+    "Candidate",
+    "FileChunks",
+    "FileWrite",
+    "Key",
+    "StoredChunk",
+    "chunks_by_key",
+    "delete_file",
+    "file_chunks",
+    "keyword_search",
+    "list_symbols",
+    "refresh_fingerprints",
+    "replace_file",
+    "vector_search",
+]
+
+# Measured on 1M x 256: below this many matches an exact scan of them beats the vector index in time and in recall.
+EXACT_MATCHES = 10_000
+BREADTH = 100  # hnsw.ef_search: recall at 10 is .97 to .99 on 100k to 1M vectors
+MAX_BREADTH = 1000  # pgvector's limit
+ENOUGH_HITS = 50  # with fewer hits for all terms, any of the rare ones will do
+ANY_TERM_ROWS, ANY_TERMS = 5000, 16  # ranking a row costs 2.5 to 5 microseconds and more with each term
+
+
+async def replace_file(db: Database, record: IndexRecord, write: FileWrite) -> int:
+    """Make the rows of a file what `write` says, in one transaction; the generation after it.
+
+    Only chunks that differ in place or content are written. Where nothing differs but the fingerprint there is no new
+    generation. Raises `NotFound` if the index is gone and `IdentityMismatch` if it now belongs to another embedder.
+    """
+    rows = chunk_rows(write, record.dimension)
+    file, parse = file_values(write, len(rows)), parse_values(write)
+    async with _file_transaction(db, record, write.path) as connection:
+        stored = await _row(connection, statement("stored_file", record), {"filename": write.path})
+        assert stored, "an outer join has a row"
+        old = {(start, end): digest for start, end, digest in zip(*stored[9:], strict=True)}
+        gone = [place for place, digest in old.items() if place not in rows or rows[place][-1] != digest]
+        new = [row for place, row in rows.items() if old.get(place) != row[-1]]
+        same_file = stored[:5] == tuple(file.values())[1:6]
+        same_parse = stored[5:9] == (tuple(parse.values())[1:] if parse else (None,) * 4)
+        if not gone and not new and same_file and same_parse:
+            await connection.execute(statement("set_fingerprint", record), file)
+            return await _generation(connection, record)
+        if gone:
+            places = {"filename": write.path, "starts": [a for a, _ in gone], "ends": [b for _, b in gone]}
+            await connection.execute(statement("delete_chunks", record), places)
+        if new:
+            await _copy(connection, record, new)
+        # Late: until the commit no other file of this index can be committed.
+        generation = await _bump(connection, record)
+        await connection.execute(statement("upsert_file", record), file | {"generation": generation})
+        name, values = ("upsert_parse", parse) if parse else ("delete_parse", {"filename": write.path})
+        await connection.execute(statement(name, record), values)
+    return generation
+
+
+async def delete_file(db: Database, record: IndexRecord, path: str) -> int:
+    """Forget a file, in one transaction; the generation after it. Not an error if it is not there."""
+    async with _file_transaction(db, record, path) as connection:
+        found = await _row(connection, statement("delete_file", record), {"filename": path})
+        return await (_bump(connection, record) if found and found[0] else _generation(connection, record))
+
+
+async def refresh_fingerprints(
+    db: Database, record: IndexRecord, seen: Sequence[tuple[str, bytes, Fingerprint]]
+) -> frozenset[str]:
+    """Store the fingerprints of files whose content hash is the stored one; the paths of these files.
+
+    `seen` is (path, content hash, fingerprint). Nothing becomes a new generation.
+    """
+    values = {
+        "filenames": [path for path, _, _ in seen],
+        "hashes": [content_hash for _, content_hash, _ in seen],
+        "fingerprints": [pack_fingerprint(fingerprint) for _, _, fingerprint in seen],
+    }
+    async with db.connection() as connection:
+        rows = await (await connection.execute(statement("refresh_fingerprints", record), values)).fetchall()
+    return frozenset(row[0] for row in rows)
+
+
+async def vector_search(
+    db: Database, record: IndexRecord, vector: NDArray[np.float32], where: Filter, limit: int
+) -> tuple[Candidate, ...]:
+    """The chunks nearest to `vector`, shape (dimension,), nearest first; `score` is the cosine similarity.
+
+    Exact where few chunks match, else through the vector index. The zero vector is near to nothing.
+    """
+    if not np.any(vector):
+        return ()
+    condition, values = filter_sql(where)
+    values |= {"vector": HalfVector(vector), "limit": limit}
+    async with db.connection() as connection:
+        if await _use_vector_index(connection, record, where):
+            async with connection.transaction():
+                breadth = {"breadth": min(max(BREADTH, 2 * limit), MAX_BREADTH)}
+                await connection.execute(statement("set_vector_scan"), breadth)
+                found = await _candidates(connection, record, "vector_nearest", condition, values)
+            if len(found) >= limit:
+                return found
+        return await _candidates(connection, record, "vector_exact", condition, values)
+
+
+async def keyword_search(
+    db: Database, record: IndexRecord, text: str, where: Filter, limit: int, any_term: bool = False
+) -> tuple[Candidate, ...]:
+    """Chunks that hold every term of `text` (already split as `Chunk.keywords` is), by PostgreSQL's text rank.
+
+    With `any_term`, few such chunks are followed by chunks that hold some of the rarer terms, weighted by rarity: these
+    score below 1, those above.
+    """
+    condition, values = filter_sql(where)
+    values |= {"text": text.replace("\0", ""), "limit": limit}
+    async with db.connection() as connection:
+        found = await _candidates(connection, record, "keyword_all", condition, values)
+        if not any_term or len(found) >= min(limit, ENOUGH_HITS):
+            return found
+        terms = await _rare_terms(connection, record, text)
+        others = await _candidates(connection, record, "keyword_any", condition, values | terms) if terms else ()
+    keys = {hit.key for hit in found}
+    raised = tuple(replace(hit, score=1 + hit.score) for hit in found)
+    return (raised + tuple(hit for hit in others if hit.key not in keys))[:limit]
+
+
+async def chunks_by_key(db: Database, record: IndexRecord, keys: Sequence[Key]) -> tuple[Candidate, ...]:
+    """The chunks of `keys`, in their order, without those that are not there any more."""
+    values = {
+        "filenames": [path for path, _, _ in keys],
+        "starts": [start for _, start, _ in keys],
+        "ends": [end for _, _, end in keys],
+    }
+    async with db.connection() as connection:
+        return await _candidates(connection, record, "chunks_by_key", sql.SQL("true"), values)
+
+
+async def list_symbols(db: Database, record: IndexRecord, where: Filter, limit: int) -> tuple[Candidate, ...]:
+    """Chunks that are definitions and pass the filter, by path and place."""
+    condition, values = filter_sql(where)
+    async with db.connection() as connection:
+        return await _candidates(connection, record, "list_symbols", condition, values | {"limit": limit})
+
+
+async def file_chunks(
+    db: Database, record: IndexRecord, paths: Sequence[str] | None, batch: int = 2000
+) -> AsyncIterator[FileChunks]:
+    """Files with their chunks, by path, all as of one moment; `paths` None: every file. Missing ones are left out.
+
+    Rows come in batches of `batch`, so an index of any size passes through little memory. Holds a connection until it
+    is exhausted or closed. Whoever wants to know how far it is reads the generation first.
+    """
+    values = {"filenames": None if paths is None else list(paths)}
+    async with db.connection() as connection, connection.transaction():
+        async with connection.cursor("file_chunks", binary=True) as cursor:
+            cursor.itersize = batch
+            await cursor.execute(statement("file_chunks", record), values)
+            head, chunks = None, list[StoredChunk]()
+            async for row in cursor:
+                if head is not None and head[0] != row[0]:
+                    yield FileChunks(*(*head, tuple(chunks)))
+                    chunks = []
+                head = row[:3]
+                if row[3] is not None:
+                    chunks.append(stored_chunk(row[3:]))
+            if head is not None:
+                yield FileChunks(*(*head, tuple(chunks)))
+
+
+@asynccontextmanager
+async def _file_transaction(db: Database, record: IndexRecord, path: str) -> AsyncIterator[Connection]:
+    """One writer per file; readers see all of it or nothing."""
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute(statement("lock_file", record), {"filename": path})
+        yield connection
+
+
+async def _copy(connection: Connection, record: IndexRecord, rows: Sequence[Row]) -> None:
+    async with connection.cursor() as cursor, cursor.copy(statement("copy_chunks", record)) as copy:
+        copy.set_types(COPY_TYPES)
+        for row in rows:
+            await copy.write_row(row)
+
+
+async def _bump(connection: Connection, record: IndexRecord) -> int:
+    identity = {"identity": identity_digest(record.identity)}
+    row = await _row(connection, statement("bump_generation", record), identity)
+    if row is None:
+        await _generation(connection, record)
+        raise IdentityMismatch(f"index {record.name} was given another embedder meanwhile", "index the file again")
+    return int(row[0])
+
+
+async def _generation(connection: Connection, record: IndexRecord) -> int:
+    row = await _row(connection, statement("generation"), {"number": record.number})
+    if row is None:
+        raise NotFound(f"there is no index {record.name} any more", "see `cocosearchctl list`")
+    return int(row[0])
+
+
+async def _use_vector_index(connection: Connection, record: IndexRecord, where: Filter) -> bool:
+    """Whether enough chunks match for an approximate search to find the best of them."""
+    row = await _row(connection, statement("has_vector_index", record), {})
+    if not row or not row[0]:
+        return False
+    if where.symbol_name or where.phrases:
+        return False  # nothing can estimate them, and counting costs as much as comparing
+    if where.languages or where.symbol_types:
+        condition, values = filter_sql(without_paths(where))
+        plan = await _row(connection, statement("estimate_matches", record, filter=condition), values)
+        if plan and plan[0][0]["Plan"]["Plan Rows"] <= EXACT_MATCHES:
+            return False
+    if where.paths or where.not_paths:
+        condition, values = filter_sql(only_paths(where))
+        counted = await _row(connection, statement("count_path_matches", record, filter=condition), values)
+        return counted is not None and counted[0] > EXACT_MATCHES
+    return True
+
+
+async def _rare_terms(connection: Connection, record: IndexRecord, text: str) -> dict[str, Any]:
+    """The values of the statement keyword_any for the rarest terms of `text`; empty if it has none.
+
+    Rarest first, as many as are expected to match no more rows than can be ranked in time.
+    """
+    statement_ = statement("term_frequencies", record)
+    rows = await (await connection.execute(statement_, {"text": text.replace("\0", "")})).fetchall()
+    chosen, weights, expected = list[str](), list[float](), 0.0
+    for term, frequency, total in rows[:ANY_TERMS]:
+        expected += frequency * total
+        if chosen and expected > ANY_TERM_ROWS:
+            break
+        quoted = "'" + term.replace("\\", "\\\\").replace("'", "''") + "'"
+        chosen.append(quoted)
+        weights.append(math.log1p((total * (1 - frequency) + 0.5) / (total * frequency + 0.5)))  # BM25's idf
+    scale = sum(weights)
+    if not chosen:
+        return {}
+    return {"terms": chosen, "weights": [weight / scale for weight in weights], "query": " | ".join(chosen)}
+
+
+async def _candidates(
+    connection: Connection, record: IndexRecord, name: str, condition: sql.Composable, values: dict[str, Any]
+) -> tuple[Candidate, ...]:
+    columns = sql.SQL(named_statements()["columns"])
+    async with connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement(name, record, filter=condition, columns=columns), values)
+        return tuple(candidate(row) for row in await cursor.fetchall())
+
+
+async def _row(connection: Connection, query: sql.Composed, values: dict[str, Any]) -> Row | None:
+    return await (await connection.execute(query, values)).fetchone()

@@ -1,0 +1,170 @@
+"""The values that go into and come out of the tables of one index, and how they are rows. Pure."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pgvector import HalfVector
+from psycopg.types.range import Int8Range
+
+from cocosearchd.model import Chunk, Fingerprint, ParseReport, SkipReason
+from cocosearchd.store.records import pack_fingerprint
+
+Key = tuple[str, int, int]  # path, start byte, end byte
+Row = tuple[Any, ...]
+# Of the statement copy_chunks.
+COPY_TYPES = ("text", "int8range", "text", "text", "halfvec", *["text"] * 6, "int4", "int4", "text[]", "text", "bytea")
+
+
+@dataclass(frozen=True, slots=True)
+class FileWrite:
+    """All that is stored of one file.
+
+    `vectors` has shape (len(chunks), dimension), float32, L2-normalised; a zero row is stored as NULL. A skipped file
+    has no chunks and no parse row.
+    """
+
+    path: str
+    content_hash: bytes
+    fingerprint: Fingerprint | None
+    language: str
+    chunks: tuple[Chunk, ...]
+    vectors: NDArray[np.float32]
+    report: ParseReport
+    skip_reason: SkipReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk as found. `score` is the leg's own: cosine similarity, text rank, or 0 where nothing was ranked."""
+
+    path: str
+    start_byte: int
+    end_byte: int
+    start_line: int
+    end_line: int
+    language: str
+    block_type: str
+    hierarchy: str
+    symbol_type: str | None
+    symbol_name: str | None
+    symbol_signature: str | None
+    content: str
+    definitions: tuple[str, ...]
+    header: str
+    score: float
+
+    @property
+    def key(self) -> Key:
+        """What identifies the chunk in its index."""
+        return (self.path, self.start_byte, self.end_byte)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """What a side index needs of one chunk. `keywords` is header and content after identifier splitting."""
+
+    start_byte: int
+    end_byte: int
+    start_line: int
+    end_line: int
+    content: str
+    header: str
+    keywords: str
+    definitions: tuple[str, ...]
+    symbol_type: str | None
+    symbol_name: str | None
+    vector: NDArray[np.float16] | None = field(default=None, compare=False)  # None: nothing known of the text
+
+
+@dataclass(frozen=True, slots=True)
+class FileChunks:
+    """A file with its chunks in order; `generation` is the one that last changed it."""
+
+    path: str
+    generation: int
+    language: str
+    chunks: tuple[StoredChunk, ...]
+
+
+def chunk_rows(write: FileWrite, dimension: int) -> dict[tuple[int, int], Row]:
+    """The rows of a file by byte range, for the statement copy_chunks; the last column is the chunk's hash.
+
+    An empty range has no place in the key, and of two chunks in one place the first one stays. Raises `ValueError` for
+    vectors of another shape.
+    """
+    if write.vectors.shape != (len(write.chunks), dimension) and write.chunks:
+        raise ValueError(f"vectors of {write.path}: {write.vectors.shape}, not {(len(write.chunks), dimension)}")
+    halves = write.vectors.astype(np.float16)
+    rows = dict[tuple[int, int], Row]()
+    for chunk, half in zip(write.chunks, halves, strict=False):  # without chunks any empty shape will do
+        place = (chunk.start_byte, chunk.end_byte)
+        if place[0] < place[1] and place not in rows:
+            columns = _columns(chunk)
+            vector = HalfVector(half) if half.any() else None
+            digest = _digest(columns)
+            rows[place] = (write.path, Int8Range(*place), *columns[:2], vector, *columns[2:], digest)
+    return rows
+
+
+def file_values(write: FileWrite, chunk_count: int) -> dict[str, Any]:
+    """The values of the statement upsert_file, without the generation."""
+    return {
+        "filename": write.path,
+        "content_hash": write.content_hash,
+        "chunk_count": chunk_count,
+        "symbol_count": sum(len(chunk.definitions) for chunk in write.chunks),
+        "language": write.language,
+        "skip_reason": write.skip_reason,
+        "fingerprint": pack_fingerprint(write.fingerprint),
+    }
+
+
+def parse_values(write: FileWrite) -> dict[str, Any] | None:
+    """The values of the statement upsert_parse; None for a file that was not parsed."""
+    if write.skip_reason is not None:
+        return None
+    return {
+        "filename": write.path,
+        "language": write.language,
+        "status": write.report.status,
+        "error_count": write.report.error_count,
+        "error_message": write.report.error_message.replace("\0", ""),
+    }
+
+
+def candidate(row: Sequence[Any]) -> Candidate:
+    """A row of `columns` and a score."""
+    *columns, definitions, header, score = row
+    return Candidate(*(*columns, tuple(definitions), header, float(score)))
+
+
+def stored_chunk(row: Sequence[Any]) -> StoredChunk:
+    """A row of the statement file_chunks, from its fourth column on."""
+    *columns, definitions, symbol_type, symbol_name, half = row
+    vector = None if half is None else half.to_numpy()
+    return StoredChunk(*(*columns, tuple(definitions), symbol_type, symbol_name, vector))
+
+
+def _columns(chunk: Chunk) -> Row:
+    """In the order of the table, without key, vector and hash. PostgreSQL's texts hold no NUL."""
+    texts = (
+        chunk.text,
+        chunk.keywords,
+        chunk.block_type,
+        chunk.hierarchy,
+        chunk.language,
+        chunk.symbol_type,
+        chunk.symbol_name,
+        chunk.symbol_signature,
+    )
+    clean = (text.replace("\0", "") if text is not None else None for text in texts)
+    definitions = [name.replace("\0", "") for name in chunk.definitions]
+    return (*clean, chunk.start_line, chunk.end_line, definitions, chunk.header.replace("\0", ""))
+
+
+def _digest(columns: Row) -> bytes:
+    return hashlib.blake2b(repr(columns).encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,279 @@
+"""The write transaction: what changes, what does not, and what a generation means."""
+
+import asyncio
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cocosearchd.errors import IdentityMismatch, NotFound
+from cocosearchd.model import IndexRecord, ParseReport
+from cocosearchd.store.pool import Database
+from cocosearchd.store.queries import (
+    FileChunks,
+    delete_file,
+    file_chunks,
+    refresh_fingerprints,
+    replace_file,
+)
+from cocosearchd.store.records import (
+    counts,
+    damaged_files,
+    drop_index,
+    file_records,
+    generation,
+    list_indexes,
+    parse_failures,
+    set_identity,
+    statistics,
+    table_digest,
+)
+from cocosearchd.store.statements import compose
+from tests.store.support import IDENTITY, file_write, fingerprint, new_index
+
+
+async def stored(db: Database, record: IndexRecord, *paths: str) -> list[FileChunks]:
+    return [found async for found in file_chunks(db, record, paths or None)]
+
+
+async def row_versions(db: Database, record: IndexRecord) -> dict[str, str]:
+    """Content -> the transaction that wrote its row."""
+    async with db.connection() as connection:
+        cursor = await connection.execute(compose("select content_text, xmin::text from {chunks}", record))
+        return dict(await cursor.fetchall())
+
+
+async def test_a_file_is_stored_as_it_was_given(db: Database) -> None:
+    record = await new_index(db)
+    write = file_write("src/a.py", "one: first", "two: second", "plain third")
+    assert await replace_file(db, record, write) == 1
+    assert await generation(db, record) == 1
+    (found,) = await stored(db, record)
+    assert (found.path, found.generation, found.language) == ("src/a.py", 1, "python")
+    assert [chunk.content for chunk in found.chunks] == ["one: first", "two: second", "plain third"]
+    assert found.chunks[0].definitions == ("one",)
+    assert [chunk.start_line for chunk in found.chunks] == [1, 2, 3]
+    (known,) = await file_records(db, record)
+    assert (known.path, known.content_hash, known.fingerprint) == (write.path, write.content_hash, fingerprint())
+    assert (known.generation, known.chunk_count, known.language, known.skip_reason) == (1, 3, "python", None)
+
+
+async def test_the_same_again_is_not_a_new_generation(db: Database) -> None:
+    record = await new_index(db)
+    write = file_write("a.py", "one: x", "two: y")
+    await replace_file(db, record, write)
+    before = await row_versions(db, record)
+    assert await replace_file(db, record, write) == 1
+    assert await replace_file(db, record, replace(write, fingerprint=fingerprint(2))) == 1
+    assert await row_versions(db, record) == before
+    assert (await file_records(db, record))[0].fingerprint == fingerprint(2)
+    assert await replace_file(db, record, replace(write, fingerprint=None)) == 1
+    assert (await file_records(db, record))[0].fingerprint is None
+
+
+async def test_only_changed_chunks_are_written(db: Database) -> None:
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", "one: 1", "two: 2", "six: 3"))
+    before = await row_versions(db, record)
+    assert await replace_file(db, record, file_write("a.py", "one: 1", "two: 9", "six: 3")) == 2
+    after = await row_versions(db, record)
+    assert after.keys() == {"one: 1", "two: 9", "six: 3"}
+    assert {text for text in after if before.get(text) == after[text]} == {"one: 1", "six: 3"}
+
+
+async def test_every_difference_is_a_new_generation(db: Database) -> None:
+    record = await new_index(db)
+    write = file_write("a.py", "one: 1")
+    await replace_file(db, record, write)
+    changes = [
+        replace(write, content_hash=b"another hash 123"),
+        replace(write, language="ruby"),
+        replace(write, report=ParseReport("partial", 2, "unexpected )")),
+        replace(write, chunks=(replace(write.chunks[0], header="class A"),)),
+        replace(write, chunks=(replace(write.chunks[0], keywords="other"),)),
+        replace(write, chunks=(replace(write.chunks[0], symbol_signature=None),)),
+        replace(write, chunks=(), vectors=write.vectors[:0], skip_reason="binary"),
+        write,
+    ]
+    for expected, change in enumerate(changes, 2):
+        assert await replace_file(db, record, change) == expected
+        assert await replace_file(db, record, change) == expected
+    fresh = await new_index(db, "fresh", b"/fresh")
+    await replace_file(db, fresh, write)
+    assert await table_digest(db, record) == await table_digest(db, fresh)
+
+
+async def test_deleting(db: Database) -> None:
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", "one: 1"))
+    assert await delete_file(db, record, "b.py") == 1
+    assert await delete_file(db, record, "a.py") == 2
+    assert await delete_file(db, record, "a.py") == 2
+    assert await counts(db, record) == (0, 0)
+    empty = await new_index(db, "empty", b"/empty")
+    assert await table_digest(db, record) == await table_digest(db, empty)
+
+
+async def test_fingerprints_are_refreshed_where_the_content_is_the_stored_one(db: Database) -> None:
+    record = await new_index(db)
+    a, b = file_write("a.py", "one: 1"), file_write("b.py", "two: 2")
+    await replace_file(db, record, a)
+    await replace_file(db, record, b)
+    seen = [
+        ("a.py", a.content_hash, fingerprint(7)),
+        ("b.py", a.content_hash, fingerprint(8)),
+        ("c.py", b"", fingerprint()),
+    ]
+    assert await refresh_fingerprints(db, record, seen) == {"a.py"}
+    assert [known.fingerprint for known in await file_records(db, record)] == [fingerprint(7), fingerprint(1)]
+    assert await refresh_fingerprints(db, record, seen[:1]) == {"a.py"}
+    assert await refresh_fingerprints(db, record, []) == frozenset()
+    assert await generation(db, record) == 2
+
+
+async def test_records_below_a_directory(db: Database) -> None:
+    record = await new_index(db)
+    paths = ["src/a.py", "src/sub/b.py", "src", "src-x/c.py", "src.py", "src0", "src!/d.py", "other/src/e.py"]
+    for path in paths:
+        await replace_file(db, record, file_write(path))
+    assert [known.path for known in await file_records(db, record)] == sorted(paths)
+    assert [known.path for known in await file_records(db, record, "src")] == ["src", "src/a.py", "src/sub/b.py"]
+    assert [known.path for known in await file_records(db, record, "src/sub")] == ["src/sub/b.py"]
+
+
+async def test_odd_texts(db: Database) -> None:
+    """NUL is left out; everything else comes back."""
+    record = await new_index(db)
+    texts = ["a\0b", "ünï \U0001f680 code", "\r\n\t\x01\x7f", 'it\'s "quoted" \\ %s {} --', " " * 5]
+    await replace_file(db, record, file_write("we\\\\ird\n'\"{}%s/ü.py", *texts))
+    (found,) = await stored(db, record)
+    assert [chunk.content for chunk in found.chunks] == ["ab", *texts[1:]]
+    assert found.path == "we\\\\ird\n'\"{}%s/ü.py"
+
+
+async def test_zero_vectors_are_null_and_shapes_are_checked(db: Database) -> None:
+    record = await new_index(db)
+    write = file_write("a.py", "one: 1", "two: 2")
+    vectors = write.vectors.copy()
+    vectors[1] = 0
+    await replace_file(db, record, replace(write, vectors=vectors))
+    async with db.connection() as connection:
+        query = compose("select content_text from {chunks} where embedding is null", record)
+        assert await (await connection.execute(query)).fetchall() == [("two: 2",)]
+    with pytest.raises(ValueError, match=r"not \(2, 8\)"):
+        await replace_file(db, record, replace(write, vectors=vectors[:, :4]))
+
+
+async def test_empty_and_equal_ranges_are_left_out(db: Database) -> None:
+    record = await new_index(db)
+    write = file_write("a.py", "one: 1", "two: 2")
+    one = write.chunks[0]
+    odd = replace(write, chunks=(one, replace(one, text="again")), vectors=write.vectors)
+    await replace_file(db, record, odd)
+    await replace_file(db, record, replace(odd, path="b.py", chunks=(replace(one, start_byte=one.end_byte), one)))
+    assert [[chunk.content for chunk in found.chunks] for found in await stored(db, record)] == [["one: 1"], ["one: 1"]]
+    assert await damaged_files(db, record) == ()
+
+
+async def test_damage_is_noticed(db: Database) -> None:
+    record = await new_index(db)
+    for path in ("a.py", "b.py", "c.py", "d.py"):
+        await replace_file(db, record, file_write(path, "one: 1", "two: 2"))
+    async with db.connection() as connection:
+        damage = "delete from {chunks} where filename = 'a.py' and lower(location) = 0"
+        await connection.execute(compose(damage, record))
+        await connection.execute(compose("delete from {files} where filename = 'c.py'", record))
+        await connection.execute(compose("delete from {chunks} where filename = 'd.py'", record))
+    assert await damaged_files(db, record) == ("a.py", "c.py", "d.py")
+
+
+async def test_a_write_for_another_identity_leaves_nothing(db: Database) -> None:
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", "one: 1"))
+    changed = await set_identity(db, record, record.dimension, replace(IDENTITY, header_version=2))
+    with pytest.raises(IdentityMismatch):
+        await replace_file(db, record, file_write("a.py", "one: 1"))
+    assert await counts(db, changed) == (0, 0)
+    assert await replace_file(db, changed, file_write("a.py", "one: 1")) == 3
+    await drop_index(db, changed)
+    with pytest.raises(NotFound):
+        await replace_file(db, changed, file_write("a.py", "one: 1"))
+
+
+async def test_concurrent_writers(db: Database) -> None:
+    """Each commit has a generation of its own, and a file's rows are always of one version."""
+    record = await new_index(db)
+    writes = [file_write(f"{n % 3}.py", *(f"name{k}: version {n}" for k in range(n % 5 + 1))) for n in range(30)]
+    numbers = await asyncio.gather(*(replace_file(db, record, write) for write in writes))
+    assert sorted(numbers) == list(range(1, 31))
+    for found in await stored(db, record):
+        versions = {chunk.content.rpartition(" ")[2] for chunk in found.chunks}
+        assert len(versions) == 1, f"{found.path} is a mixture of {versions}"
+    assert await damaged_files(db, record) == ()
+    newest = {known.path: known.generation for known in await file_records(db, record)}
+    assert newest == {path: max(n for n, w in zip(numbers, writes, strict=True) if w.path == path) for path in newest}
+
+
+async def test_statistics_and_failures(db: Database) -> None:
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", "one: 1", "two: 2", "rest"))
+    await replace_file(db, record, replace(file_write("b.py", "x"), report=ParseReport("error", 3, "line 1: oh\0")))
+    await replace_file(db, record, file_write("c.go", "f: 1", language="go"))
+    await replace_file(db, record, replace(file_write("d.bin"), language="", skip_reason="binary"))
+    found = await statistics(db, record)
+    assert (found.files, found.chunks, found.symbols, found.generation) == (3, 5, 3, 4)
+    assert found.languages == (("python", 2, 4), ("go", 1, 1))
+    assert found.parse_health == (("go", "ok", 1), ("python", "error", 1), ("python", "ok", 1))
+    assert found.skipped == (("binary", 1),)
+    assert found.last_change is not None
+    (failure,) = await parse_failures(db, record, 10)
+    assert (failure.path, failure.language, failure.status) == ("b.py", "python", "error")
+    assert (failure.error_count, failure.error_message) == (3, "line 1: oh")
+    assert (await list_indexes(db))[0].generation == 4
+
+
+async def test_file_chunks_streams_in_batches(db: Database) -> None:
+    record = await new_index(db)
+    for path in ("a", "b", "c", "d"):
+        await replace_file(db, record, file_write(path, *("xyz"[: "acbd".index(path)])))
+    everything = [found async for found in file_chunks(db, record, None, batch=2)]
+    assert [(found.path, len(found.chunks)) for found in everything] == [("a", 0), ("b", 2), ("c", 1), ("d", 3)]
+    assert await stored(db, record, "d", "gone", "a") == [everything[3 - 3], everything[3]]
+
+
+FILES = st.lists(
+    st.tuples(st.sampled_from(["a", "b", "c"]), st.none() | st.lists(st.text("xy:\0é", max_size=4), max_size=4)),
+    max_size=8,
+)
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(steps=FILES)
+def test_history_leaves_no_trace(dsn: str, steps: list[tuple[str, list[str] | None]]) -> None:
+    """After any writes and deletions the tables equal those of a fresh index of the last state, byte for byte."""
+    asyncio.run(check_history(dsn, steps))
+
+
+async def check_history(dsn: str, steps: list[tuple[str, list[str] | None]]) -> None:
+    from cocosearchd.settings import DatabaseSettings
+
+    async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=1)) as db:
+        record = await new_index(db, "lived", b"/lived")
+        for path, texts in steps:
+            if texts is None:
+                await delete_file(db, record, path)
+            else:
+                await replace_file(db, record, file_write(path, *texts))
+        fresh = await new_index(db, "fresh", b"/fresh")
+        for path, texts in dict(steps).items():
+            if texts is not None:
+                await replace_file(db, fresh, file_write(path, *texts))
+        assert await table_digest(db, record) == await table_digest(db, fresh)
+        await drop_index(db, record)
+        await drop_index(db, fresh)
+
+
+def test_vectors_of_the_support_are_unit_vectors() -> None:
+    assert np.allclose(np.linalg.norm(file_write("a", "x", "y").vectors, axis=1), 1)
