@@ -75,6 +75,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.render",
         "cocosearch_ipc.address",
         "cocosearch_ipc.credentials",
+        "cocosearch_ipc.protocol",
     },
 }
 # Every unit of the daemon may import these; no unit of ipc may.

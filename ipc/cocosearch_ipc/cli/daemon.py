@@ -1,0 +1,161 @@
+"""Starts and stops the daemon: through its installed service if there is one, else as a detached process."""
+
+import fcntl
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits, service
+
+START_S, STOP_S = 180.0, 40.0  # a first start makes a database; a stop drains and lets PostgreSQL write a checkpoint
+POLL_S = 0.05
+MAX_LOG_BYTES = 8 << 20
+
+
+def ensure_running(env: Mapping[str, str], say: Callable[[str], object]) -> bool:
+    """Start the daemon unless it runs; returns whether it was started. Raises `client.CallFailed`."""
+    if client.reachable(address.rpc_socket(env)):
+        _wait(env, None, 0)
+        return False
+    say("starting cocosearchd (a first start also makes its database) ...")
+    if service.is_installed(env):
+        service.start(env)
+        _wait(env, None, 0)
+        return True
+    log = Path(address.log_file(env))
+    offset = _prepare(log)
+    with log.open("ab") as stream:
+        process = subprocess.Popen(
+            command(env),
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            cwd="/",
+            env=dict(env),
+            start_new_session=True,
+        )
+    _wait(env, process, offset)
+    return True
+
+
+def command(env: Mapping[str, str]) -> list[str]:
+    """The daemon's program: the one installed beside this one, else the one on PATH, else its module."""
+    beside = Path(sys.executable).with_name("cocosearchd")
+    if beside.exists():
+        return [str(beside)]
+    found = shutil.which("cocosearchd", path=env.get("PATH"))
+    return [found] if found else [sys.executable, "-m", "cocosearchd"]
+
+
+def stop(env: Mapping[str, str]) -> int | None:
+    """Stop the daemon and wait until its process is gone; its pid, or None when none runs."""
+    path = address.rpc_socket(env)
+    if not client.reachable(path):
+        return None
+    pid = int(client.call(path, "shutdown")["pid"])
+    end = time.monotonic() + STOP_S
+    while _alive(pid) or _locked(Path(path).with_suffix(".lock")):
+        if time.monotonic() > end:
+            message = f"cocosearchd (pid {pid}) has not stopped after {STOP_S:g} s"
+            raise client.CallFailed(message, f"look at `cocosearchctl logs`; `kill -9 {pid}` loses nothing", code=0)
+        time.sleep(POLL_S)
+    return pid
+
+
+def last_error(text: str) -> tuple[str, str]:
+    """The last error sentence of a log, and its hint: an `error: ... — hint: ...` line, or a JSON record."""
+    for line in reversed(text.splitlines()):
+        if line.startswith("error: "):
+            message, _, hint = line.removeprefix("error: ").partition(" — hint: ")
+            return message, hint
+        if line.startswith("{"):
+            found = _record(line)
+            if found:
+                return found
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "it said nothing"), ""
+
+
+def _record(line: str) -> tuple[str, str] | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    if record.get("level") not in ("error", "critical"):
+        return None
+    return str(record.get("error") or record.get("event") or ""), str(record.get("hint") or "")
+
+
+def _prepare(log: Path) -> int:
+    """Make the log's directory; put a large log aside. Returns where this start's records will begin."""
+    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
+        log.replace(log.with_suffix(".log.1"))
+    return log.stat().st_size if log.exists() else 0
+
+
+def _wait(env: Mapping[str, str], process: subprocess.Popen[bytes] | None, offset: int) -> None:
+    """Until the daemon answers `status`. Raises `client.CallFailed` with what it said when it ends instead."""
+    path, end = address.rpc_socket(env), time.monotonic() + START_S
+    while True:
+        try:
+            client.call(path, "status", timeout_s=5.0)
+            return
+        except client.CallFailed as failed:
+            reason = failed
+        if process is not None and process.poll() not in (None, exits.ALREADY_RUNNING):
+            raise _start_failed(env, process.returncode, offset)
+        if time.monotonic() > end:
+            message = f"cocosearchd did not answer within {START_S:g} s: {reason.message}"
+            raise client.CallFailed(message, "look at `cocosearchctl logs`", reason=client.NOT_RUNNING)
+        time.sleep(POLL_S)
+
+
+def _start_failed(env: Mapping[str, str], code: int, offset: int) -> client.CallFailed:
+    log = Path(address.log_file(env))
+    with log.open("rb") as stream:
+        stream.seek(offset)
+        message, hint = last_error(stream.read().decode("utf-8", "replace"))
+    shown = StartFailed(f"cocosearchd did not start: {message}", hint or f"its log is {log}")
+    shown.exit_code = code if code in (exits.ALREADY_RUNNING, exits.BAD_SETTINGS) else exits.NOT_RUNNING
+    return shown
+
+
+class StartFailed(client.CallFailed):
+    """The daemon ended before it answered. `exit_code` is what to exit with."""
+
+    exit_code = exits.NOT_RUNNING
+
+
+def _alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped by its parent does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return not Path("/proc/self").exists()  # gone meanwhile; without /proc the signal's word counts
+    return state != "Z"
+
+
+def _locked(path: Path) -> bool:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

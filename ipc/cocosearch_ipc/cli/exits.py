@@ -1,0 +1,22 @@
+"""Exit codes of `cocosearchctl`, and of `cocosearchd` where it has the same ones. From sysexits(3) where that has one.
+
+| code | means |
+|---|---|
+| 0 | done (a query that finds nothing is done as well) |
+| 1 | the daemon answered with an error |
+| 2 | the command line is wrong: unknown option, no such directory, a parameter the daemon refuses |
+| 69 | the daemon is not running or cannot be reached, or its store is not there |
+| 75 | a daemon is already running on this state |
+| 78 | a setting is wrong |
+| 130 | interrupted (Ctrl-C) |
+"""
+
+OK, FAILED, USAGE, NOT_RUNNING, ALREADY_RUNNING, BAD_SETTINGS, INTERRUPTED = 0, 1, 2, 69, 75, 78, 130
+
+# protocol's codes: INVALID_PARAMS, METHOD_NOT_FOUND, UNAVAILABLE
+_OF_CODE = {-32602: USAGE, -32601: FAILED, -32001: NOT_RUNNING}
+
+
+def of(code: int) -> int:
+    """The exit code for an error code of JSON-RPC."""
+    return _OF_CODE.get(code, FAILED)

@@ -1,0 +1,62 @@
+"""The entry of `cocosearchctl`. A plain query is answered before argparse is imported, a third of the start."""
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.render import out
+
+
+def main() -> int:
+    """Run the command line of this process; returns its exit code."""
+    arguments = sys.argv[1:]
+    try:
+        code = run(arguments, address.environment())
+        out.flush()
+    except client.CallFailed as failed:
+        shown = {"code": failed.code} if failed.code else {}
+        out.error(failed.message, failed.hint, as_json="--json" in arguments, **shown)
+        return exits.NOT_RUNNING if failed.reason else exits.of(failed.code)
+    except KeyboardInterrupt:
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        out.silence()
+        return exits.OK
+    return code
+
+
+def run(arguments: list[str], env: Mapping[str, str]) -> int:
+    """Run one command line. Raises `client.CallFailed`."""
+    if plain := plain_query(arguments):
+        params, how = plain
+        return query.run(params, env, how)
+    from cocosearch_ipc.cli import verbs
+
+    return verbs.run(arguments, env)
+
+
+def plain_query(arguments: list[str]) -> tuple[dict[str, Any], str] | None:
+    """`query WORDS... [--index NAME] [--limit N] [--json]` as parameters and format; None when there is more to it."""
+    if len(arguments) < 2 or arguments[0] != "query":
+        return None
+    words, params, how = list[str](), dict[str, Any](), "text"
+    rest = iter(arguments[1:])
+    for argument in rest:
+        if argument == "--json":
+            how = "json"
+        elif argument == "--index":
+            params["index"] = next(rest, "")
+        elif argument == "--limit":
+            limit = next(rest, "")
+            if not limit.isdecimal():
+                return None
+            params["limit"] = int(limit)
+        elif argument.startswith("-"):
+            return None
+        else:
+            words.append(argument)
+    if not words or params.get("index") == "":
+        return None
+    return {"query": " ".join(words)} | params, how

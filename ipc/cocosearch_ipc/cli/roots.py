@@ -1,0 +1,138 @@
+"""Verbs about indexes: up, list, stats, sync, reindex, clear."""
+
+import argparse
+import os
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import daemon, exits, query
+from cocosearch_ipc.render import out, tables
+from cocosearch_ipc.render.progress import Progress
+
+Env = Mapping[str, str]
+
+
+def up(args: argparse.Namespace, env: Env) -> int:
+    """Start the daemon if needed, watch a directory, follow until it is searchable."""
+    path = os.path.realpath(args.path)
+    if not os.path.isdir(path):
+        out.error(f"{args.path} is not a directory", "give the project's directory", as_json=args.json)
+        return exits.USAGE
+    progress = Progress()
+    daemon.ensure_running(env, progress.say)
+    params = {"path": path} | _given(name=args.name, topics=args.topic)
+    reply = client.call(address.rpc_socket(env), "index_codebase", params)
+    last = reply["progress"]
+    if not args.no_wait:
+        last = _follow(env, reply["index"], last, progress)
+        if args.wait:
+            client.call(address.rpc_socket(env), "sync", {"index": reply["index"]}, 60.0)
+    if args.json:
+        out.document(reply | {"progress": last})
+    else:
+        _say_up(reply, last, progress)
+    return exits.OK
+
+
+def _follow(env: Env, index: str, last: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    try:
+        for value in client.stream(address.rpc_socket(env), "follow", {"index": index}, 600.0):
+            if isinstance(value, dict):
+                last = value
+                progress.show(value)
+    except KeyboardInterrupt:
+        progress.say(f"indexing of {index} goes on in the background; `cocosearchctl status` shows it")
+        raise
+    finally:
+        progress.close()
+    return last
+
+
+def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> None:
+    took = tables.duration(time.monotonic() - progress.began)
+    counts = f"{last['done']:,} files, {last['chunks']:,} chunks"
+    if not reply["created"]:
+        out.line(f"{reply['index']}: {reply['root']} is already watched, nothing changed ({last['state']}, {counts})")
+    else:
+        out.line(f"{reply['index']}: {reply['root']} is watched ({last['state']}, {counts}, after {took})")
+    if last["failed"]:
+        out.line(f"{last['failed']} files did not index: `cocosearchctl status` says why")
+    example = f'cocosearchctl query "where are errors handled" --index {shlex.quote(reply["index"])}'
+    out.line(f"try:  {example}")
+
+
+def list_indexes(args: argparse.Namespace, env: Env) -> int:
+    """All indexes."""
+    reply = client.call(address.rpc_socket(env), "list_indexes")
+    if args.json:
+        out.document(reply)
+    elif args.names:
+        for index in reply["indexes"]:
+            out.line(index["name"])
+    else:
+        for line in tables.indexes(reply["indexes"], out.Style.of(sys.stdout, env)):
+            out.line(line)
+    return exits.OK
+
+
+def stats(args: argparse.Namespace, env: Env) -> int:
+    """Counts of one index."""
+    params = query.with_place(_given(index=args.name)) | _given(include_failures=args.failures)
+    reply = client.call(address.rpc_socket(env), "index_stats", params)
+    if args.json:
+        out.document(reply)
+    else:
+        for line in tables.stats(reply, out.Style.of(sys.stdout, env)):
+            out.line(line)
+    return exits.OK
+
+
+def sync(args: argparse.Namespace, env: Env) -> int:
+    """Wait until every change made before is searchable; exit code 1 when that is not so in time."""
+    params = query.with_place(_given(index=args.name)) | {"timeout_ms": int(args.timeout * 1000)}
+    reply = client.call(address.rpc_socket(env), "sync", params, args.timeout + 30.0)
+    if args.json:
+        out.document(reply)
+    else:
+        state = "fresh" if reply["fresh"] else f"not fresh: {reply['reason'] or 'changes are pending'}"
+        out.line(f"{reply['index']}: {state}")
+    return exits.OK if reply["fresh"] else exits.FAILED
+
+
+def reindex(args: argparse.Namespace, env: Env) -> int:
+    """Index every file again, with the settings of now."""
+    reply = client.call(address.rpc_socket(env), "reindex", query.with_place(_given(index=args.name)))
+    progress = Progress()
+    last = reply if args.no_wait else _follow(env, reply["index"], reply, progress)
+    if args.json:
+        out.document(last)
+    else:
+        out.line(f"{last['index']}: {last['state']}, {last['done']:,} files, {last['chunks']:,} chunks")
+    return exits.OK
+
+
+def clear(args: argparse.Namespace, env: Env) -> int:
+    """Forget an index, after a question on a terminal."""
+    if not args.yes:
+        if not sys.stdin.isatty():
+            hint = f"cocosearchctl clear {shlex.quote(args.name)} --yes"
+            out.error("clear asks before it forgets an index", hint, as_json=args.json)
+            return exits.USAGE
+        out.note(f"Forget the index {args.name}? Files on disk stay as they are. [y/N] ")
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            return exits.FAILED
+    reply = client.call(address.rpc_socket(env), "clear_index", {"index": args.name})
+    if args.json:
+        out.document(reply)
+    else:
+        out.line(f"{reply['index']} is gone ({reply['files']:,} files, {reply['chunks']:,} chunks)")
+    return exits.OK
+
+
+def _given(**params: Any) -> dict[str, Any]:
+    """Only what was said: an older daemon knows the rest by default."""
+    return {name: value for name, value in params.items() if value not in (None, [], False)}

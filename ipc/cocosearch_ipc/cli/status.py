@@ -1,0 +1,112 @@
+"""Verbs about the daemon itself: status, down, logs, token."""
+
+import argparse
+import importlib.metadata
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TextIO
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import daemon, exits
+from cocosearch_ipc.credentials import TokenFile
+from cocosearch_ipc.protocol import Failure
+from cocosearch_ipc.render import out, tables
+
+Env = Mapping[str, str]
+
+
+def status(args: argparse.Namespace, env: Env) -> int:
+    """The daemon and its indexes."""
+    reply = client.call(address.rpc_socket(env), "status")
+    if args.json:
+        out.document(reply)
+        return exits.OK
+    for line in tables.status(reply, out.Style.of(sys.stdout, env)):
+        out.line(line)
+    mine = own_version()
+    if reply["version"] != mine:
+        out.note(
+            f"the daemon is version {reply['version']}, this is {mine}: `cocosearchctl down`, then `up`, updates it"
+        )
+    return exits.OK
+
+
+def own_version() -> str:
+    """The version of the installed distribution."""
+    try:
+        return importlib.metadata.version("cocosearchd")
+    except importlib.metadata.PackageNotFoundError:  # run from a checkout that was never installed
+        return "unknown"
+
+
+def down(args: argparse.Namespace, env: Env) -> int:
+    """Stop the daemon; done as well when none runs."""
+    pid = daemon.stop(env)
+    if args.json:
+        out.document({"stopped": pid is not None, "pid": pid})
+    else:
+        out.line("cocosearchd is not running" if pid is None else f"cocosearchd (pid {pid}) has stopped")
+    return exits.OK
+
+
+def logs(args: argparse.Namespace, env: Env) -> int:
+    """The log of a detached daemon; `-f` follows it."""
+    path = Path(address.log_file(env))
+    if not path.exists():
+        hint = "under systemd: journalctl --user -u cocosearchd" if sys.platform == "linux" else "start the daemon"
+        out.error(f"there is no log at {path}", hint, as_json=args.json)
+        return exits.FAILED
+    style = out.Style.of(sys.stdout, env)
+    with path.open("r", encoding="utf-8", errors="replace") as stream:
+        for line in _tail(stream, args.lines):
+            out.line(line if args.json else readable(line, style))
+        out.flush()
+        while args.follow:
+            if text := stream.readline():
+                out.line(text.rstrip("\n") if args.json else readable(text.rstrip("\n"), style))
+                out.flush()
+            else:
+                time.sleep(0.2)
+    return exits.OK
+
+
+def _tail(stream: TextIO, count: int) -> Iterator[str]:
+    """The last `count` lines, reading at most a megabyte."""
+    size = os.fstat(stream.fileno()).st_size
+    stream.seek(max(0, size - (1 << 20)))
+    yield from stream.read().splitlines()[-count:]
+
+
+def readable(line: str, style: out.Style) -> str:
+    """A JSON log record as `time level event key=value ...`; other lines as they are, without control characters."""
+    try:
+        record = json.loads(line)
+        stamp, level, event = record.pop("timestamp", ""), record.pop("level", ""), record.pop("event", "")
+    except (ValueError, AttributeError, TypeError):
+        return out.printable(line, keep="\t")
+    colour = {"error": out.RED, "critical": out.RED, "warning": out.YELLOW}.get(level, out.DIM)
+    rest = " ".join(f"{key}={value}" for key, value in record.items() if key != "exception")
+    return (
+        out.printable(f"{str(stamp)[:19]} ", keep="")
+        + style.paint(f"{level:<8}", colour)
+        + out.printable(f"{event} {rest}".rstrip(), keep="")
+    )
+
+
+def token(args: argparse.Namespace, env: Env) -> int:
+    """Print the bearer token of the loopback listener, or replace it."""
+    file = TokenFile(Path(address.token_file(env)))
+    try:
+        shown = file.rotate() if args.rotate else file.ensure()
+    except Failure as failure:
+        out.error(failure.message, failure.hint, as_json=args.json)
+        return exits.FAILED
+    if args.json:
+        out.document({"token": shown, "file": str(file.path)})
+    else:
+        out.line(shown)
+    return exits.OK

@@ -1,0 +1,199 @@
+"""The argparse tree of `cocosearchctl`: each verb's arguments, help with an example, and the function that does it."""
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from cocosearch_ipc.cli import daemon, query, roots, status
+from cocosearch_ipc.render import out
+
+Env = Mapping[str, str]
+Run = Callable[[argparse.Namespace, Env], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Verb:
+    """A command: what it does, an example, its arguments, its function."""
+
+    name: str
+    help: str
+    example: str
+    add: Callable[[argparse.ArgumentParser], object]
+    run: Run
+
+
+def run(arguments: list[str], env: Env) -> int:
+    """Parse and run. Raises `client.CallFailed`; argparse itself exits with 2."""
+    args = parser().parse_args(arguments)
+    try:
+        return int(args.run(args, env))
+    except daemon.StartFailed as failed:
+        out.error(failed.message, failed.hint, as_json=args.json)
+        return failed.exit_code
+
+
+def parser() -> argparse.ArgumentParser:
+    """The whole tree."""
+    top = argparse.ArgumentParser(
+        prog="cocosearchctl",
+        description="Search code by meaning and by words, in an index that follows the disk.",
+        epilog="`cocosearchctl VERB --help` shows examples. Start with `cocosearchctl up PATH`.",
+    )
+    top.add_argument("--version", action="version", version=f"cocosearchctl {status.own_version()}")
+    verbs = top.add_subparsers(metavar="VERB", required=True)
+    for verb in VERBS:
+        sub = verbs.add_parser(
+            verb.name,
+            help=verb.help,
+            description=verb.help,
+            epilog=f"example: {verb.example}",
+        )
+        verb.add(sub)
+        sub.add_argument("--json", action="store_true", help="print JSON; errors too, on standard error")
+        sub.set_defaults(run=verb.run)
+    return top
+
+
+def _nothing(_: argparse.ArgumentParser) -> None:
+    return None
+
+
+def _up(p: argparse.ArgumentParser) -> None:
+    p.add_argument("path", metavar="PATH", help="the project's directory")
+    p.add_argument("--name", help="the index's name; by default the directory's")
+    p.add_argument("--topic", action="append", default=[], metavar="TOPIC", help="a group to search by; repeatable")
+    p.add_argument("--wait", action="store_true", help="also wait for changes that came meanwhile")
+    p.add_argument("--no-wait", action="store_true", help="return at once; indexing goes on")
+
+
+def _query(p: argparse.ArgumentParser) -> None:
+    p.add_argument("words", nargs="+", metavar="WORDS", help="what to find: words for a meaning, or a name")
+    where = p.add_argument_group("where")
+    where.add_argument("--index", action="append", default=[], metavar="NAME", help="repeatable")
+    where.add_argument("--topic", action="append", default=[], metavar="TOPIC", help="indexes of a topic; repeatable")
+    where.add_argument("--all", action="store_true", dest="all_indexes", help="every index")
+    which = p.add_argument_group("which hits")
+    which.add_argument("--limit", type=int, metavar="N")
+    which.add_argument("--language", action="append", default=[], metavar="LANGUAGE", help="repeatable")
+    which.add_argument("--path", action="append", default=[], metavar="GLOB", help="repeatable")
+    which.add_argument("--not-path", action="append", default=[], metavar="GLOB", help="repeatable")
+    which.add_argument("--symbol-type", action="append", default=[], metavar="TYPE", help="repeatable")
+    which.add_argument("--symbol-name", metavar="NAME")
+    which.add_argument("--min-score", type=float, metavar="X")
+    which.add_argument("--all-chunks", action="store_true", help="several chunks of one place as well")
+    how = p.add_argument_group("how")
+    how.add_argument("--profile", metavar="NAME", help="how to rank: code, classic")
+    how.add_argument("--reranker", metavar="NAME")
+    how.add_argument("--no-hybrid", action="store_true", help="by meaning only")
+    how.add_argument("--no-cache", action="store_true")
+    how.add_argument(
+        "--sync-timeout-ms", type=int, metavar="MS", help="wait this long for pending changes; 0 not at all"
+    )
+    how.add_argument("--explain", action="store_true", help="also print how the answer came about")
+    how.add_argument("--why-not", metavar="PATH", help="say why this place is not among the hits")
+    shown = p.add_argument_group("how it is shown")
+    shown.add_argument("-B", "--lines-before", type=int, metavar="N")
+    shown.add_argument("-A", "--lines-after", type=int, metavar="N")
+    shown.add_argument("--no-smart-context", action="store_true", help="chunks as they are, not their definitions")
+    shown.add_argument("--budget-chars", type=int, metavar="N", help="at most this much code in total")
+    shown.add_argument("--full", action="store_true", help="whole hits")
+    shown.add_argument("--format", choices=("text", "grep", "json"), default="text", help="grep: path:line:text")
+    shown.add_argument("--open", type=int, metavar="N", help="open the Nth hit in $EDITOR")
+
+
+def _run_query(args: argparse.Namespace, env: Env) -> int:
+    params = query_params(args)
+    if args.open is not None:
+        return query.open_hit(params, env, args.open)
+    return query.run(params, env, "json" if args.json else args.format, full=args.full)
+
+
+def query_params(args: argparse.Namespace) -> dict[str, Any]:
+    """Parameters of `search`: only those that were given."""
+    several = ("language", "path", "not_path", "symbol_type", "topic")
+    plain: tuple[str, ...] = ("limit", "symbol_name", "min_score", "profile", "reranker", "sync_timeout_ms", "why_not")
+    plain += ("lines_before", "lines_after", "budget_chars")
+    found: dict[str, Any] = {"query": " ".join(args.words)}
+    found |= {f"{name}s": getattr(args, name) for name in several if getattr(args, name)}
+    found |= {name: getattr(args, name) for name in plain if getattr(args, name) is not None}
+    found |= {name: True for name in ("all_indexes", "all_chunks", "explain") if getattr(args, name)}
+    if args.index:
+        found |= {"index": args.index[0]} if len(args.index) == 1 else {"indexes": args.index}
+    off = (("no_hybrid", "use_hybrid"), ("no_cache", "use_cache"), ("no_smart_context", "smart_context"))
+    return found | {name: False for flag, name in off if getattr(args, flag)}
+
+
+def _named(help_text: str) -> Callable[[argparse.ArgumentParser], None]:
+    def add(p: argparse.ArgumentParser) -> None:
+        p.add_argument("name", nargs="?", metavar="NAME", help=f"{help_text}; by default that of this directory")
+
+    return add
+
+
+def _list(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--names", action="store_true", help="names only, one a line")
+
+
+def _stats(p: argparse.ArgumentParser) -> None:
+    _named("the index")(p)
+    p.add_argument("--failures", action="store_true", help="also list files that did not parse or were skipped")
+
+
+def _sync(p: argparse.ArgumentParser) -> None:
+    _named("the index")(p)
+    p.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS")
+
+
+def _reindex(p: argparse.ArgumentParser) -> None:
+    _named("the index")(p)
+    p.add_argument("--no-wait", action="store_true", help="return at once")
+
+
+def _clear(p: argparse.ArgumentParser) -> None:
+    p.add_argument("name", metavar="NAME")
+    p.add_argument("--yes", action="store_true", help="do not ask")
+
+
+def _logs(p: argparse.ArgumentParser) -> None:
+    p.add_argument("-f", "--follow", action="store_true", help="go on as records come")
+    p.add_argument("-n", "--lines", type=int, default=50, metavar="N")
+
+
+def _token(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--rotate", action="store_true", help="make a new one; the old one is refused from then on")
+
+
+VERBS = (
+    Verb(
+        "up",
+        "Watch a directory and make it searchable; starts the daemon.",
+        "cocosearchctl up ~/code/project",
+        _up,
+        roots.up,
+    ),
+    Verb(
+        "query",
+        "Find code by meaning, by words or by a name.",
+        'cocosearchctl query "where are retries decided"',
+        _query,
+        _run_query,
+    ),
+    Verb("status", "Show the daemon and its indexes.", "cocosearchctl status --json", _nothing, status.status),
+    Verb("list", "List the indexes.", "cocosearchctl list", _list, roots.list_indexes),
+    Verb(
+        "stats",
+        "Count files, chunks, symbols and languages of an index.",
+        "cocosearchctl stats project",
+        _stats,
+        roots.stats,
+    ),
+    Verb(
+        "sync", "Wait until every change is searchable.", "cocosearchctl sync project --timeout 10", _sync, roots.sync
+    ),
+    Verb("reindex", "Index every file again.", "cocosearchctl reindex project", _reindex, roots.reindex),
+    Verb("clear", "Forget an index; files stay.", "cocosearchctl clear project --yes", _clear, roots.clear),
+    Verb("down", "Stop the daemon.", "cocosearchctl down", _nothing, status.down),
+    Verb("logs", "Show the daemon's log.", "cocosearchctl logs -f", _logs, status.logs),
+    Verb("token", "Print the token of the MCP listener.", "cocosearchctl token --rotate", _token, status.token),
+)

@@ -1,0 +1,78 @@
+"""Search answers as text: for people, for editors (`grep`). Loaded by every query, so it imports next to nothing."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from cocosearch_ipc.render import out
+
+SNIPPET_LINES, SNIPPET_COLUMNS = 10, 160
+
+
+def text(reply: dict[str, Any], style: out.Style, roots: Mapping[str, str], *, full: bool = False) -> Iterator[str]:
+    """Lines: each hit with a numbered snippet, then what a person should know, then where the answer is from."""
+    words = _words(reply["query"])
+    several = reply.get("index") is None
+    for number, hit in enumerate(reply["results"], 1):
+        yield _head(number, hit, style, roots, several)
+        yield from _snippet(hit, words, style, None if full else SNIPPET_LINES)
+        yield ""
+    if not reply["results"]:
+        yield "nothing found"
+    for remark in reply.get("notes") or ():
+        yield style.paint(f"note: {out.printable(remark)}", out.YELLOW)
+    yield _foot(reply, style)
+
+
+def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[str]:
+    """`path:line:text`, a line a hit, paths as seen from `cwd`: what editors' quickfix lists read."""
+    for hit in reply["results"]:
+        path = hit["path"]
+        if root := roots.get(hit["index"]):
+            path = os.path.relpath(os.path.join(root, path), cwd)
+        first = hit["content"].lstrip("\n").split("\n", 1)[0].strip()
+        yield f"{out.printable(path)}:{hit['start_line']}:{out.printable(first, keep='')}"
+
+
+def _head(number: int, hit: dict[str, Any], style: out.Style, roots: Mapping[str, str], several: bool) -> str:
+    path = out.printable(hit["path"], keep="")
+    where = style.paint(path, out.BOLD, out.BLUE) + style.paint(f":{hit['start_line']}", out.GREEN)
+    if root := roots.get(hit["index"]):
+        where = style.link(where, "file://" + quote(os.fsencode(os.path.join(root, hit["path"]))))
+    symbol = ""
+    if hit["symbol_name"]:
+        symbol = f"  {hit['symbol_type'] or ''} " + style.paint(out.printable(hit["symbol_name"], keep=""), out.MAGENTA)
+    index = f"  [{hit['index']}]" if several else ""
+    score = style.paint(f"{hit['score']:.3f} {hit['match_type']}", out.DIM)
+    return f"{number:>2}. {where}{symbol}  {score}{index}"
+
+
+def _snippet(hit: dict[str, Any], words: re.Pattern[str] | None, style: out.Style, most: int | None) -> Iterator[str]:
+    lines = out.printable(hit["content"].rstrip("\n")).split("\n")
+    shown = lines if most is None or len(lines) <= most + 1 else lines[:most]
+    width = len(str(hit["start_line"] + len(shown)))
+    for number, code in enumerate(shown, hit["start_line"]):
+        cut = code if len(code) <= SNIPPET_COLUMNS else code[: SNIPPET_COLUMNS - 1] + "…"
+        if words is not None and style.colour:
+            cut = words.sub(lambda found: style.paint(found[0], out.BOLD, out.RED), cut)
+        yield f"    {style.paint(f'{number:>{width}}', out.DIM)}  {cut}".rstrip()
+    if len(shown) < len(lines):
+        yield f"    {style.paint(f'… {len(lines) - len(shown)} more lines', out.DIM)}"
+
+
+def _foot(reply: dict[str, Any], style: out.Style) -> str:
+    count = len(reply["results"])
+    where = reply.get("index") or ", ".join(reply.get("indexes") or ())
+    total = reply["timings_ms"].get("total")
+    took = f" in {total:.1f} ms" if isinstance(total, int | float) else ""
+    cached = "" if reply["cache"] == "miss" else f" (cache: {reply['cache']})"
+    state = "fresh" if reply["fresh"] else f"NOT FRESH: {reply['stale_reason'] or 'changes are pending'}"
+    colour = (out.DIM,) if reply["fresh"] else (out.BOLD, out.YELLOW)
+    return style.paint(f"{count} of {where}{took}{cached}, {state}", *colour)
+
+
+def _words(query: str) -> re.Pattern[str] | None:
+    words = sorted(set(re.findall(r"\w{3,}", query)), key=len, reverse=True)
+    return re.compile("|".join(map(re.escape, words)), re.IGNORECASE) if words else None

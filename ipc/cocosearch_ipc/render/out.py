@@ -1,0 +1,77 @@
+"""Writes to standard output and standard error: text, JSON, errors; knows what a terminal can show."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any, TextIO
+
+BOLD, DIM, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = "1", "2", "31", "32", "33", "34", "35", "36"
+
+
+class Style:
+    """Colour and links, or plain text: `Style.of(stream, env)` decides."""
+
+    def __init__(self, *, colour: bool, links: bool) -> None:
+        self.colour, self.links = colour, links
+
+    @classmethod
+    def of(cls, stream: TextIO, env: Mapping[str, str]) -> "Style":
+        """Both on a terminal; no colour with NO_COLOR (no-color.org) or a dumb terminal."""
+        terminal = stream.isatty() and env.get("TERM") != "dumb"
+        return cls(colour=terminal and not env.get("NO_COLOR"), links=terminal)
+
+    def paint(self, text: str, *codes: str) -> str:
+        """`text` in the given SGR codes."""
+        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.colour and text else text
+
+    def link(self, text: str, target: str) -> str:
+        """`text` that opens `target` when clicked (OSC 8)."""
+        return f"\x1b]8;;{target}\x1b\\{text}\x1b]8;;\x1b\\" if self.links and target else text
+
+
+def printable(text: str, *, keep: str = "\n\t") -> str:
+    """`text` without control characters: code in an index must not drive the reader's terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def line(text: str = "") -> None:
+    """One line on standard output; bytes that are no UTF-8 go out as they came from the file system."""
+    sys.stdout.write(_encodable(text, sys.stdout) + "\n")
+
+
+def note(text: str) -> None:
+    """One line on standard error."""
+    sys.stderr.write(_encodable(text, sys.stderr) + "\n")
+    sys.stderr.flush()
+
+
+def document(value: Any) -> None:
+    """`value` as one line of JSON on standard output; indented on a terminal."""
+    line(json.dumps(value, indent=2 if sys.stdout.isatty() else None))
+
+
+def error(message: str, hint: str = "", *, as_json: bool = False, **more: Any) -> None:
+    """One line on standard error: `error: ... — hint: ...`, or a JSON object."""
+    if as_json:
+        note(json.dumps({"error": message, "hint": hint, **more}))
+    else:
+        single = " ".join(f"error: {message}{f' — hint: {hint}' if hint else ''}".split())
+        note(printable(single))
+
+
+def flush() -> None:
+    """Hand everything to the system; raises BrokenPipeError when the reader is gone."""
+    sys.stdout.flush()
+
+
+def silence() -> None:
+    """After a broken pipe: let the interpreter's own last flush go nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, "replace").decode(encoding)

@@ -1,0 +1,109 @@
+"""Status, lists and counts as text for people."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from cocosearch_ipc.render import out
+
+_STATES = {"live": out.GREEN, "failed": out.RED, "root_missing": out.RED, "lost": out.RED, "degraded": out.YELLOW}
+
+
+def size(count: float) -> str:
+    """Bytes as people say them: 1.5 MB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1000
+    return f"{count:.1f} TB"
+
+
+def duration(seconds: float) -> str:
+    """Seconds as people say them: 1m 05s."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{seconds:.1f} s" if seconds < 10 else f"{whole} s"
+    minutes, rest = divmod(whole, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    if days:
+        return f"{days}d {hours}h"
+    return f"{hours}h {minutes:02d}m" if hours else f"{minutes}m {rest:02d}s"
+
+
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Columns as wide as their widest cell; numbers (cells that look so) to the right."""
+    if not rows:
+        return
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        cells = [c.rjust(w) if c.replace(",", "").isdigit() else c.ljust(w) for c, w in zip(row, widths, strict=True)]
+        yield "  ".join(cells).rstrip()
+
+
+def indexes(found: Sequence[dict[str, Any]], style: out.Style) -> Iterator[str]:
+    """A table of indexes, and below it what is wrong with one."""
+    if not found:
+        yield "no index yet: `cocosearchctl up PATH` makes one"
+        return
+    rows = [("name", "state", "files", "chunks", "pending", "root")]
+    rows += [
+        (i["name"], i["state"], f"{i['files']:,}", f"{i['chunks']:,}", f"{i['pending']:,}", out.printable(i["root"]))
+        for i in found
+    ]
+    head, *body = table(rows)
+    yield style.paint(head, out.BOLD)
+    for index, row in zip(found, body, strict=True):
+        yield row.replace(index["state"], style.paint(index["state"], _STATES.get(index["state"], out.CYAN)), 1)
+    for index in found:
+        yield from _trouble(index, style)
+
+
+def _trouble(index: dict[str, Any], style: out.Style) -> Iterator[str]:
+    if index.get("reason"):
+        yield style.paint(f"  {index['name']}: {index['reason']}", out.YELLOW)
+    for failed in (index.get("failed") or ())[:5]:
+        again = "when it changes" if failed["retry_in_s"] is None else f"in {duration(failed['retry_in_s'])}"
+        yield style.paint(
+            f"  {out.printable(failed['path'])}: {out.printable(failed['error'])} (again {again})", out.RED
+        )
+
+
+def status(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
+    """The daemon: what it is, what it uses, where it answers, then its indexes."""
+    rss = reply["rss_bytes"]
+    parts = ", ".join(f"{name} {size(count)}" for name, count in rss.items() if name != "total")
+    yield f"cocosearchd {reply['version']}, pid {reply['pid']}, up {duration(reply['uptime_s'])}"
+    yield f"memory    {size(rss.get('total', 0))} ({parts})"
+    yield f"store     {_flat(reply['store'])}"
+    yield f"embedder  {_flat(reply['embedder'])}"
+    yield f"worker    {_flat(reply['worker'])}"
+    yield f"mcp       {reply['mcp'].get('url') or 'off'}"
+    for warning in reply.get("warnings") or ():
+        yield style.paint(f"warning: {warning}", out.YELLOW)
+    yield ""
+    yield from indexes(reply["indexes"], style)
+
+
+def stats(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
+    """Counts of one index, a line a language."""
+    yield style.paint(f"{reply['index']}  {out.printable(reply['root'])}", out.BOLD)
+    yield (
+        f"{reply['files']:,} files, {reply['chunks']:,} chunks, {reply['symbols']:,} symbols, "
+        f"{size(reply['size_bytes'])}, last change {reply['last_change'] or 'never'}"
+    )
+    yield f"embedder  {_flat(reply['embedder'])}"
+    if reply["skipped"]:
+        yield f"skipped   {_flat(reply['skipped'])}"
+    rows = [("language", "files", "chunks", "parsed", "partly", "not")]
+    for name, counts in sorted(reply["languages"].items(), key=lambda item: -item[1].get("chunks", 0)):
+        health = reply["parse_health"].get(name, {})
+        parsed = [f"{health.get(key, 0):,}" for key in ("ok", "partial", "error")]
+        rows.append((name, f"{counts.get('files', 0):,}", f"{counts.get('chunks', 0):,}", *parsed))
+    yield ""
+    yield from table(rows)
+    for failure in reply.get("failures") or ():
+        yield out.printable("  ".join(str(value) for value in failure.values()), keep="")
+
+
+def _flat(value: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {shown}" for key, shown in value.items() if shown not in (None, "", {}, [])) or "-"
