@@ -4,8 +4,6 @@ No waiting and no retries here: who calls knows whether a person or a background
 """
 
 import contextlib
-import ipaddress
-import urllib.parse
 from collections.abc import Awaitable, Callable, Sequence
 
 import httpx
@@ -14,6 +12,7 @@ import ollama
 
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.batches import PROBE, Refused, embed_all
+from cocosearchd.embedding.loopback import is_loopback
 from cocosearchd.errors import EmbedderUnavailable
 from cocosearchd.settings import EmbedderSettings
 
@@ -65,8 +64,7 @@ async def open_ollama(settings: EmbedderSettings, api_key: str) -> OllamaEmbedde
     """
     del api_key
     url, model = settings.url or settings.ollama_url, settings.model or DEFAULT_MODEL
-    # A proxy of the environment is for the network, not for a server on this machine.
-    client = ollama.AsyncClient(host=url, timeout=settings.timeout_s, trust_env=not _is_loopback(url))
+    client = ollama.AsyncClient(host=url, timeout=settings.timeout_s, trust_env=not is_loopback(url))
     async with contextlib.AsyncExitStack() as on_failure:
         on_failure.push_async_callback(_close, client)
         digest = await _digest(client, url, model)
@@ -151,11 +149,3 @@ def _missing(model: str) -> EmbedderUnavailable:
 def _unreachable(url: str, error: Exception) -> EmbedderUnavailable:
     what = "is too slow" if isinstance(error, httpx.TimeoutException) else "does not answer"
     return EmbedderUnavailable(f"Ollama at {url} {what}", "start it with `ollama serve`, or set COCOSEARCH_OLLAMA_URL")
-
-
-def _is_loopback(url: str) -> bool:
-    host = urllib.parse.urlsplit(url if "//" in url else f"//{url}").hostname or ""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -11,6 +11,7 @@ import numpy as np
 
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.batches import PROBE, Refused, embed_all
+from cocosearchd.embedding.loopback import is_loopback
 from cocosearchd.errors import EmbedderUnavailable
 from cocosearchd.settings import EmbedderSettings
 
@@ -60,8 +61,9 @@ async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedde
     """
     model = settings.model or DEFAULT_MODEL
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    url = (settings.url or DEFAULT_URL).rstrip("/")
     client = httpx.AsyncClient(
-        base_url=(settings.url or DEFAULT_URL).rstrip("/"), headers=headers, timeout=settings.timeout_s
+        base_url=url, headers=headers, timeout=settings.timeout_s, trust_env=not is_loopback(url)
     )
     async with contextlib.AsyncExitStack() as on_failure:
         on_failure.push_async_callback(client.aclose)

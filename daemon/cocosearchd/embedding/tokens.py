@@ -6,10 +6,13 @@ the model. That is why it is not `languages.identifiers`, which may improve at a
 
 import re
 import unicodedata
+from zlib import crc32
 
 # In order: plural abbreviations (IDs), abbreviations (HTTP of HTTPServer), humps and plain words, digits, and runs of
 # letters that are not ASCII.
 _WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
+PIECE_LENGTHS = (3, 4, 5)
+LONGEST_WORD = 40  # of a longer one the beginning speaks: it is a digest or a run of letters without humps
 _MARK = re.compile(r"[\u0300-\u036f]")
 
 
@@ -21,3 +24,17 @@ def words(text: str) -> list[str]:
     if not text.isascii():
         text = _MARK.sub("", unicodedata.normalize("NFKD", text))
     return [word.lower() for word in _WORD.findall(text)]
+
+
+def pieces(word: str, buckets: int) -> list[int]:
+    """Numbers below `buckets` for the character runs of a word, 3 to 5 long with its ends marked, in order.
+
+    Words that share runs share numbers: this is how a word that was never seen gets a vector. CRC-32 is used because
+    it is the same everywhere; the numbers of unrelated runs may collide.
+    """
+    marked = f"<{word[:LONGEST_WORD]}>"
+    return [
+        crc32(marked[start : start + length].encode()) % buckets
+        for length in PIECE_LENGTHS
+        for start in range(len(marked) - length + 1)
+    ]
