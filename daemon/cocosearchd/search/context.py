@@ -1,0 +1,173 @@
+"""Widens a hit for reading: to its enclosing definition, or by given numbers of lines. Synchronous: for a thread.
+
+All of a shown hit comes from a file whose content hash is the indexed one. A hit whose file has changed since keeps its
+stored text, is marked stale, and gets no context.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from cocosearchd.languages.context import enclosing
+from cocosearchd.model import Hit
+from cocosearchd.search.disk import Disk, Text
+from cocosearchd.search.plan import View
+
+ELLIPSIS = "..."
+GAP = "…"  # a line that stands for those left out between the signature and the match
+MAX_SIGNATURE_LINES = 4
+MAX_MEMORY = 256  # derived contexts per file
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """Hits with their context, and the files that are no longer as they were indexed."""
+
+    hits: tuple[Hit, ...]
+    changed_paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """What to show around a match: inclusive line ranges, empty when first > last. `head` is the signature."""
+
+    head: tuple[int, int]
+    before: tuple[int, int]
+    after: tuple[int, int]
+
+
+class Context:
+    """Expands hits; remembers what it has read and parsed."""
+
+    def __init__(self, max_lines: int, line_width: int) -> None:
+        self._max_lines, self._line_width = max_lines, line_width
+        self._disk = Disk()
+
+    def expand(self, root: bytes, hits: Iterable[Hit], hashes: Mapping[str, bytes], view: View) -> Expanded:
+        """Hits of one index in their order. `hashes` are content hashes as indexed, by path."""
+        shown, texts = [], dict[str, Text | None]()
+        for hit in hits:
+            if hit.path not in texts:
+                expected = hashes.get(hit.path)
+                texts[hit.path] = None if expected is None else self._disk.verified(root, hit.path, expected)
+            text = texts[hit.path]
+            before, after = ("", "") if text is None else self._around(hit, text, view)
+            shown.append(_shown(hit, clipped(hit.content, self._line_width), before, after, stale=text is None))
+        return Expanded(tuple(shown), tuple(path for path, text in texts.items() if text is None))
+
+    def _around(self, hit: Hit, text: Text, view: View) -> tuple[str, str]:
+        key = (hit.path, hit.start_byte, hit.end_byte, view.lines_before, view.lines_after, view.smart)
+        known = text.memory.get(key)
+        if known is None:
+            if len(text.memory) >= MAX_MEMORY:
+                text.memory.clear()
+            known = text.memory[key] = self._cut(self._span(hit, text, view), text)
+        return known
+
+    def _span(self, hit: Hit, text: Text, view: View) -> Span:
+        if view.lines_before is not None or view.lines_after is not None:
+            first = hit.start_line - (view.lines_before or 0)
+            last = min(hit.end_line + (view.lines_after or 0), text.line_count)
+            return span(hit.start_line, hit.end_line, max(1, first), last, self._max_lines, 0)
+        around = enclosing(hit.path, text.data, hit.start_byte, hit.end_byte) if view.smart else None
+        if around is None:
+            return span(hit.start_line, hit.end_line, hit.start_line, hit.end_line, self._max_lines, 0)
+        return span(hit.start_line, hit.end_line, *around, self._max_lines, signature_lines(text, *around))
+
+    def _cut(self, parts: Span, text: Text) -> tuple[str, str]:
+        head, before = text.lines(*parts.head), text.lines(*parts.before)
+        gap = [GAP] if head and parts.head[1] + 1 < parts.before[0] else []
+        width = self._line_width
+        return (
+            "\n".join(clip(line, width) for line in (*head, *gap, *before)),
+            "\n".join(clip(line, width) for line in text.lines(*parts.after)),
+        )
+
+
+def span(start: int, end: int, first: int, last: int, max_lines: int, head_lines: int) -> Span:
+    """Which lines around the match `start`..`end` to show, out of `first`..`last`, at most `max_lines` with the match.
+
+    The match is always whole. Then come `head_lines` lines from `first` on (the signature), then what is nearest to the
+    match: half of the rest on each side, and what one side does not need goes to the other.
+    """
+    first, last = min(first, start), max(last, end)
+    room = max(0, max_lines - (end - start + 1))
+    above, below = start - first, last - end
+    if above + below <= room:
+        return Span((1, 0), (first, start - 1), (end + 1, last))
+    head = min(head_lines, above, room)
+    gap = 1 if 0 < head < above and room > head else 0
+    room -= head + gap
+    up = min(above - head, max(room // 2, room - below))
+    down = min(below, room - up)
+    if head + up == above:  # nothing is left out above after all
+        down = min(below, down + gap)
+    return Span((first, first + head - 1), (start - up, start - 1), (end + 1, end + down))
+
+
+def signature_lines(text: Text, first: int, last: int) -> int:
+    """How many lines from `first` on say what is defined: decorators and attributes, and the line after them."""
+    lines = text.lines(first, min(last, first + MAX_SIGNATURE_LINES - 1))
+    decorators = 0
+    while decorators < len(lines) - 1 and lines[decorators].lstrip().startswith(("@", "#[", "[")):
+        decorators += 1
+    return decorators + 1
+
+
+def clipped(text: str, width: int) -> str:
+    """Every line of a text cut to `width` characters."""
+    if len(text) <= width:
+        return text
+    return "\n".join(clip(line, width) for line in text.split("\n"))
+
+
+def clip(line: str, width: int) -> str:
+    """At most `width` characters (not bytes), the last three of them dots where something is left out."""
+    return line if len(line) <= width else line[: max(0, width - len(ELLIPSIS))] + ELLIPSIS
+
+
+def fit(hits: tuple[Hit, ...], budget_chars: int | None) -> tuple[Hit, ...]:
+    """The most useful prefix of the hits whose content and context have at most `budget_chars` characters.
+
+    A hit that does not fit with its context is shown without; the first one is cut rather than left out.
+    """
+    if budget_chars is None:
+        return hits
+    kept, left = list[Hit](), budget_chars
+    for hit in hits:
+        bare = len(hit.content)
+        whole = bare + len(hit.context_before) + len(hit.context_after)
+        if whole <= left:
+            kept.append(hit)
+        elif bare <= left:
+            kept.append(_shown(hit, hit.content, "", "", stale=hit.stale))
+        elif not kept:
+            kept.append(_shown(hit, hit.content[: max(0, left - len(ELLIPSIS))] + ELLIPSIS, "", "", stale=hit.stale))
+        else:
+            break
+        left -= whole if whole <= left else bare
+    return tuple(kept)
+
+
+def _shown(hit: Hit, content: str, before: str, after: str, *, stale: bool) -> Hit:
+    """Spelled out: `dataclasses.replace` costs ten times as much, and this runs for every shown hit."""
+    return Hit(
+        hit.index,
+        hit.path,
+        hit.start_byte,
+        hit.end_byte,
+        hit.start_line,
+        hit.end_line,
+        hit.language,
+        hit.score,
+        hit.match_type,
+        hit.block_type,
+        hit.hierarchy,
+        hit.symbol_type,
+        hit.symbol_name,
+        hit.symbol_signature,
+        content,
+        before,
+        after,
+        hit.scores,
+        stale,
+    )

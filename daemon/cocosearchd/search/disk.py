@@ -1,0 +1,156 @@
+"""Files as they are on disk now, compared with what the index has seen. Synchronous: call it in a thread.
+
+What is given out is only ever content whose hash the caller names. So nothing outside of a root can be shown, not even
+by a link that is put in place between a look and a read: it would have to have the indexed content.
+"""
+
+import hashlib
+import os
+import stat
+from bisect import bisect_right
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from time import time_ns
+
+from cocosearchd.model import decode_path
+
+MAX_TEXTS, MAX_TEXT_BYTES = 128, 32 << 20  # CocoSearch keeps 128 files; the bytes are our own bound
+MAX_SEEN = 4096
+# Equal fingerprints prove equal content only when the last change lies this far before the read: the clock of some file
+# systems has steps of two seconds.
+SETTLED_NS = 2_000_000_000
+
+_Print = tuple[int, int, int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """The content of a file. `starts` holds the byte offset of each line; `memory` is for results derived from it."""
+
+    content_hash: bytes
+    data: bytes
+    starts: tuple[int, ...]
+    memory: dict[object, tuple[str, str]] = field(default_factory=dict, compare=False)
+
+    @property
+    def line_count(self) -> int:
+        """Lines; one that is not ended counts."""
+        return len(self.starts)
+
+    def lines(self, first: int, last: int) -> list[str]:
+        """Lines `first` to `last`, inclusive, from 1, without their ends; outside of the file there are none."""
+        first, last = max(1, first), min(last, len(self.starts))
+        if first > last:
+            return []
+        end = self.starts[last] if last < len(self.starts) else len(self.data)
+        block = self.data[self.starts[first - 1] : end].decode("utf-8", "replace")
+        return [line.removesuffix("\r") for line in block.removesuffix("\n").split("\n")]
+
+    def line_of(self, offset: int) -> int:
+        """The line a byte offset lies in."""
+        return max(1, bisect_right(self.starts, offset))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    print: _Print
+    content_hash: bytes
+    settled: bool
+
+
+def content_hash(data: bytes) -> bytes:
+    """As `model.FileRecord.content_hash`."""
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def locate(root: bytes, path: str) -> Path | None:
+    """Where an indexed path really lies, or None if that is not inside the root. Follows links that stay inside."""
+    real = os.path.realpath(os.path.join(root, decode_path(path)))  # noqa: PTH118 - bytes, which pathlib does not take
+    inside = real.startswith(root.rstrip(b"/") + b"/")
+    return Path(os.fsdecode(real)) if inside else None
+
+
+class Disk:
+    """Verified reads with a memory. Safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._seen: OrderedDict[tuple[bytes, str], _Seen] = OrderedDict()
+        self._texts: OrderedDict[bytes, Text] = OrderedDict()
+        self._bytes = 0
+
+    def verified(self, root: bytes, path: str, expected: bytes) -> Text | None:
+        """The file's content if its hash is `expected`, else None: changed, gone, unreadable or outside of the root.
+
+        A file that is as it was costs one `stat`.
+        """
+        try:
+            found = os.stat(os.path.join(root, decode_path(path)))  # noqa: PTH116, PTH118 - bytes, and hot
+        except (OSError, ValueError):
+            return None
+        with self._lock:
+            seen = self._seen.get((root, path))
+            if seen is not None and seen.settled and seen.print == _print(found):
+                if seen.content_hash != expected:
+                    return None
+                if text := self._texts.get(expected):
+                    self._texts.move_to_end(expected)
+                    return text
+        return self._read(root, path, expected)
+
+    def _read(self, root: bytes, path: str, expected: bytes) -> Text | None:
+        place = locate(root, path)
+        if place is None:
+            return None
+        begin = time_ns()
+        read = _read_regular(place)
+        if read is None:
+            return None
+        found, data = read
+        text = Text(content_hash(data), data, _line_starts(data))
+        self._remember((root, path), found, text, begin)
+        return text if text.content_hash == expected else None
+
+    def _remember(self, key: tuple[bytes, str], found: os.stat_result, text: Text, begin: int) -> None:
+        settled = max(found.st_mtime_ns, found.st_ctime_ns) + SETTLED_NS < begin
+        with self._lock:
+            self._seen[key] = _Seen(_print(found), text.content_hash, settled)
+            self._seen.move_to_end(key)
+            if len(self._seen) > MAX_SEEN:
+                self._seen.popitem(last=False)
+            if text.content_hash not in self._texts:
+                self._texts[text.content_hash] = text
+                self._bytes += len(text.data)
+            while len(self._texts) > MAX_TEXTS or (self._bytes > MAX_TEXT_BYTES and len(self._texts) > 1):
+                self._bytes -= len(self._texts.popitem(last=False)[1].data)
+
+
+def _read_regular(place: Path) -> tuple[os.stat_result, bytes] | None:
+    """A regular file and what it was when its reading had ended, or None; never waits for a pipe."""
+    try:
+        fd = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return None
+    with os.fdopen(fd, "rb") as file:
+        before = os.fstat(fd)
+        if not stat.S_ISREG(before.st_mode):
+            return None
+        try:
+            data = file.read()
+        except OSError:
+            return None
+        return (before, data) if _print(before) == _print(os.fstat(fd)) else None
+
+
+def _print(found: os.stat_result) -> _Print:
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _line_starts(data: bytes) -> tuple[int, ...]:
+    starts, at = [0] if data else [], data.find(b"\n") + 1
+    while 0 < at < len(data):
+        starts.append(at)
+        at = data.find(b"\n", at) + 1
+    return tuple(starts)

@@ -1,0 +1,48 @@
+"""What a run did, as JSON-able values: for `explain`."""
+
+from dataclasses import asdict
+from typing import Any
+
+from cocosearchd.search.plan import Plan
+from cocosearchd.search.rank import Legs, Scored, relevance
+
+SHOWN_CANDIDATES = 20  # of each leg: enough to see why something came first
+
+
+def describe_plan(plan: Plan) -> dict[str, Any]:
+    """Every field of a plan; filters that do not restrict are left out."""
+    fields = asdict(plan)
+    fields["where"] = {name: value for name, value in fields["where"].items() if value}
+    return fields
+
+
+def describe(legs: Legs, scored: list[Scored], chosen: tuple[Scored, ...]) -> dict[str, Any]:
+    """What each leg found, and for each shown result where it comes from and what it was scored by."""
+    return {
+        "vector_candidates": len(legs.vector),
+        "keyword_candidates": len(legs.keyword),
+        "keyword_candidates_with_every_word": legs.every_word,
+        "candidates": len(scored),
+        "vector": [_place(found.key, found.score) for found in legs.vector[:SHOWN_CANDIDATES]],
+        "keyword": [_place(found.key, found.score) for found in legs.keyword[:SHOWN_CANDIDATES]],
+        "results": [describe_one(one) for one in chosen],
+    }
+
+
+def describe_one(one: Scored) -> dict[str, Any]:
+    """A candidate's score and all that went into it. A rank is None where the leg did not find it."""
+    return {
+        "path": one.candidate.path,
+        "lines": [one.candidate.start_line, one.candidate.end_line],
+        "score": one.score,
+        "match_type": one.match_type,
+        "relevance": relevance(one),
+        "cosine": one.cosine,
+        "vector_rank": one.vector_rank or None,
+        "keyword_rank": one.keyword_rank or None,
+        "features": dict(one.features),
+    }
+
+
+def _place(key: tuple[str, int, int], score: float) -> dict[str, Any]:
+    return {"path": key[0], "bytes": [key[1], key[2]], "score": score}

@@ -1,0 +1,201 @@
+"""A question in, an answer out: the one path, for plain queries and explained ones alike.
+
+plan -> cache -> embed -> cache -> retrieve -> rank -> rerank -> select -> expand
+"""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import anyio
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.embedding.base import Embedder, EmbedderFingerprint
+from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, StoreUnavailable
+from cocosearchd.model import Hit, IndexRecord
+from cocosearchd.search.cache import Cache, CacheStatistics, Found
+from cocosearchd.search.context import Context, fit
+from cocosearchd.search.explain import describe, describe_plan
+from cocosearchd.search.plan import Plan, Query, View, language_names, make_plan, make_view
+from cocosearchd.search.rank import Legs, Scored, score, select, to_hit
+from cocosearchd.search.rerankers.choose import Rerankers
+from cocosearchd.search.retrieve import retrieve
+from cocosearchd.search.trace import Trace
+from cocosearchd.search.why_not import why_not
+from cocosearchd.settings import SearchSettings
+from cocosearchd.store.file_states import file_states
+from cocosearchd.store.pool import Database
+
+CacheUse = Literal["miss", "exact", "semantic"]
+# A writer commits at most some hundred times a second, so collisions in a row are rare. An answer that still met a
+# commit each time is right in itself, but of two generations; it is not kept, and says so.
+ATTEMPTS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Hits of one index, best first, from one generation of it.
+
+    `changed_paths` are files of hits that are no longer as they were indexed; those hits are marked `stale`. `outdated`
+    says why the whole answer may be older than the index, None when it is not.
+    """
+
+    index: str
+    hits: tuple[Hit, ...]
+    generation: int
+    cache: CacheUse = "miss"
+    changed_paths: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    outdated: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """A query's vector, `(dimension,)` or None, and why there is none."""
+
+    vector: NDArray[np.float32] | None
+    note: str | None = None
+    lasting: bool = True  # False: it may be there for the next question, so the answer is not worth keeping
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """What one look at the index gave: everything in order, what is shown of it, and the files' content hashes."""
+
+    legs: Legs
+    scored: list[Scored]
+    chosen: tuple[Scored, ...]
+    generation: int
+    hashes: tuple[tuple[str, bytes], ...]
+    notes: tuple[str, ...] = ()
+    settled: bool = True
+
+
+Embed = Callable[[str, Trace], Awaitable[Embedded]]
+
+
+class Pipeline:
+    """Answers questions. Holds the cache and what was read of files; one per daemon, in its event loop."""
+
+    def __init__(self, db: Database, embedder: Embedder, settings: SearchSettings) -> None:
+        self._db, self._embedder, self._settings = db, embedder, settings
+        self._cache = Cache(settings.cache_bytes, settings.cache_ttl_s)
+        self._context = Context(settings.context_lines, settings.line_width)
+        self._rerankers = Rerankers()
+        self._languages = language_names()
+        self._known: tuple[EmbedderFingerprint | None, tuple[tuple[str, str], ...]] = (None, ())
+
+    async def run(self, record: IndexRecord, query: Query, trace: Trace, *, embed: Embed | None = None) -> Answer:
+        """The answer to a query, from the generation of `record` or a later one.
+
+        `embed` takes the place of the method, for a question that goes to several indexes. Raises `InvalidInput`,
+        `IdentityMismatch` and, with nothing in the cache, `StoreUnavailable`.
+        """
+        with trace.stage("plan"):
+            plan, view = make_plan(query, self._settings, self._languages), make_view(query)
+            trace.tell("plan", lambda: describe_plan(plan))
+        try:
+            found, use = await self._find(record, plan, query, trace, embed or self.embed)
+        except StoreUnavailable as error:
+            kept = self._cache.last_known(record.number, plan)
+            if kept is None:
+                raise
+            answer = await self._shown(record, kept, "exact", view, trace)
+            return replace(answer, outdated=f"{error.message}; this is an earlier answer")
+        return await self._shown(record, found, use, view, trace)
+
+    async def embed(self, text: str, trace: Trace) -> Embedded:
+        """The vector of a question. Why there is none is a note and no error: words are still found."""
+        try:
+            with trace.stage("embed"):
+                vector = await self._embedder.embed_query(text)
+        except EmbedderUnavailable as error:
+            return Embedded(None, f"found by words only: {error.message}", lasting=False)
+        return Embedded(vector) if vector.any() else Embedded(None, "found by words only: the model knows none of them")
+
+    def limit_of(self, query: Query) -> int:
+        """How many results a query asks for."""
+        return self._settings.limit if query.limit is None else query.limit
+
+    def cache_statistics(self) -> CacheStatistics:
+        """Of all indexes together."""
+        return self._cache.statistics()
+
+    def forget(self, record: IndexRecord) -> None:
+        """Free what is kept for an index that is gone."""
+        self._cache.forget(record.number)
+
+    async def _find(
+        self, record: IndexRecord, plan: Plan, query: Query, trace: Trace, embed: Embed
+    ) -> tuple[Found, CacheUse]:
+        """Ranked hits of one generation: kept ones, or found now. An explained run hears of kept ones, and finds."""
+        found = self._cache.exact(record.number, record.generation, plan) if query.use_cache else None
+        trace.tell("cache", lambda: {"exact": found is not None})
+        if found is not None and not trace.explain:
+            return found, "exact"
+        embedded = Embedded(None) if plan.listing else await embed(plan.text, trace)
+        vector = embedded.vector
+        if vector is not None:
+            self._check_identity(record)
+            if query.use_cache and not trace.explain:
+                found = self._cache.similar(record.number, record.generation, plan, vector)
+                if found is not None:
+                    return found, "semantic"
+        self._cache.missed()
+        ranked = await self._rank(record, plan, vector, trace)
+        notes = (*((embedded.note,) if embedded.note else ()), *ranked.notes)
+        hits = tuple(to_hit(record.name, one) for one in ranked.chosen)
+        found = Found(ranked.generation, hits, ranked.hashes, notes)
+        if query.use_cache and embedded.lasting and ranked.settled:
+            self._cache.put(record.number, plan, vector, found)
+        trace.tell("ranking", lambda: describe(ranked.legs, ranked.scored, ranked.chosen))
+        if query.why_not is not None:
+            trace.details["why_not"] = await why_not(self._db, record, plan, vector, query.why_not, ranked.scored)
+        return found, "miss"
+
+    async def _rank(self, record: IndexRecord, plan: Plan, vector: NDArray[np.float32] | None, trace: Trace) -> Ranked:
+        """Look until both legs and the content hashes are from one generation."""
+        # Without a vector the words are all there is, whatever the profile would do with one.
+        keyword = plan.keyword or vector is None
+        generation = record.generation
+        for _ in range(ATTEMPTS):
+            with trace.stage("retrieve"):
+                legs = await retrieve(self._db, record, plan, vector, keyword=keyword)
+            with trace.stage("rank"):
+                scored = score(plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs)
+            if plan.reranker != "disabled" and not plan.listing:
+                with trace.stage("rerank"):
+                    scored = await anyio.to_thread.run_sync(self._rerankers.rerank, plan.reranker, plan.text, scored)
+            chosen = select(plan, scored)
+            paths = dict.fromkeys(one.candidate.path for one in chosen)
+            with trace.stage("verify"):
+                states = await file_states(self._db, record, list(paths))
+            settled, generation = states.generation == generation, states.generation
+            if settled:
+                break
+        hashes = tuple((path, state[0]) for path, state in states.files.items())
+        return Ranked(legs, scored, chosen, generation, hashes, (), settled)
+
+    async def _shown(self, record: IndexRecord, found: Found, use: CacheUse, view: View, trace: Trace) -> Answer:
+        """Hits with their context, from files that are as they were indexed; else what was stored, marked stale."""
+        if not found.hits:
+            return Answer(record.name, (), found.generation, use, (), found.notes)
+        with trace.stage("expand"):
+            expanded = await anyio.to_thread.run_sync(
+                self._context.expand, record.root, found.hits, dict(found.hashes), view
+            )
+        hits = fit(expanded.hits, view.budget_chars)
+        return Answer(record.name, hits, found.generation, use, expanded.changed_paths, found.notes)
+
+    def _check_identity(self, record: IndexRecord) -> None:
+        """Vectors of different models are never compared."""
+        fingerprint = self._embedder.fingerprint
+        if self._known[0] is not fingerprint:
+            self._known = (fingerprint, fingerprint.pairs())
+        if self._known[1] != record.identity.embedder:
+            made = dict(record.identity.embedder)
+            raise IdentityMismatch(
+                f"index {record.name} was made by {made.get('provider')}/{made.get('model')}, not by {fingerprint}",
+                f"cocosearchctl reindex {record.name}, or configure the embedder it was made by",
+            )

@@ -1,0 +1,272 @@
+"""A question becomes a `Plan`: frozen, hashable, all that retrieval and ranking need. Pure.
+
+Filters may stand inside the text: `lang:go`, `path:src/**`, `-path:vendor`, `sym:function`, `name:User*`, `index:a`,
+`topic:b`, and `"exact phrases"`. Lists are separated by commas. A word with a colon that is none of these
+(`std::vector`, `http://x`) is an ordinary word.
+"""
+
+import difflib
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Literal, cast, get_args
+
+from cocosearchd.errors import InvalidInput
+from cocosearchd.languages import blocks, tables
+from cocosearchd.model import Filter
+from cocosearchd.settings import SearchSettings
+
+Profile = Literal["code", "classic"]
+RerankerName = Literal["auto", "functional", "spacy", "disabled"]
+
+SYMBOL_TYPES = ("function", "class", "method", "interface")
+MAX_LIMIT = 200
+RRF_DEPTH = 100  # candidates of a leg never exceed this in `classic` (CocoSearch, retrieval.md)
+CANDIDATE_MULTIPLIER = 8  # CocoRAG, reranker-design.md: candidates fetched for each result when a reranker runs
+MAX_DEPTH = 800
+CODE_DEPTH = 100  # candidates of a leg in `code` while it fuses lists; recall@100 is complete on the dev corpora
+
+_FILTER = re.compile(r'(?<!\S)(-?)(language|lang|path|sym|name|index|topic):("[^"]+"|[^\s"]+)')
+_PHRASE = re.compile(r'(?<!\S)"([^"]+)"(?!\S)')
+# CocoSearch, retrieval.md, "Query Analysis": camelCase, PascalCase, snake_case.
+_PATTERN = re.compile(r"[a-z][A-Z]|[A-Z][a-z]+[A-Z]|[a-zA-Z0-9]_[a-zA-Z0-9]")
+_WORD = re.compile(r"[^\W\d]\w*")
+_QUALIFIER = re.compile(r"::|->|\\|\.")
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a person or an assistant asks of one or more indexes. `None` takes the configured default.
+
+    `min_score` is compared with a hit's *relevance*, which lies in 0..1 in every mode: 1 for a chunk that has every
+    word of the query, otherwise its cosine similarity to the query (see `rank.relevance`).
+    """
+
+    text: str
+    limit: int | None = None
+    languages: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    not_paths: tuple[str, ...] = ()
+    symbol_types: tuple[str, ...] = ()
+    symbol_name: str | None = None
+    profile: str | None = None
+    use_hybrid: bool | None = None
+    reranker: str | None = None
+    min_score: float = 0.0
+    all_chunks: bool = False
+    lines_before: int | None = None
+    lines_after: int | None = None
+    smart_context: bool = True
+    budget_chars: int | None = None
+    use_cache: bool = True
+    why_not: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How hits are shown. Not part of a plan: the cache keeps hits as they were ranked."""
+
+    lines_before: int | None = None
+    lines_after: int | None = None
+    smart: bool = True
+    budget_chars: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A question after analysis. Everything that can change which hits come back, and in which order, is a field."""
+
+    text: str  # the words to look for, blanks normalised, filters taken out
+    where: Filter
+    profile: Profile
+    limit: int
+    depth: int  # candidates of each leg
+    keyword: bool  # whether the keyword leg runs beside the vector leg
+    identifiers: tuple[str, ...]  # what the text seems to name in code
+    reranker: RerankerName
+    min_score: float
+    all_chunks: bool
+    listing: bool  # no words, only a symbol filter: list symbols
+
+
+@dataclass(frozen=True, slots=True)
+class Inline:
+    """The text of a query taken apart."""
+
+    words: str
+    phrases: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+    not_paths: tuple[str, ...] = ()
+    symbol_types: tuple[str, ...] = ()
+    symbol_names: tuple[str, ...] = ()
+    indexes: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+
+
+def language_names() -> dict[str, tuple[str, ...]]:
+    """Every name and alias a person may filter by, in lower case, and the language ids it means.
+
+    A language stands for its kinds as well: `yaml` finds workflows and manifests too.
+    """
+    kinds = {kind.name: (kind.name,) for kind in blocks.GRAMMARS}
+    names = dict[str, tuple[str, ...]]()
+    for info in tables.languages():
+        ids = (info.name, *(kind.name for kind in blocks.GRAMMARS if kind.base == info.name))
+        names |= dict.fromkeys((*info.aliases, info.name), ids)
+    return kinds | names
+
+
+def digest(plan: Plan) -> bytes:
+    """SHA-256 over every field of a plan: `repr` names them all, so that a new one cannot be forgotten."""
+    return hashlib.sha256(repr(plan).encode("utf-8", "surrogatepass")).digest()
+
+
+def kindred(plan: Plan) -> Plan:
+    """The plan without its words: what two questions must share before one may be answered with the other's hits.
+
+    Identifiers stay: to a vector, `getUserById` and `getUserByName` are nearly the same question.
+    """
+    return replace(plan, text="")
+
+
+def parse_inline(text: str) -> Inline:
+    """Take the inline filters and phrases out of a query's text. Raises `InvalidInput`."""
+    found: dict[str, list[str]] = {}
+    for match in _FILTER.finditer(text):
+        sign, key, value = match.groups()
+        if sign and key != "path":
+            raise InvalidInput(f"{match[0]!r} cannot be negated", "only -path: excludes")
+        found.setdefault(sign + ("lang" if key == "language" else key), []).append(value.strip('"'))
+    rest = _FILTER.sub(" ", text)
+    return Inline(
+        words=" ".join(_PHRASE.sub(r" \1 ", rest).split()),
+        phrases=tuple(" ".join(phrase.split()) for phrase in _PHRASE.findall(rest) if phrase.strip()),
+        languages=_listed(found.get("lang", ())),
+        paths=tuple(found.get("path", ())),
+        not_paths=tuple(found.get("-path", ())),
+        symbol_types=_listed(found.get("sym", ())),
+        symbol_names=tuple(found.get("name", ())),
+        indexes=_listed(found.get("index", ())),
+        topics=_listed(found.get("topic", ())),
+    )
+
+
+def make_plan(query: Query, settings: SearchSettings, languages: Mapping[str, tuple[str, ...]]) -> Plan:
+    """Analyse a query. `languages` maps every valid name and alias, in lower case, to language ids.
+
+    Raises `InvalidInput` for values outside of what is documented, naming the nearest valid one.
+    """
+    inline = parse_inline(query.text)
+    where = _where(query, inline, languages)
+    listing = not inline.words
+    if listing and not where.symbol_types and where.symbol_name is None:
+        raise InvalidInput("the query is empty", "give some words, or a symbol filter to list symbols")
+    profile = cast(Profile, _one_of("profile", query.profile or settings.profile, get_args(Profile)))
+    reranker = cast(RerankerName, _one_of("reranker", query.reranker or settings.reranker, get_args(RerankerName)))
+    limit = settings.limit if query.limit is None else query.limit
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidInput(f"limit is {limit}", f"use 1 to {MAX_LIMIT}")
+    if not 0 <= query.min_score <= 1:
+        raise InvalidInput(
+            f"min_score is {query.min_score}", "use 0 to 1: 1 means every word, less a cosine similarity"
+        )
+    return Plan(
+        text=inline.words,
+        where=where,
+        profile=profile,
+        limit=limit,
+        depth=_depth(profile, reranker, limit),
+        keyword=not listing and _wants_keywords(profile, query.use_hybrid, inline.words),
+        identifiers=identifiers(inline.words),
+        reranker=reranker,
+        min_score=float(query.min_score),
+        all_chunks=query.all_chunks,
+        listing=listing,
+    )
+
+
+def make_view(query: Query) -> View:
+    """How the hits of a query are to be shown. Raises `InvalidInput`."""
+    for name, value in (("lines_before", query.lines_before), ("lines_after", query.lines_after)):
+        if value is not None and value < 0:
+            raise InvalidInput(f"{name} is {value}", "use 0 or more lines")
+    if query.budget_chars is not None and query.budget_chars < 1:
+        raise InvalidInput(f"the budget is {query.budget_chars} characters", "use 1 or more")
+    return View(query.lines_before, query.lines_after, query.smart_context, query.budget_chars)
+
+
+def has_identifier_pattern(text: str) -> bool:
+    """Whether a text has a camelCase, PascalCase or snake_case part: what `classic` turns to hybrid for."""
+    return _PATTERN.search(text) is not None
+
+
+def identifiers(text: str) -> tuple[str, ...]:
+    """What a query names in code: all of a text without blanks, and its last part; else its compound words.
+
+    >>> identifiers("http.Client"), identifiers("where is parse_config used"), identifiers("parse the config")
+    (('http.Client', 'Client'), ('parse_config',), ())
+    """
+    if text and " " not in text:
+        return tuple(dict.fromkeys((text, _QUALIFIER.split(text)[-1] or text)))
+    return tuple(dict.fromkeys(word for word in _WORD.findall(text) if has_identifier_pattern(word)))
+
+
+def _wants_keywords(profile: Profile, use_hybrid: bool | None, words: str) -> bool:
+    if use_hybrid is not None:
+        return use_hybrid
+    return profile == "code" or has_identifier_pattern(words)
+
+
+def _depth(profile: Profile, reranker: RerankerName, limit: int) -> int:
+    if reranker != "disabled":
+        return min(limit * CANDIDATE_MULTIPLIER, MAX_DEPTH)
+    if profile == "classic":
+        return min(2 * limit, RRF_DEPTH)
+    return max(CODE_DEPTH, 2 * limit)
+
+
+def _where(query: Query, inline: Inline, languages: Mapping[str, tuple[str, ...]]) -> Filter:
+    names = {query.symbol_name, *inline.symbol_names} - {None, ""}
+    if len(names) > 1:
+        raise InvalidInput("more than one symbol name", "use one, with * and ? as wildcards")
+    spoken = (name.lower() for name in (*query.languages, *inline.languages))
+    kinds = (kind.lower() for kind in (*query.symbol_types, *inline.symbol_types))
+    return Filter(
+        languages=_sorted(known for name in spoken for known in languages[_one_of("language", name, languages)]),
+        paths=_sorted(map(_glob, (*query.paths, *inline.paths))),
+        not_paths=_sorted(map(_glob, (*query.not_paths, *inline.not_paths))),
+        symbol_types=_sorted(_one_of("symbol type", kind, SYMBOL_TYPES) for kind in kinds),
+        symbol_name=names.pop() if names else None,
+        phrases=_sorted(inline.phrases),
+    )
+
+
+def _glob(path: str) -> str:
+    """A path filter as a glob that reads like a line of an ignore file; `./` says that it starts at the root."""
+    pattern = path.strip()
+    if pattern.startswith("./"):
+        pattern = pattern[1:]
+    if not pattern.strip("/"):
+        raise InvalidInput(f"{path!r} is not a path filter", "write for example path:src/** or path:*.py")
+    return pattern
+
+
+def _listed(values: Iterable[str]) -> tuple[str, ...]:
+    return tuple(part for value in values for part in value.split(",") if part)
+
+
+def _sorted(values: Iterable[str]) -> tuple[str, ...]:
+    """Order and repetition of alternatives mean nothing, so equal questions get equal plans."""
+    return tuple(sorted(set(values)))
+
+
+def _one_of(what: str, value: str, valid: Iterable[str]) -> str:
+    options = sorted(valid)
+    if value in options:
+        return value
+    # A long list of everything helps nobody who mistyped one letter.
+    near = difflib.get_close_matches(value, options, 3, 0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(options)}"
+    raise InvalidInput(f"unknown {what} {value!r}", hint)

@@ -1,0 +1,1 @@
+"""What may reorder the candidates of `classic` after fusion. `base` says the port; each reranker is one module."""

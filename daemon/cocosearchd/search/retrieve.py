@@ -1,0 +1,67 @@
+"""Both legs of a search, side by side. Each reads on a connection of its own; `pipeline` proves that they agree."""
+
+import asyncio
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.languages.identifiers import split_text
+from cocosearchd.model import IndexRecord
+from cocosearchd.search.lexical_terms import STOP_WORDS
+from cocosearchd.search.plan import Plan
+from cocosearchd.search.rank import Legs
+from cocosearchd.store import queries
+from cocosearchd.store.pool import Database
+
+
+async def retrieve(
+    db: Database, record: IndexRecord, plan: Plan, vector: NDArray[np.float32] | None, *, keyword: bool
+) -> Legs:
+    """Ask the legs that there is something to ask of; for a listing, the symbols. Raises `StoreUnavailable`."""
+    if plan.listing:
+        symbols = await queries.list_symbols(db, record, plan.where, plan.depth)
+        return Legs(keyword=symbols, every_word=len(symbols))
+    vectors, (words, every_word) = await asyncio.gather(
+        _vector_leg(db, record, plan, vector), _keyword_leg(db, record, plan, wanted=keyword)
+    )
+    return Legs(vectors, words, every_word)
+
+
+async def _vector_leg(
+    db: Database, record: IndexRecord, plan: Plan, vector: NDArray[np.float32] | None
+) -> tuple[queries.Candidate, ...]:
+    if vector is None:
+        return ()
+    return await queries.vector_search(db, record, vector, plan.where, plan.depth)
+
+
+async def _keyword_leg(
+    db: Database, record: IndexRecord, plan: Plan, *, wanted: bool
+) -> tuple[tuple[queries.Candidate, ...], int]:
+    """Candidates, and how many of them have every word.
+
+    `classic` asks for every word of the query, as documented; `code` leaves stop words out and fills up with chunks
+    that have some of the rarer words.
+    """
+    if not wanted:
+        return (), 0
+    text = split_text(plan.text)
+    if plan.profile == "classic":
+        every = await queries.keyword_search(db, record, text, plan.where, plan.depth)
+        return every, len(every)
+    words = telling(text)
+    found = await queries.keyword_search(db, record, words, plan.where, plan.depth, any_term=True)
+    complete = sum(candidate.score >= 1 for candidate in found)  # the store raises them above the others
+    if not complete and found and has_every_word(words, found[0]):
+        return found, len(found)  # there were enough of them, so there are no others
+    return found, complete
+
+
+def telling(text: str) -> str:
+    """The words of a split text that are not stop words; all of them where nothing else is left."""
+    return " ".join(word for word in text.split() if word not in STOP_WORDS) or text
+
+
+def has_every_word(words: str, candidate: queries.Candidate) -> bool:
+    """Whether header and content of a chunk hold all of some split words."""
+    return set(words.split()) <= set(split_text(f"{candidate.header} {candidate.content}").split())

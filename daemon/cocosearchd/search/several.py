@@ -1,0 +1,121 @@
+"""One question to several indexes: embedded once, searched side by side, merged by rank.
+
+Scores of different indexes are of different scales (their words, sizes and cosines differ), so only ranks are merged.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+
+import anyio
+
+from cocosearchd.errors import CocoSearchError, IdentityMismatch
+from cocosearchd.model import Hit, IndexRecord
+from cocosearchd.search.context import fit
+from cocosearchd.search.pipeline import Answer, Embedded, Pipeline
+from cocosearchd.search.plan import Query
+from cocosearchd.search.rank import RRF_K
+from cocosearchd.search.trace import Trace
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """An index that gave no answer, and why."""
+
+    index: str
+    error: CocoSearchError
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """Hits of all indexes in one order. `answers` are the single ones (for generations, notes, cache)."""
+
+    hits: tuple[Hit, ...]
+    answers: tuple[Answer, ...]
+    failed: tuple[Failed, ...]
+    traces: dict[str, Trace]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a person should know, each with the index it is about."""
+        said = (f"{answer.index}: {note}" for answer in self.answers for note in answer.notes)
+        lost = (f"{failed.index}: not searched: {failed.error.message}" for failed in self.failed)
+        return (*said, *lost)
+
+
+async def search_several(
+    pipeline: Pipeline, records: Sequence[IndexRecord], query: Query, *, explain: bool = False
+) -> Merged:
+    """Ask every index. One that fails is reported beside the answers of the others.
+
+    Raises `IdentityMismatch` when the indexes were made by different embedders, and the first error if all fail.
+    """
+    check_same_embedder(records)
+    once = _Once(pipeline)
+    # A budget is for the whole answer, so it is applied after merging.
+    unlimited = replace(query, budget_chars=None)
+    outcomes: list[Answer | CocoSearchError | None] = [None] * len(records)
+    traces = {record.name: Trace(explain=explain) for record in records}
+
+    async def ask(place: int, record: IndexRecord) -> None:
+        try:
+            outcomes[place] = await pipeline.run(record, unlimited, traces[record.name], embed=once.embed)
+        except CocoSearchError as error:
+            outcomes[place] = error
+
+    async with anyio.create_task_group() as tasks:
+        for place, record in enumerate(records):
+            tasks.start_soon(ask, place, record)
+    answers = tuple(outcome for outcome in outcomes if isinstance(outcome, Answer))
+    failed = tuple(
+        Failed(record.name, outcome)
+        for record, outcome in zip(records, outcomes, strict=True)
+        if isinstance(outcome, CocoSearchError)
+    )
+    if failed and not answers:
+        raise failed[0].error
+    limit = pipeline.limit_of(query)
+    return Merged(fit(merge(answers, limit), query.budget_chars), answers, failed, traces)
+
+
+class _Once:
+    """Embeds for all indexes together, and only if one of them has to be searched."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline, self._lock, self._done = pipeline, anyio.Lock(), dict[str, Embedded]()
+
+    async def embed(self, text: str, trace: Trace) -> Embedded:
+        async with self._lock:
+            if text not in self._done:
+                self._done[text] = await self._pipeline.embed(text, trace)
+            return self._done[text]
+
+
+def merge(answers: Sequence[Answer], limit: int) -> tuple[Hit, ...]:
+    """The first of every index, then the second of every index, and so on; indexes in the order they were asked.
+
+    A merged hit's score is 1 / (60 + rank in its own index); its own score is kept among `scores`.
+    """
+    merged = [
+        replace(hit, score=1 / (RRF_K + rank), scores=(("own_score", hit.score), *hit.scores))
+        for rank, row in enumerate(zip_longest(*(answer.hits for answer in answers)), 1)
+        for hit in row
+        if hit is not None
+    ]
+    return tuple(merged[:limit])
+
+
+def check_same_embedder(records: Sequence[IndexRecord]) -> None:
+    """Raises `IdentityMismatch` naming both sides when a single vector cannot be compared with all indexes."""
+    for record in records[1:]:
+        if record.identity.embedder != records[0].identity.embedder:
+            one, other = (_model(each) for each in (records[0], record))
+            raise IdentityMismatch(
+                f"indexes {records[0].name} and {record.name} have different embedders: {one} and {other}",
+                "search them one by one, or reindex one with the embedder of the other",
+            )
+
+
+def _model(record: IndexRecord) -> str:
+    made = dict(record.identity.embedder)
+    return f"{made.get('provider', '?')}/{made.get('model', '?')} ({record.dimension}-d)"

@@ -1,0 +1,31 @@
+"""What one run did, stage by stage. `explain` prints it; every answer takes its stage times from it."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter
+from typing import Any
+
+
+class Trace:
+    """Collects stage times always, and details only when somebody asked: a plain query pays for no explanation."""
+
+    __slots__ = ("details", "explain", "timings_ms")
+
+    def __init__(self, *, explain: bool = False) -> None:
+        self.explain = explain
+        self.timings_ms: dict[str, float] = {}
+        self.details: dict[str, Any] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Time a stage. A stage that runs more than once adds up."""
+        begin = perf_counter()
+        try:
+            yield
+        finally:
+            self.timings_ms[name] = self.timings_ms.get(name, 0.0) + (perf_counter() - begin) * 1000
+
+    def tell(self, name: str, describe: Callable[[], Any]) -> None:
+        """Record a detail, JSON-able. `describe` is only called when the run is explained."""
+        if self.explain:
+            self.details[name] = describe()

@@ -1,0 +1,102 @@
+"""Why a file is not among the results: not indexed, filtered away, not retrieved, or ranked too low."""
+
+import os
+from dataclasses import replace
+from typing import Any
+
+import anyio
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.languages.identifiers import split_text
+from cocosearchd.model import FileRecord, Filter, IndexRecord, decode_path
+from cocosearchd.search.explain import describe_one
+from cocosearchd.search.plan import Plan
+from cocosearchd.search.rank import Scored, relevance
+from cocosearchd.search.retrieve import telling
+from cocosearchd.store import queries, records
+from cocosearchd.store.file_states import passing_chunks
+from cocosearchd.store.pool import Database
+
+_ESCAPED = str.maketrans({character: f"\\{character}" for character in "*?["})
+
+
+async def why_not(
+    db: Database,
+    record: IndexRecord,
+    plan: Plan,
+    vector: NDArray[np.float32] | None,
+    path: str,
+    scored: list[Scored],
+) -> dict[str, Any]:
+    """`status` is one of shown, not_indexed, skipped, empty, filtered, not_retrieved, below_min_score, ranked_lower.
+
+    `path` is relative to the root; a leading `./` is ignored. `reason` is a sentence for people.
+    """
+    path = path.removeprefix("./").strip("/")
+    stored = next((row for row in await records.file_records(db, record, path) if row.path == path), None)
+    if stored is None or stored.skip_reason is not None or stored.chunk_count == 0:
+        return {"path": path} | await anyio.to_thread.run_sync(_absent, record, path, stored)
+    places = [place for place, one in enumerate(scored, 1) if one.candidate.path == path]
+    if places:
+        return {"path": path} | _placed(plan, scored, places[0])
+    blocking = await _blocking(db, record, plan.where, path)
+    if blocking:
+        reason = f"left out by the filter on {' and '.join(blocking)}"
+        return {"path": path, "status": "filtered", "reason": reason, "filters": blocking}
+    return {"path": path} | await _not_retrieved(db, record, plan, vector, path)
+
+
+def _absent(record: IndexRecord, path: str, stored: FileRecord | None) -> dict[str, Any]:
+    if stored is not None and stored.skip_reason is not None:
+        return {"status": "skipped", "reason": f"seen and skipped: {stored.skip_reason}"}
+    if stored is not None:
+        return {"status": "empty", "reason": "the file has nothing to search"}
+    there = os.path.lexists(os.path.join(record.root, decode_path(path)))  # noqa: PTH118 - bytes
+    reason = "it is on disk, but ignored, unsupported or not indexed yet" if there else "there is no such file"
+    return {"status": "not_indexed", "reason": reason, "on_disk": there}
+
+
+def _placed(plan: Plan, scored: list[Scored], place: int) -> dict[str, Any]:
+    one = scored[place - 1]
+    # With one result for each file, the place among files is what the limit is compared with.
+    ahead = {other.candidate.path for other in scored[: place - 1]} if not plan.all_chunks else range(place - 1)
+    rank = len(ahead) + 1
+    known = {"rank": rank, "best_chunk": describe_one(one)}
+    if relevance(one) < plan.min_score:
+        reason = f"its relevance {relevance(one):.3f} is below min_score {plan.min_score:g}"
+        return {"status": "below_min_score", "reason": reason} | known
+    if rank > plan.limit:
+        return {"status": "ranked_lower", "reason": f"ranked {rank}, the limit is {plan.limit}"} | known
+    return {"status": "shown", "reason": f"it is result {rank}"} | known
+
+
+async def _blocking(db: Database, record: IndexRecord, where: Filter, path: str) -> list[str]:
+    """The restrictions that by themselves leave nothing of the file; all of them if only together they do."""
+    parts = {
+        "path": Filter(paths=where.paths),
+        "excluded path": Filter(not_paths=where.not_paths),
+        "language": Filter(languages=where.languages),
+        "symbol type": Filter(symbol_types=where.symbol_types),
+        "symbol name": Filter(symbol_name=where.symbol_name),
+        "phrase": Filter(phrases=where.phrases),
+    }
+    used = {name: part for name, part in parts.items() if part != Filter()}
+    alone = [name for name, part in used.items() if not await passing_chunks(db, record, path, part)]
+    if alone or await passing_chunks(db, record, path, where):
+        return alone
+    return list(used)
+
+
+async def _not_retrieved(
+    db: Database, record: IndexRecord, plan: Plan, vector: NDArray[np.float32] | None, path: str
+) -> dict[str, Any]:
+    here = replace(plan.where, paths=("/" + path.translate(_ESCAPED),))
+    best = await queries.vector_search(db, record, vector, here, 1) if vector is not None else ()
+    words = await queries.keyword_search(db, record, telling(split_text(plan.text)), here, 1) if plan.keyword else ()
+    return {
+        "status": "not_retrieved",
+        "reason": f"no chunk of it is among the {plan.depth} best of a leg",
+        "cosine": best[0].score if best else None,
+        "has_every_word": bool(words),
+    }

@@ -1,0 +1,207 @@
+"""From a text and parameters to a plan."""
+
+from dataclasses import fields, replace
+
+import pytest
+
+from cocosearchd.errors import InvalidInput
+from cocosearchd.model import Filter
+from cocosearchd.search.plan import (
+    Inline,
+    Plan,
+    Query,
+    digest,
+    has_identifier_pattern,
+    identifiers,
+    kindred,
+    language_names,
+    make_plan,
+    make_view,
+    parse_inline,
+)
+from cocosearchd.settings import SearchSettings
+
+LANGUAGES = language_names()
+SETTINGS = SearchSettings()
+
+
+def plan_of(text: str, **parameters: object) -> Plan:
+    return make_plan(replace(Query(text), **parameters), SETTINGS, LANGUAGES)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("retry logic", Inline("retry logic")),
+        ("  retry \t logic\n", Inline("retry logic")),
+        ("lang:go retry", Inline("retry", languages=("go",))),
+        ("retry language:go,rust", Inline("retry", languages=("go", "rust"))),
+        ("path:src/** -path:src/vendor a", Inline("a", paths=("src/**",), not_paths=("src/vendor",))),
+        ('path:"my dir/x" a', Inline("a", paths=("my dir/x",))),
+        ("sym:function,class", Inline("", symbol_types=("function", "class"))),
+        ("name:User*", Inline("", symbol_names=("User*",))),
+        ("index:a,b topic:t x", Inline("x", indexes=("a", "b"), topics=("t",))),
+        ('"connection refused" retry', Inline("connection refused retry", phrases=("connection refused",))),
+        ('a "b  c" d "e"', Inline("a b c d e", phrases=("b c", "e"))),
+        ('an "open quote', Inline('an "open quote')),
+        ("std::vector http://x a:b", Inline("std::vector http://x a:b")),
+        ("mypath:src lang: go", Inline("mypath:src lang: go")),
+        ('say"hello"now', Inline('say"hello"now')),
+    ],
+)
+def test_inline_filters_and_phrases(text: str, expected: Inline) -> None:
+    assert parse_inline(text) == expected
+
+
+@pytest.mark.parametrize("text", ["-lang:go x", "-sym:function x", "-name:a x", "-index:a x"])
+def test_only_paths_are_negated(text: str) -> None:
+    with pytest.raises(InvalidInput, match="cannot be negated"):
+        parse_inline(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("getUserById", True),
+        ("find getUserById please", True),
+        ("UserRepository", True),
+        ("user_repository", True),
+        ("Http", False),
+        ("HTTP", False),
+        ("find database connection", False),
+        ("_ private", False),
+        ("a-b", False),
+    ],
+)
+def test_identifier_patterns(text: str, found: bool) -> None:
+    assert has_identifier_pattern(text) is found
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("retry", ("retry",)),
+        ("http.Client", ("http.Client", "Client")),
+        ("std::vector", ("std::vector", "vector")),
+        ("obj->field", ("obj->field", "field")),
+        (r"App\User", (r"App\User", "User")),
+        ("where is parse_config and HttpClient", ("parse_config", "HttpClient")),
+        ("parse the config", ()),
+        ("", ()),
+    ],
+)
+def test_what_a_query_names(text: str, named: tuple[str, ...]) -> None:
+    assert identifiers(text) == named
+
+
+@pytest.mark.parametrize(
+    ("profile", "use_hybrid", "text", "keyword"),
+    [
+        ("classic", None, "find database connection", False),
+        ("classic", None, "find getUserById", True),
+        ("classic", True, "find database connection", True),
+        ("classic", False, "find getUserById", False),
+        ("code", None, "find database connection", True),
+        ("code", True, "find", True),
+        ("code", False, "find getUserById", False),
+    ],
+)
+def test_when_words_are_searched(profile: str, use_hybrid: bool | None, text: str, keyword: bool) -> None:
+    assert plan_of(text, profile=profile, use_hybrid=use_hybrid).keyword is keyword
+
+
+@pytest.mark.parametrize(("limit", "depth"), [(1, 2), (10, 20), (50, 100), (80, 100)])
+def test_classic_takes_twice_the_limit_up_to_a_hundred(limit: int, depth: int) -> None:
+    assert plan_of("x", profile="classic", limit=limit).depth == depth
+
+
+def test_a_reranker_gets_eight_candidates_for_each_result() -> None:
+    assert plan_of("x", profile="classic", limit=10, reranker="functional").depth == 80
+
+
+@pytest.mark.parametrize(
+    ("given", "means"),
+    [("terraform", "hcl"), ("shell", "bash"), ("sh", "bash"), ("Python", "python"), ("c#", "csharp")],
+)
+def test_languages_have_aliases(given: str, means: str) -> None:
+    assert means in plan_of("x", languages=(given,)).where.languages
+
+
+def test_filters_come_from_text_and_parameters_alike() -> None:
+    inline = plan_of("x lang:go path:src/** -path:./vendor sym:class name:User*")
+    given = plan_of(
+        "x",
+        languages=("go",),
+        paths=("src/**",),
+        not_paths=("./vendor",),
+        symbol_types=("class",),
+        symbol_name="User*",
+    )
+    assert inline == given
+    assert inline.where == Filter(("go",), ("src/**",), ("/vendor",), ("class",), "User*")
+
+
+def test_the_order_of_alternatives_means_nothing() -> None:
+    assert plan_of("x lang:go lang:rust") == plan_of("x", languages=("rust", "go", "go"))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "hint"),
+    [
+        ({"languages": ("pyton",)}, "python"),
+        ({"symbol_types": ("func",)}, "function"),
+        ({"symbol_types": ("klass",)}, "class"),
+        ({"profile": "clasic"}, "classic"),
+        ({"reranker": "spacey"}, "spacy"),
+        ({"limit": 0}, "1 to 200"),
+        ({"limit": 201}, "1 to 200"),
+        ({"min_score": 1.5}, "0 to 1"),
+        ({"paths": ("./",)}, "path:"),
+    ],
+)
+def test_a_wrong_value_names_the_nearest_valid_one(parameters: dict[str, object], hint: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        plan_of("x", **parameters)
+    assert hint in caught.value.hint
+
+
+def test_two_symbol_names_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="more than one"):
+        plan_of("x name:a name:b")
+
+
+def test_no_words_and_a_symbol_filter_list_symbols() -> None:
+    plan = plan_of("sym:class lang:go")
+    assert plan.listing
+    assert not plan.keyword
+
+
+@pytest.mark.parametrize("text", ["", "   ", "lang:go", "path:src"])
+def test_no_words_and_no_symbol_filter_are_refused(text: str) -> None:
+    with pytest.raises(InvalidInput, match="empty"):
+        plan_of(text)
+
+
+def test_the_digest_differs_with_every_field() -> None:
+    plan = plan_of("x")
+    other = Plan("y", Filter(("go",)), "classic", 11, 12, False, ("a",), "auto", 0.5, True, True)
+    for field in fields(Plan):
+        changed = replace(plan, **{field.name: getattr(other, field.name)})
+        assert digest(changed) != digest(plan), field.name
+    for field in fields(Filter):
+        value: object = "u" if field.name == "symbol_name" else ("u",)
+        where = replace(plan.where, **{field.name: value})  # type: ignore[arg-type]
+        assert digest(replace(plan, where=where)) != digest(plan), field.name
+
+
+def test_kindred_questions_share_all_but_words() -> None:
+    assert kindred(plan_of("read a file")) == kindred(plan_of("reading the file"))
+    assert kindred(plan_of("read a file")) != kindred(plan_of("read a file lang:go"))
+    assert kindred(plan_of("call getUserById")) != kindred(plan_of("call getUserByName"))
+
+
+def test_how_hits_are_shown_is_checked() -> None:
+    with pytest.raises(InvalidInput):
+        make_view(Query("x", lines_before=-1))
+    with pytest.raises(InvalidInput):
+        make_view(Query("x", budget_chars=0))
