@@ -19,6 +19,7 @@ class PathNames:
     """The names of F files with S unique stems. Derived from a segment's paths; never stored."""
 
     paths: tuple[str, ...]  # (F,)
+    numbers: dict[str, int]  # path -> file
     languages: tuple[str, ...]  # (F,)
     lowered: tuple[str, ...]  # (F,)
     stems: tuple[str, ...]  # (S,)
@@ -36,23 +37,24 @@ def path_names(segment: Segment) -> PathNames:
     """Read the paths of a segment."""
     paths, languages = segment.path_list(), segment.language_list()
     of_file = [plain_stem(path) for path in paths]
-    numbers: dict[str, int] = {}
+    stem_numbers: dict[str, int] = {}
     files: list[list[int]] = []
     for file, stem in enumerate(of_file):
-        number = numbers.setdefault(stem, len(files))
+        number = stem_numbers.setdefault(stem, len(files))
         if number == len(files):
             files.append([])
         files[number].append(file)
-    stems = tuple(numbers)
+    stems = tuple(stem_numbers)
     lengths = np.array([len(stem) + 1 for stem in stems], np.int64)
     return PathNames(
         paths=tuple(paths),
+        numbers={path: number for number, path in enumerate(paths)},
         languages=tuple(languages),
         lowered=tuple(path.lower() for path in paths),
         stems=stems,
-        stem_numbers=numbers,
+        stem_numbers=stem_numbers,
         stem_files=tuple(map(tuple, files)),
-        stem_of_file=np.array([numbers[stem] for stem in of_file], np.int64),
+        stem_of_file=np.array([stem_numbers[stem] for stem in of_file], np.int64),
         joined="".join(f"\n{stem}" for stem in stems) + "\n",
         line_starts=np.cumsum(lengths) - lengths + 1,
         depth=depths(paths),

@@ -1,0 +1,275 @@
+"""LexicalIndex: every chunk and file of one index by word, name, path and vector, in memory, derived from PostgreSQL.
+
+It is never the truth: deleting it loses time. It reads rows itself and is told by commits which ones. It is *warm* from
+the end of its first catch-up on; while it is not, or is behind, the caller answers from PostgreSQL.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.errors import CocoSearchError
+from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.search import lexical_snapshot
+from cocosearchd.search.lexical_document import ChunkText, Document, FileText, document
+from cocosearchd.search.lexical_segment import Part, build, compacted
+from cocosearchd.search.lexical_terms import QueryTerms, Terms
+from cocosearchd.search.lexical_view import Evidence, View, evidence, view
+from cocosearchd.store import queries, records
+from cocosearchd.store.pool import Database
+
+log = logging.getLogger(__name__)
+_BATCH_CHUNKS = 5000  # tokenised in one go in a thread: about 0.5 s
+_SAVE_EVERY_S, _LAST_SAVE_S = 300.0, 5.0
+_RETRY_S = (1.0, 5.0, 30.0)
+_SOME_PATHS = 1000  # asked of PostgreSQL at a time
+
+
+class LexicalIndex:
+    """The lexical index of one index. All methods belong to one event loop; readers see one immutable view."""
+
+    def __init__(self, db: Database, record: IndexRecord, snapshot_dir: Path) -> None:
+        self._db, self._record, self._folder = db, record, snapshot_dir
+        self._terms = Terms()
+        self._view: View | None = None
+        self._pending: dict[str, int] = {}  # path -> generation of a commit that is not applied yet
+        self._saved: dict[int, str] = {}  # id(segment) -> file; the segments are those of the view
+        self._saved_generation = -1
+        self._kept = 0
+        self._lock = asyncio.Lock()
+        self._doubt = asyncio.Event()
+        self._moved = asyncio.Event()
+
+    @property
+    def generation(self) -> int:
+        """The generation that answers reflect; -1 while cold."""
+        return -1 if self._view is None else self._view.generation
+
+    @property
+    def warm(self) -> bool:
+        """Can it answer at all."""
+        return self._view is not None
+
+    def sizes(self) -> Mapping[str, int]:
+        """Files, chunks and segments, for status; and how many files the last catch-up did not have to read."""
+        found = self._view
+        return {
+            "files": found.files if found else 0,
+            "chunks": found.chunks if found else 0,
+            "segments": len(found.parts) if found else 0,
+            "kept": self._kept,
+        }
+
+    async def run(self) -> None:
+        """Catch up, then save from time to time, and catch up again after any doubt. Until cancelled."""
+        try:
+            failures = 0
+            while True:
+                try:
+                    await self.catch_up()
+                    failures = 0
+                    await self._save()
+                    await self._until_doubt()
+                except CocoSearchError as error:
+                    log.warning("lexical_behind", extra={"index": self._record.name, "error": str(error)})
+                    await asyncio.sleep(_RETRY_S[min(failures, len(_RETRY_S) - 1)])
+                    failures += 1
+        finally:
+            with anyio.move_on_after(_LAST_SAVE_S, shield=True):
+                await self._save()
+
+    async def reach(self, generation: int, timeout_s: float) -> bool:
+        """Wait until answers reflect `generation`; False if that takes longer, or at once while cold."""
+        if self._view is None:
+            return False
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                while self.generation < generation:
+                    self._moved.clear()
+                    await self._moved.wait()
+        return self.generation >= generation
+
+    def query(self, text: str) -> QueryTerms:
+        """What a query asks."""
+        return self._terms.query(text)
+
+    async def evidence(self, asked: QueryTerms, vector: NDArray[np.float32] | None = None) -> Evidence | None:
+        """Everything known of every file for one query, as of one generation; None while cold."""
+        state = self._view
+        if state is None:
+            return None
+        return await asyncio.to_thread(evidence, state, asked, self._terms, vector)
+
+    async def apply(self, commit: Commit) -> None:
+        """Make the named files what their rows now are. While cold, and after a failure, the next catch-up does it."""
+        self._pending |= dict.fromkeys(commit.paths, commit.generation)
+        self._pending.setdefault("", commit.generation)  # a commit without paths moves the generation, too
+        if self._view is None:
+            return
+        async with self._lock:
+            if self._pending and self._view is not None:
+                try:
+                    await self._apply_pending(self._view)
+                except CocoSearchError:
+                    self._doubt.set()
+                    raise
+
+    async def catch_up(self) -> None:
+        """Compare file generations with the stored ones and read what differs. Raises `StoreUnavailable`."""
+        async with self._lock:
+            self._doubt.clear()
+            generation = await records.generation(self._db, self._record)
+            stored = {r.path: r.generation for r in await records.file_records(self._db, self._record) if r.chunk_count}
+            parts = await self._known_parts(generation)
+            parts, wanted = await asyncio.to_thread(_difference, parts, stored)
+            self._kept = len(stored) - len(wanted)
+            everything = len(wanted) == len(stored)
+            async for documents in self._documents(None if everything else sorted(wanted)):
+                part = Part(await asyncio.to_thread(build, documents, self._record.dimension))
+                parts = await asyncio.to_thread(compacted, (*parts, part))
+            await self._publish(parts, generation)
+            while self._pending and self._view is not None:
+                await self._apply_pending(self._view)
+        log.info("lexical_warm", extra={"index": self._record.name, "generation": self.generation, **self.sizes()})
+
+    async def discard(self) -> None:
+        """Forget everything, on disk as well."""
+        async with self._lock:
+            self._view, self._saved = None, {}
+            self._pending.clear()
+            self._saved_generation = -1
+            await asyncio.to_thread(lexical_snapshot.remove, self._folder)
+
+    async def _apply_pending(self, state: View) -> None:
+        paths, self._pending = self._pending, {}
+        try:
+            documents = [d async for batch in self._documents(sorted(p for p in paths if p)) for d in batch]
+        except CocoSearchError:
+            self._pending = paths | self._pending
+            raise
+        parts = await asyncio.to_thread(_replaced, state, paths, documents, self._record.dimension)
+        await self._publish(parts, max(state.generation, *paths.values()))
+
+    async def _publish(self, parts: Iterable[Part], generation: int) -> None:
+        found = await asyncio.to_thread(view, tuple(parts), generation, self._view)
+        self._view = found
+        self._moved.set()
+
+    async def _known_parts(self, generation: int) -> tuple[Part, ...]:
+        """What is in memory, else what was saved for this very database and index."""
+        if self._view is not None:
+            return self._view.parts
+        found = await asyncio.to_thread(lexical_snapshot.load, self._folder, await self._owner())
+        if found is None or found.generation > generation:
+            return ()
+        self._saved = {id(part.segment): name for part, name in zip(found.parts, found.names, strict=True)}
+        self._saved_generation = found.generation
+        return found.parts
+
+    async def _documents(self, paths: list[str] | None) -> AsyncIterator[list[Document]]:
+        """The documents of files, or of all files, in batches."""
+        groups = [None] if paths is None else [paths[i : i + _SOME_PATHS] for i in range(0, len(paths), _SOME_PATHS)]
+        for group in groups:
+            batch, chunks = list[FileText](), 0
+            async for row in queries.file_chunks(self._db, self._record, group):
+                if row.chunks:
+                    batch.append(_file_text(row, self._record.dimension))
+                    chunks += len(row.chunks)
+                if chunks >= _BATCH_CHUNKS:
+                    yield await asyncio.to_thread(_all_documents, batch, self._terms)
+                    batch, chunks = [], 0
+            if batch:
+                yield await asyncio.to_thread(_all_documents, batch, self._terms)
+
+    async def _owner(self) -> dict[str, str]:
+        """Whose snapshot: another database, index or identity has other generations or rows."""
+        return {
+            "database": await records.incarnation(self._db),
+            "number": str(self._record.number),
+            "identity": repr(self._record.identity),
+        }
+
+    async def _until_doubt(self) -> None:
+        while not self._doubt.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_SAVE_EVERY_S):
+                    await self._doubt.wait()
+            await self._save()
+
+    async def _save(self) -> None:
+        """Write the view to disk if it has moved; afterwards its arrays are mapped from there."""
+        async with self._lock:
+            state = self._view
+            if state is None or state.generation == self._saved_generation:
+                return
+            try:
+                owner = await self._owner()
+                saved = await asyncio.to_thread(
+                    lexical_snapshot.save, self._folder, owner, state.generation, state.parts, self._saved
+                )
+            except (OSError, CocoSearchError) as error:
+                log.warning("lexical_not_saved", extra={"index": self._record.name, "error": str(error)})
+                return
+            self._view = replace(state, parts=saved.parts)
+            self._saved = {id(part.segment): name for part, name in zip(saved.parts, saved.names, strict=True)}
+            self._saved_generation = state.generation
+
+
+def _file_text(row: queries.FileChunks, dimension: int) -> FileText:
+    vectors = np.zeros((len(row.chunks), dimension), np.float32)
+    for number, chunk in enumerate(row.chunks):
+        if chunk.vector is not None:
+            vectors[number] = chunk.vector
+    chunks = (ChunkText(c.start_byte, c.end_byte, c.start_line, c.content, c.definitions) for c in row.chunks)
+    return FileText(row.path, row.generation, row.language, tuple(chunks), vectors)
+
+
+def _all_documents(files: Iterable[FileText], terms: Terms) -> list[Document]:
+    return [document(file, terms) for file in files]
+
+
+def _replaced(state: View, paths: Iterable[str], documents: list[Document], dimension: int) -> tuple[Part, ...]:
+    """The parts without what they hold of `paths`, and with a part of the new documents."""
+    found = list(state.parts)
+    by_part: dict[int, list[int]] = {}
+    for part, file in _places(state, paths):
+        by_part.setdefault(part, []).append(file)
+    for part, files in by_part.items():
+        found[part] = found[part].without(files)
+    if documents:
+        found.append(Part(build(documents, dimension)))
+    return compacted(found)
+
+
+def _difference(parts: tuple[Part, ...], stored: Mapping[str, int]) -> tuple[tuple[Part, ...], set[str]]:
+    """The parts without what is not as stored, and the paths to be read."""
+    kept, found = set[str](), []
+    for part in parts:
+        wrong = []
+        generations = part.segment.generations.tolist()
+        for file, path in enumerate(part.segment.path_list()):
+            alive = part.alive is None or bool(part.alive[file])
+            if alive and stored.get(path) == generations[file]:
+                kept.add(path)
+            elif alive:
+                wrong.append(file)
+        found.append(part.without(wrong) if wrong else part)
+    return compacted(found), stored.keys() - kept
+
+
+def _places(state: View, paths: Iterable[str]) -> list[tuple[int, int]]:
+    """Where the living ones of these paths are: (part, file in it)."""
+    found = []
+    for path in paths:
+        for number, (part, names) in enumerate(zip(state.parts, state.names, strict=True)):
+            file = names.numbers.get(path)
+            if file is not None and (part.alive is None or part.alive[file]):
+                found.append((number, file))
+    return found

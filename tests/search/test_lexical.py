@@ -1,0 +1,175 @@
+"""LexicalIndex over a real database: however files came and went, it answers as one that was built afresh."""
+
+from pathlib import Path
+
+import anyio
+import numpy as np
+import pytest
+
+from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.search.lexical import LexicalIndex
+from cocosearchd.search.lexical_view import SIGNALS, Evidence
+from cocosearchd.store.pool import Database
+from cocosearchd.store.queries import delete_file, replace_file
+from tests.store.support import file_write, new_index, vector_of
+
+pytestmark = pytest.mark.anyio
+
+FILES = {
+    "src/router/group.py": ("RouteGroup: collects routes under a prefix", "mount: joins the group to a router"),
+    "src/router/match.py": ("match_path: compares a path with patterns of routes",),
+    "src/session.py": ("SessionStore: keeps sessions in cookies", "open: reads a session", "save: writes a session"),
+    "tests/test_session.py": ("test_open: a session is opened twice",),
+    "README.md": ("routes and sessions for small servers",),
+}
+QUESTIONS = ("how are routes grouped under a prefix", "SessionStore", "open a session", "zebra", "match_path routes")
+
+
+async def write(db: Database, record: IndexRecord, path: str, *texts: str) -> Commit:
+    language = "markdown" if path.endswith(".md") else "python"
+    generation = await replace_file(db, record, file_write(path, *texts, language=language))
+    return Commit(record.name, generation, (path,))
+
+
+async def filled(db: Database) -> IndexRecord:
+    record = await new_index(db)
+    for path, texts in FILES.items():
+        await write(db, record, path, *texts)
+    return record
+
+
+async def fresh(db: Database, record: IndexRecord, folder: Path) -> LexicalIndex:
+    index = LexicalIndex(db, record, folder)
+    await index.catch_up()
+    return index
+
+
+async def ask(index: LexicalIndex, text: str) -> Evidence:
+    found = await index.evidence(index.query(text), vector_of(text))
+    assert found is not None
+    return found
+
+
+def by_file(found: Evidence) -> dict[str, list[float]]:
+    """Every signal, the best chunk score and the best cosine by path: what must not depend on the order of files."""
+    cosines = found.cosines if found.cosines is not None else np.zeros(len(found.keys), np.float32)
+    ends = [*found.starts[1:].tolist(), len(found.keys)]
+    return {
+        path: [float(found.values[name][file]) for name in SIGNALS]
+        + [float(found.chunk_scores[start:end].max()), float(cosines[start:end].max())]
+        for file, (path, start, end) in enumerate(zip(found.paths, found.starts.tolist(), ends, strict=True))
+    }
+
+
+async def assert_same(one: LexicalIndex, other: LexicalIndex) -> None:
+    assert one.generation == other.generation
+    for text in QUESTIONS:
+        left, right = by_file(await ask(one, text)), by_file(await ask(other, text))
+        assert left.keys() == right.keys()
+        for path, values in left.items():
+            assert values == pytest.approx(right[path], abs=1e-4), (text, path)
+
+
+async def test_commits_give_what_a_fresh_build_gives(db: Database, tmp_path: Path) -> None:
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    await index.apply(await write(db, record, "src/cookie.py", "Cookie: a name and a value of a session"))
+    await index.apply(await write(db, record, "src/session.py", "SessionStore: keeps sessions in a table"))
+    await index.apply(
+        Commit(record.name, await delete_file(db, record, "src/router/match.py"), ("src/router/match.py",))
+    )
+    assert "src/router/match.py" not in (await ask(index, "match_path")).paths
+    assert index.sizes()["files"] == len(FILES)
+    await assert_same(index, await fresh(db, record, tmp_path / "two"))
+
+
+async def test_is_cold_until_it_has_caught_up_and_then_knows_earlier_commits(db: Database, tmp_path: Path) -> None:
+    record = await filled(db)
+    index = LexicalIndex(db, record, tmp_path / "cold")
+    commit = await write(db, record, "src/late.py", "late: came before the first catch-up")
+    await index.apply(commit)
+    assert not index.warm
+    assert index.generation == -1
+    assert not await index.reach(commit.generation, 0.01)
+    assert await index.evidence(index.query("late")) is None
+    await index.catch_up()
+    assert index.generation == commit.generation
+    assert "src/late.py" in (await ask(index, "late")).paths
+
+
+async def test_a_snapshot_answers_like_the_index_it_is_of(db: Database, tmp_path: Path) -> None:
+    record = await filled(db)
+    first = LexicalIndex(db, record, tmp_path)
+    await run_until_warm(first)
+    # Changes while no daemon runs: one file new, one replaced, one gone.
+    await write(db, record, "src/new.py", "fresh_route: a route that was not there")
+    await write(db, record, "src/session.py", "open: reads a session")
+    await delete_file(db, record, "README.md")
+    second = await fresh(db, record, tmp_path)
+    assert second.sizes()["kept"] == len(FILES) - 2
+    await assert_same(second, await fresh(db, record, tmp_path / "other"))
+
+
+@pytest.mark.parametrize("damage", ["byte", "manifest", "missing", "truncated"])
+async def test_a_damaged_snapshot_is_absent(db: Database, tmp_path: Path, damage: str) -> None:
+    record = await filled(db)
+    await run_until_warm(LexicalIndex(db, record, tmp_path))
+    (segment,) = segments_in(tmp_path)
+    if damage == "byte":
+        raw = bytearray(segment.read_bytes())
+        raw[len(raw) // 2] ^= 255
+        segment.write_bytes(raw)
+    elif damage == "manifest":
+        (tmp_path / "manifest.json").write_text('{"format": 1', "utf-8")
+    elif damage == "missing":
+        segment.unlink()
+    else:
+        segment.write_bytes(segment.read_bytes()[:100])
+    index = await fresh(db, record, tmp_path)
+    assert index.sizes()["kept"] == 0
+    await assert_same(index, await fresh(db, record, tmp_path / "other"))
+
+
+async def test_a_snapshot_of_another_identity_is_not_read(db: Database, tmp_path: Path) -> None:
+    record = await filled(db)
+    await run_until_warm(LexicalIndex(db, record, tmp_path))
+    other = await new_index(db, "other", b"/other")
+    index = await fresh(db, other, tmp_path)
+    assert index.sizes() == {"files": 0, "chunks": 0, "segments": 0, "kept": 0}
+    assert (await ask(index, "session")).paths == ()
+
+
+async def test_discard_forgets_memory_and_disk(db: Database, tmp_path: Path) -> None:
+    record = await filled(db)
+    folder = tmp_path / "words"
+    index = LexicalIndex(db, record, folder)
+    await run_until_warm(index)
+    assert segments_in(folder)
+    await index.discard()
+    assert not folder.exists()
+    assert not index.warm
+
+
+async def test_readers_keep_the_state_they_began_with(db: Database, tmp_path: Path) -> None:
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path)
+    before = await ask(index, "session")
+    values = {name: array.copy() for name, array in before.values.items()}
+    for number in range(6):
+        await index.apply(await write(db, record, f"src/more{number}.py", f"session_{number}: one more session"))
+    assert all(np.array_equal(values[name], before.values[name]) for name in values)
+    assert len((await ask(index, "session")).paths) == len(FILES) + 6
+    await assert_same(index, await fresh(db, record, tmp_path / "other"))
+
+
+def segments_in(folder: Path) -> list[Path]:
+    return list(folder.glob("*.segment"))
+
+
+async def run_until_warm(index: LexicalIndex) -> None:
+    """Run it as the daemon does and end it, which saves the snapshot."""
+    await index.catch_up()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
