@@ -1,6 +1,7 @@
 """Makes what the store's tests write: indexes, files, vectors."""
 
 import hashlib
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -38,7 +39,9 @@ def chunks_of(path: str, *texts: str, language: str = "python", symbol_type: str
     for line, text in enumerate(texts, 1):
         end = start + max(1, len(text.encode("utf-8", "surrogatepass")))
         name, is_symbol, _ = text.partition(":")
-        chunk = Chunk(start, end, line, line, text, path, language, keywords=f"{path} {text}".replace("/", " "))
+        chunk = Chunk(
+            start, end, line, line, text, path, language, keywords=" ".join(re.findall(r"[^\W_]+", f"{path} {text}"))
+        )
         if is_symbol:
             kind = symbol_type or "function"
             chunk = replace(chunk, symbol_type=kind, symbol_name=name, symbol_signature=text, definitions=(name,))

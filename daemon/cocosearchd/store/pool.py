@@ -1,7 +1,7 @@
 """Database: the connection pool of one PostgreSQL, and the one place where driver errors become ours."""
 
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,14 +18,18 @@ MIN_SERVER = 140_000  # PostgreSQL 14, as server_version_num
 CONNECT_TIMEOUT_S, CHECKOUT_TIMEOUT_S, LOCK_TIMEOUT_MS = 5, 10.0, 2000
 EXTENSION_LOCK = 0x636F_636F_0001  # advisory: CREATE EXTENSION IF NOT EXISTS fails when raced
 
+# A prepared plan outlives changed settings: a filtered vector query then kept an index scan with a recall of one half.
+# Without a threshold, nothing is prepared.
+_CONNECT: Mapping[str, Any] = {"autocommit": True, "prepare_threshold": None, "connect_timeout": CONNECT_TIMEOUT_S}
+
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 
 class Database:
     """A pool of connections to a PostgreSQL that was checked to be usable. Made by `open`."""
 
-    def __init__(self, pool: AsyncConnectionPool[Connection], versions: tuple[str, str]) -> None:
-        self._pool = pool
+    def __init__(self, pool: AsyncConnectionPool[Connection], conninfo: str, versions: tuple[str, str]) -> None:
+        self._pool, self._conninfo = pool, conninfo
         self.server_version, self.pgvector_version = versions
 
     @classmethod
@@ -47,12 +51,10 @@ class Database:
             configure=register_vector_async,
             check=AsyncConnectionPool.check_connection,  # a restarted server costs no caller an error
             open=False,
-            # A prepared plan outlives changed settings: a filtered vector query then kept an index scan with a recall
-            # of one half. Without a threshold, nothing is prepared.
-            kwargs={"autocommit": True, "prepare_threshold": None, "connect_timeout": CONNECT_TIMEOUT_S},
+            kwargs=dict(_CONNECT),
         )
         async with pool:
-            yield cls(pool, versions)
+            yield cls(pool, conninfo, versions)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -63,6 +65,24 @@ class Database:
         try:
             async with self._pool.connection() as connection:
                 yield connection
+        except psycopg.Error as error:
+            raise _translated(error) from error
+
+    @asynccontextmanager
+    async def session(self, settings: Mapping[str, str]) -> AsyncIterator[Connection]:
+        """A connection of its own with other settings, for long work. It is closed at the end, whatever happens, and
+        with it everything that belongs to a session. Raises as `connection` does.
+        """
+        given = conninfo_to_dict(self._conninfo).get("options") or ""
+        options = " ".join([str(given), *(f"-c {name}={value}" for name, value in settings.items())])
+        try:
+            connection = await psycopg.AsyncConnection.connect(
+                make_conninfo(self._conninfo, options=options), **_CONNECT
+            )
+            try:
+                yield connection
+            finally:
+                await connection.close()  # does not wait, so a cancelled task gets here too
         except psycopg.Error as error:
             raise _translated(error) from error
 
@@ -80,17 +100,25 @@ def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
         raise StoreUnavailable(
             "the database URL cannot be read", "write postgresql://user:password@host:5432/database"
         ) from None
-    ours = f"-c statement_timeout={settings.statement_timeout_ms} -c lock_timeout={LOCK_TIMEOUT_MS}"
-    options = f"{given.get('options') or ''} {ours}".strip()
-    return make_conninfo(dsn, options=options, application_name=given.get("application_name") or "cocosearchd")
+    # Whoever is told a generation may rely on it: it must be on disk, whatever the server's default is.
+    ours = {
+        "synchronous_commit": "on",
+        "statement_timeout": str(settings.statement_timeout_ms),
+        "lock_timeout": str(LOCK_TIMEOUT_MS),
+    }
+    name = given.get("application_name") or "cocosearchd"
+    return make_conninfo(dsn, options=_options(given, ours), application_name=name)
+
+
+def _options(given: Mapping[str, Any], settings: Mapping[str, str]) -> str:
+    """The `options` of a DSN with settings of ours behind its own; the last one of a name counts."""
+    return " ".join([str(given.get("options") or ""), *(f"-c {name}={value}" for name, value in settings.items())])
 
 
 async def _check(conninfo: str) -> tuple[str, str]:
     """Versions of server and pgvector of a database that can be used. Raises `StoreUnavailable`."""
     try:
-        connection = await psycopg.AsyncConnection.connect(
-            conninfo, autocommit=True, prepare_threshold=None, connect_timeout=CONNECT_TIMEOUT_S
-        )
+        connection = await psycopg.AsyncConnection.connect(conninfo, **_CONNECT)
     except psycopg.OperationalError as error:
         raise _cannot_connect(conninfo, error) from None
     async with connection:
@@ -196,3 +224,10 @@ def _translated(error: psycopg.Error) -> CocoSearchError:
 
 def _first_line(error: psycopg.Error) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def without_password(dsn: str) -> str:
+    """The DSN as it may be shown."""
+    known = conninfo_to_dict(dsn)
+    known.pop("password", None)
+    return make_conninfo(**known)

@@ -113,18 +113,24 @@ async def refresh_fingerprints(
 
 
 async def vector_search(
-    db: Database, record: IndexRecord, vector: NDArray[np.float32], where: Filter, limit: int
+    db: Database,
+    record: IndexRecord,
+    vector: NDArray[np.float32],
+    where: Filter,
+    limit: int,
+    exact_matches: int = EXACT_MATCHES,
 ) -> tuple[Candidate, ...]:
     """The chunks nearest to `vector`, shape (dimension,), nearest first; `score` is the cosine similarity.
 
-    Exact where few chunks match, else through the vector index. The zero vector is near to nothing.
+    Exact without a vector index and where no more than `exact_matches` chunks are expected to match, else through the
+    index. The zero vector is near to nothing.
     """
     if not np.any(vector):
         return ()
     condition, values = filter_sql(where)
     values |= {"vector": HalfVector(vector), "limit": limit}
     async with db.connection() as connection:
-        if await _use_vector_index(connection, record, where):
+        if await _use_vector_index(connection, record, where, exact_matches):
             async with connection.transaction():
                 breadth = {"breadth": min(max(BREADTH, 2 * limit), MAX_BREADTH)}
                 await connection.execute(statement("set_vector_scan"), breadth)
@@ -182,20 +188,23 @@ async def file_chunks(
     is exhausted or closed. Whoever wants to know how far it is reads the generation first.
     """
     values = {"filenames": None if paths is None else list(paths)}
-    async with db.connection() as connection, connection.transaction():
-        async with connection.cursor("file_chunks", binary=True) as cursor:
-            cursor.itersize = batch
-            await cursor.execute(statement("file_chunks", record), values)
-            head, chunks = None, list[StoredChunk]()
-            async for row in cursor:
-                if head is not None and head[0] != row[0]:
-                    yield FileChunks(*(*head, tuple(chunks)))
-                    chunks = []
-                head = row[:3]
-                if row[3] is not None:
-                    chunks.append(stored_chunk(row[3:]))
-            if head is not None:
+    async with (
+        db.connection() as connection,
+        connection.transaction(),
+        connection.cursor("file_chunks", binary=True) as cursor,
+    ):
+        cursor.itersize = batch
+        await cursor.execute(statement("file_chunks", record), values)
+        head, chunks = None, list[StoredChunk]()
+        async for row in cursor:
+            if head is not None and head[0] != row[0]:
                 yield FileChunks(*(*head, tuple(chunks)))
+                chunks = []
+            head = row[:3]
+            if row[3] is not None:
+                chunks.append(stored_chunk(row[3:]))
+        if head is not None:
+            yield FileChunks(*(*head, tuple(chunks)))
 
 
 @asynccontextmanager
@@ -229,7 +238,7 @@ async def _generation(connection: Connection, record: IndexRecord) -> int:
     return int(row[0])
 
 
-async def _use_vector_index(connection: Connection, record: IndexRecord, where: Filter) -> bool:
+async def _use_vector_index(connection: Connection, record: IndexRecord, where: Filter, exact_matches: int) -> bool:
     """Whether enough chunks match for an approximate search to find the best of them."""
     row = await _row(connection, statement("has_vector_index", record), {})
     if not row or not row[0]:
@@ -239,12 +248,12 @@ async def _use_vector_index(connection: Connection, record: IndexRecord, where: 
     if where.languages or where.symbol_types:
         condition, values = filter_sql(without_paths(where))
         plan = await _row(connection, statement("estimate_matches", record, filter=condition), values)
-        if plan and plan[0][0]["Plan"]["Plan Rows"] <= EXACT_MATCHES:
+        if plan and plan[0][0]["Plan"]["Plan Rows"] <= exact_matches:
             return False
     if where.paths or where.not_paths:
         condition, values = filter_sql(only_paths(where))
         counted = await _row(connection, statement("count_path_matches", record, filter=condition), values)
-        return counted is not None and counted[0] > EXACT_MATCHES
+        return counted is not None and counted[0] > exact_matches
     return True
 
 

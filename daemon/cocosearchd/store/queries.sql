@@ -329,3 +329,31 @@ where number = {number}
 
 -- name: passing_chunks
 select count(*) from {chunks} where filename = %(filename)s and {filter}
+
+-- name: lock_maintenance
+-- For the session, since an index cannot be built concurrently inside a transaction.
+select pg_try_advisory_lock(25444, {number})
+
+-- name: vector_index_state
+select
+    to_regclass({chunks_vector_name}) is not null,
+    coalesce((select indisvalid from pg_index where indexrelid = to_regclass({chunks_vector_name})), false),
+    (select coalesce(sum(chunk_count), 0) from {files}),
+    coalesce((select n_dead_tup::float8 / greatest(n_live_tup, 1)
+        from pg_stat_user_tables where relid = to_regclass({chunks_name})), 0)
+
+-- name: build_vector_index
+create index concurrently {chunks_vector} on {chunks}
+using hnsw (embedding halfvec_cosine_ops) with (m = 16, ef_construction = 64)
+
+-- name: rebuild_vector_index
+reindex index concurrently {chunks_vector}
+
+-- name: drop_vector_index
+drop index concurrently if exists {chunks_vector}
+
+-- name: vacuum
+vacuum (analyze) {chunks}
+
+-- name: analyze
+analyze {chunks}

@@ -1,0 +1,64 @@
+"""Globs over paths and names: one meaning for people, for Python and for PostgreSQL."""
+
+import re
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cocosearchd.store.globs import name_regex, path_regex
+
+
+@pytest.mark.parametrize(
+    ("glob", "matching", "others"),
+    [
+        ("*.py", ["a.py", "src/a.py", "src/sub/a.py"], ["a.pyc", "py", "a.py.txt"]),
+        ("src/*.py", ["src/a.py"], ["src/sub/a.py", "lib/src/a.py", "a.py"]),
+        ("src/**", ["src/a", "src/sub/a"], ["src", "src-x/a", "lib/src/a"]),
+        ("src/", ["src/a", "lib/src/a"], ["src"]),
+        ("src", ["src", "src/a", "lib/src", "lib/src/a"], ["src-x", "asrc"]),
+        ("/src", ["src", "src/a"], ["lib/src", "lib/src/a"]),
+        ("**/test_*.py", ["test_a.py", "x/test_a.py", "x/y/test_.py"], ["a_test.py", "xtest_a.py"]),
+        ("a/**/b", ["a/b", "a/x/b", "a/x/y/b", "a/b/c"], ["b", "a/xb", "x/a/b"]),
+        ("a/**/*.c", ["a/x.c", "a/b/c/x.c"], ["x.c", "b/a/x.h"]),
+        ("**", ["a", "a/b"], []),
+        ("?.go", ["a.go", "x/b.go"], ["ab.go", ".go", "/.go"]),
+        ("[ab]*.rs", ["a.rs", "x/bc.rs"], ["c.rs"]),
+        ("[!a].rs", ["b.rs"], ["a.rs"]),
+        ("[a-c].rs", ["b.rs"], ["d.rs", "-.rs"]),
+        ("a+b(c).{x}$^|.py", ["a+b(c).{x}$^|.py"], ["aab(c).{x}$^|.py"]),
+        (r"\*.py", ["*.py"], ["a.py"]),
+        (r"we\\ird", [r"we\\ird"], [r"we\ird", "weird"]),
+        ("a_b c", ["a_b c"], ["axb c"]),
+        ("ünï*", ["ünïcode"], ["uni"]),
+        ("[", ["["], ["a"]),
+    ],
+)
+def test_path_globs(glob: str, matching: list[str], others: list[str], server: str) -> None:
+    pattern = path_regex(glob)
+    assert [path for path in matching + others if re.search(pattern, path)] == matching
+    with psycopg.connect(server) as connection:
+        query = 'select path from unnest(%s::text[]) as path where path collate "C" ~ %s'
+        assert [row[0] for row in connection.execute(query, (matching + others, pattern))] == matching
+
+
+def test_name_globs() -> None:
+    names = ["User", "UserService", "UserService.get_user", "getUser"]
+    assert [name for name in names if re.search(name_regex("User*"), name)] == names[:3]
+    assert [name for name in names if re.search(name_regex("*user"), name, re.IGNORECASE)] == ["User", *names[2:]]
+    assert [name for name in names if re.search(name_regex("User"), name)] == ["User"]
+    assert re.search(name_regex("operator[]"), "operator[]")
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.text("ab*?/.[]!^\\-é", max_size=8), min_size=8, max_size=8), st.lists(st.text("ab/.-é", max_size=8)))
+def test_postgresql_reads_a_glob_as_python_does(server: str, globs: list[str], paths: list[str]) -> None:
+    with psycopg.connect(server, autocommit=True) as connection:
+        for pattern in map(path_regex, globs):
+            try:
+                expected = [path for path in paths if re.search(pattern, path)]
+            except re.error:
+                continue  # a descending range: both refuse it
+            query = 'select path from unnest(%s::text[]) as path where path collate "C" ~ %s'
+            assert [row[0] for row in connection.execute(query, (paths, pattern))] == expected, pattern

@@ -1,0 +1,213 @@
+"""The read path: both legs and their filters against a slow, obvious reference in Python."""
+
+import re
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import pytest
+
+from cocosearchd.errors import InvalidInput
+from cocosearchd.model import Filter, IndexRecord
+from cocosearchd.store.pool import Database
+from cocosearchd.store.queries import (
+    Candidate,
+    FileWrite,
+    chunks_by_key,
+    keyword_search,
+    list_symbols,
+    replace_file,
+    vector_search,
+)
+from cocosearchd.store.vector_index import ensure_vector_index
+from tests.store.support import file_write, new_index, vector_of
+
+FILES = [
+    file_write("src/auth/login.py", "login: check password token", "Session.open: opens token", "import os"),
+    file_write("src/auth/tests/test_login.py", "test_login: password is wrong", "other words"),
+    file_write("src/http/server.go", "Serve: open a socket", "Session.close: closes", language="go"),
+    file_write("docs/login.md", "how to login with a password", "100% of_it \\ done", language="markdown"),
+    file_write("main.rs", "main: open", language="rust"),
+]
+
+
+async def corpus(db: Database, files: Sequence[FileWrite] = FILES) -> IndexRecord:
+    record = await new_index(db)
+    for write in files:
+        await replace_file(db, record, write)
+    return record
+
+
+def texts(found: Sequence[Candidate]) -> list[str]:
+    return [hit.content for hit in found]
+
+
+async def test_vector_search_is_exact_and_ordered(db: Database) -> None:
+    record = await corpus(db)
+    query = vector_of("a question")
+    everything = [(chunk.text, vector_of(chunk.text) @ query) for write in FILES for chunk in write.chunks]
+    everything.sort(key=lambda pair: -pair[1])
+    found = await vector_search(db, record, query, Filter(), 5)
+    assert texts(found) == [text for text, _ in everything[:5]]
+    assert np.allclose([hit.score for hit in found], [score for _, score in everything[:5]], atol=2e-3)
+    assert len(await vector_search(db, record, query, Filter(), 100)) == len(everything)
+    assert await vector_search(db, record, np.zeros(8, np.float32), Filter(), 5) == ()
+
+
+async def test_a_candidate_has_all_of_its_chunk(db: Database) -> None:
+    record = await corpus(db)
+    (hit, *_) = await vector_search(db, record, vector_of("Session.open: opens token"), Filter(), 1)
+    chunk = FILES[0].chunks[1]
+    assert hit.key == ("src/auth/login.py", chunk.start_byte, chunk.end_byte)
+    assert (hit.start_line, hit.end_line, hit.language) == (2, 2, "python")
+    assert (hit.symbol_type, hit.symbol_name, hit.symbol_signature) == ("function", "Session.open", chunk.text)
+    assert (hit.definitions, hit.header, hit.block_type, hit.hierarchy) == (("Session.open",), chunk.header, "", "")
+    assert hit.score == pytest.approx(1, abs=1e-3)
+
+
+FILTERS: list[tuple[Filter, Callable[[Candidate], bool]]] = [
+    (Filter(), lambda hit: True),
+    (Filter(languages=("python", "go")), lambda hit: hit.language in ("python", "go")),
+    (Filter(paths=("src/**",)), lambda hit: hit.path.startswith("src/")),
+    (Filter(paths=("*.md", "main.*")), lambda hit: hit.path in ("docs/login.md", "main.rs")),
+    (Filter(not_paths=("tests/", "*.go")), lambda hit: "tests/" not in hit.path and not hit.path.endswith(".go")),
+    (Filter(symbol_types=("function",)), lambda hit: hit.symbol_type == "function"),
+    (Filter(symbol_types=("class",)), lambda hit: False),
+    (Filter(symbol_name="session.*"), lambda hit: (hit.symbol_name or "").startswith("Session.")),
+    (Filter(symbol_name="OPEN"), lambda hit: hit.symbol_name == "Session.open"),
+    (Filter(phrases=("PASSWORD",)), lambda hit: "password" in hit.content),
+    (Filter(phrases=("open", "token")), lambda hit: "open" in hit.content and "token" in hit.content),
+    (Filter(phrases=("100% of_it \\",)), lambda hit: hit.content.startswith("100%")),
+    (
+        Filter(languages=("python",), paths=("src/**",), not_paths=("**/test_*",), phrases=("token",)),
+        lambda hit: hit.path == "src/auth/login.py" and "token" in hit.content,
+    ),
+    (Filter(paths=("nowhere/**",)), lambda hit: False),
+]
+
+
+@pytest.mark.parametrize(("where", "passes"), FILTERS, ids=[str(n) for n in range(len(FILTERS))])
+async def test_filters_mean_the_same_in_every_search(
+    db: Database, where: Filter, passes: Callable[[Candidate], bool]
+) -> None:
+    record = await corpus(db)
+    everything = await vector_search(db, record, vector_of("q"), Filter(), 100)
+    expected = {hit.key for hit in everything if passes(hit)}
+    assert {hit.key for hit in await vector_search(db, record, vector_of("q"), where, 100)} == expected
+    named = {hit.key for hit in everything if passes(hit) and hit.symbol_name}
+    assert {hit.key for hit in await list_symbols(db, record, where, 100)} == named
+    spoken = {hit.key for hit in everything if passes(hit) and "open" in re.split(r"\W+", hit.content)}
+    assert {hit.key for hit in await keyword_search(db, record, "open", where, 100)} == spoken
+
+
+async def test_names_defined_inside_a_chunk_are_found(db: Database) -> None:
+    record = await corpus(db)
+    (hit,) = await list_symbols(db, record, Filter(symbol_name="main"), 10)
+    assert hit.path == "main.rs"
+
+
+async def test_a_pattern_that_cannot_be_used(db: Database) -> None:
+    record = await corpus(db)
+    with pytest.raises(InvalidInput, match="pattern"):
+        await list_symbols(db, record, Filter(paths=("[z-a]",)), 1)
+
+
+async def test_keywords_need_every_term(db: Database) -> None:
+    record = await corpus(db)
+    assert {hit.path for hit in await keyword_search(db, record, "PASSWORD login", Filter(), 10)} == {
+        "src/auth/login.py",
+        "src/auth/tests/test_login.py",
+        "docs/login.md",
+    }
+    assert await keyword_search(db, record, "password absent", Filter(), 10) == ()
+    assert await keyword_search(db, record, "", Filter(), 10) == ()
+    assert await keyword_search(db, record, "' | & ! :* \\ \0 <->", Filter(), 10, any_term=True) == ()
+
+
+async def test_any_term_follows_all_terms(db: Database) -> None:
+    record = await corpus(db)
+    found = await keyword_search(db, record, "password token", Filter(), 10, any_term=True)
+    assert texts(found)[0] == "login: check password token"
+    assert found[0].score > 1 > found[1].score > 0
+    assert set(texts(found)[1:]) == {
+        "Session.open: opens token",
+        "test_login: password is wrong",
+        "how to login with a password",
+    }
+    scores = [hit.score for hit in found]
+    assert scores == sorted(scores, reverse=True)
+    assert len(await keyword_search(db, record, "password token", Filter(), 2, any_term=True)) == 2
+    quoted = await keyword_search(db, record, "th's quo'ted \\token", Filter(), 9, any_term=True)
+    assert set(texts(quoted)) == {"Session.open: opens token", "login: check password token"}
+
+
+async def test_rare_terms_are_chosen_and_weigh_more(db: Database) -> None:
+    """Once statistics know how common `common` is, rows with only that term are not even ranked."""
+    files = [file_write(f"{n}.py", *(f"common filler{k}" for k in range(100))) for n in range(60)]
+    record = await corpus(db, [*files, file_write("rare.py", "rare thing", "rare common")])
+    await ensure_vector_index(db, record, build_at=6000)  # ends with ANALYZE
+    found = await keyword_search(db, record, "rare common missing", Filter(), 10, any_term=True)
+    assert set(texts(found)) == {"rare common", "rare thing"}
+
+
+async def test_chunks_by_key_keeps_the_order(db: Database) -> None:
+    record = await corpus(db)
+    everything = await vector_search(db, record, vector_of("q"), Filter(), 100)
+    keys = [hit.key for hit in everything]
+    assert [hit.key for hit in await chunks_by_key(db, record, [*keys[::-1], ("gone", 0, 1)])] == keys[::-1]
+    assert await chunks_by_key(db, record, []) == ()
+
+
+def large_files(count: int) -> list[FileWrite]:
+    """Each with 100 chunks; every tenth is of Go, and a single file of a few chunks is of Rust."""
+    files = [
+        file_write(
+            f"dir{n % 7}/{n}.x", *(f"word{n} text{k}" for k in range(100)), language="go" if n % 10 == 0 else "c"
+        )
+        for n in range(count)
+    ]
+    return [*files, file_write("rare/one.rs", *(f"needle{k}" for k in range(5)), language="rust")]
+
+
+async def test_vector_index_is_made_used_mended_and_dropped(db: Database) -> None:
+    files = large_files(15)
+    record = await corpus(db, files)
+    assert await ensure_vector_index(db, record, build_at=2000) == "none"
+    assert await ensure_vector_index(db, record, build_at=1000, drop_below=500) == "built"
+    assert await ensure_vector_index(db, record, build_at=1000, drop_below=500) == "kept"
+    exact = await vector_search(db, record, vector_of("q"), Filter(), 20, exact_matches=10**9)
+    through_index = await vector_search(db, record, vector_of("q"), Filter(), 20)
+    assert [hit.score for hit in through_index] == sorted((hit.score for hit in through_index), reverse=True)
+    assert len({hit.key for hit in exact} & {hit.key for hit in through_index}) >= 18
+    async with db.connection() as connection:
+        await connection.execute(
+            "update pg_index set indisvalid = false where indexrelid = %s::regclass",
+            (f"codeindex_{record.number}_chunks_vector",),
+        )
+    assert await ensure_vector_index(db, record, build_at=1000, drop_below=500) == "built"
+    assert await ensure_vector_index(db, record, build_at=4000, drop_below=2000) == "dropped"
+    assert await ensure_vector_index(db, record, build_at=4000, drop_below=2000) == "none"
+
+
+async def test_a_tiny_filter_keeps_full_recall_however_often_it_is_asked(db: Database) -> None:
+    """The trap: after five runs a prepared statement keeps a plan whose index scan ends before it has met the few."""
+    record = await corpus(db, large_files(30))
+    assert await ensure_vector_index(db, record, build_at=1000) == "built"
+    for where in (Filter(languages=("rust",)), Filter(paths=("rare/**",)), Filter(phrases=("needle",))):
+        for _ in range(8):
+            found = await vector_search(db, record, vector_of("word1 text1"), where, 5, exact_matches=100)
+            assert {hit.path for hit in found} == {"rare/one.rs"}
+            assert len(found) == 5
+    async with db.connection() as connection:
+        prepared = await (await connection.execute("select count(*) from pg_prepared_statements")).fetchone()
+    assert prepared == (0,)
+
+
+async def test_a_wide_filter_goes_through_the_index_and_on_until_there_are_enough(db: Database) -> None:
+    record = await corpus(db, large_files(30))
+    await ensure_vector_index(db, record, build_at=1000)
+    where = Filter(languages=("go",))  # 300 of 3005
+    reference = await vector_search(db, record, vector_of("word1 text1"), where, 50)
+    found = await vector_search(db, record, vector_of("word1 text1"), where, 50, exact_matches=100)
+    assert len(found) == 50
+    assert all(hit.language == "go" for hit in found)
+    assert len({hit.key for hit in found} & {hit.key for hit in reference}) >= 40
