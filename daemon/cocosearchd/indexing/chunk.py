@@ -15,7 +15,7 @@ from cocosearchd.indexing import cuts
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.languages.parse import Parsed
-from cocosearchd.languages.symbols import FUNCTION_KINDS, TYPE_KINDS
+from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
 from cocosearchd.model import Chunk, Symbol
 
 # Raise it whenever the text of headers changes: it is part of the identity of an index.
@@ -26,6 +26,9 @@ VERSION = 1
 # Kinds that enclose definitions without being a type.
 _OPENED = frozenset({"impl", "namespace", "package"})
 _MAJOR = TYPE_KINDS | FUNCTION_KINDS
+_LEAVES = FUNCTION_KINDS | {"test", "table", "view"}
+# Blocks that may share a chunk with others: settings, sections of a text.
+_SMALL_BLOCKS = frozenset({"metadata", "env", "permissions", "global", "section"})
 # Sizes relative to the chunk size: a definition up to KEEP_WHOLE stays in one piece; nothing is longer than HARD_CAP;
 # pieces below MINIMUM are packed with a neighbour.
 KEEP_WHOLE, HARD_CAP, MINIMUM = 1.5, 2.0, 0.25
@@ -59,7 +62,7 @@ def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
     """The byte ranges of the chunks of a file: disjoint, in order, without blank lines at their ends."""
     data, size = parsed.data, max(4, limits.chunk_size)
     spans = [cuts.Span(symbol.start_byte, symbol.end_byte, _rank(symbol)) for symbol in parsed.symbols]
-    spans += [cuts.Span(block.start_byte, block.end_byte, cuts.Rank.LEAF) for block in parsed.blocks]
+    spans += [cuts.Span(block.start_byte, block.end_byte, _rank_of_block(block)) for block in parsed.blocks]
     plan = cuts.plan(data, spans)
     pieces = cuts.pieces(plan, cuts.Sizes(size, int(size * MINIMUM), int(size * KEEP_WHOLE)))
     trimmed = (_trim(data, plan.starts[first], plan.starts[last]) for first, last in pieces)
@@ -68,9 +71,13 @@ def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
 
 
 def _rank(symbol: Symbol) -> cuts.Rank:
-    if symbol.kind in FUNCTION_KINDS:
+    if symbol.kind in _LEAVES:
         return cuts.Rank.LEAF
     return cuts.Rank.CONTAINER if symbol.kind in TYPE_KINDS or symbol.kind in _OPENED else cuts.Rank.MINOR
+
+
+def _rank_of_block(block: Block) -> cuts.Rank:
+    return cuts.Rank.MINOR if block.block_type in _SMALL_BLOCKS else cuts.Rank.LEAF
 
 
 def _trim(data: bytes, start: int, end: int) -> tuple[int, int]:
@@ -185,6 +192,6 @@ def _outermost(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
 def _header(path: str, around: list[Symbol], inside: tuple[Symbol, ...]) -> str:
     """One line: the path, the enclosing type and function, and what is defined here; at most `HEADER_NAMES` names."""
     names = [next((symbol.name for symbol in around if symbol.kind in kinds), "") for kinds in (TYPE_KINDS, _MAJOR)]
-    names += [symbol.name for symbol in inside if symbol.kind in _MAJOR]
+    names += [symbol.name for symbol in inside if symbol.kind not in MINOR_KINDS]
     distinct = list(dict.fromkeys(filter(None, names)))[:HEADER_NAMES]
     return " ".join([path, *distinct]).replace("\n", " ")[:MAX_HEADER]

@@ -1,22 +1,55 @@
 """Handlers and grammars by language id, in match order: which blocks a file has, and what a kind is a kind of."""
 
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from cocosearchd.languages.grammars.ansible import Ansible
+from cocosearchd.languages.grammars.compose import Compose
+from cocosearchd.languages.grammars.github_actions import GithubActions
+from cocosearchd.languages.grammars.gitlab_ci import GitlabCi
+from cocosearchd.languages.grammars.helm import HelmChart, HelmTemplate, HelmValues
+from cocosearchd.languages.grammars.kubernetes import ArgoCd, Kubernetes
 from cocosearchd.languages.handlers.base import Block, Grammar, Handler
+from cocosearchd.languages.handlers.bash import Bash
+from cocosearchd.languages.handlers.dockerfile import Dockerfile
+from cocosearchd.languages.handlers.hcl import Hcl
+from cocosearchd.languages.handlers.markdown import Markdown
+from cocosearchd.model import Symbol
 
-HANDLERS: dict[str, Handler] = {}
-GRAMMARS: tuple[Grammar, ...] = ()
+HANDLERS: Mapping[str, Handler] = MappingProxyType(
+    {"hcl": Hcl(), "dockerfile": Dockerfile(), "bash": Bash(), "markdown": Markdown(), "mdx": Markdown()}
+)
+# The first that matches wins, so the ones told by path come before those told by content alone.
+GRAMMARS: tuple[Grammar, ...] = (
+    GithubActions(),
+    GitlabCi(),
+    Compose(),
+    HelmChart(),
+    HelmTemplate(),
+    HelmValues(),
+    ArgoCd(),
+    Kubernetes(),
+    Ansible(),
+)
 
 
-def kind_of(path: str, head: str, base: str) -> str:
+def kind_of(path: str, head: str, language: str) -> str:
     """The first grammar of a language that claims the file; the language itself where none does."""
-    return next((grammar.name for grammar in GRAMMARS if grammar.base == base and grammar.matches(path, head)), base)
+    return next((one.name for one in GRAMMARS if language in one.within and one.matches(path, head)), language)
 
 
 def base_of(language: str) -> str:
     """`yaml` for `github-actions`; a language of the table for itself."""
-    return next((grammar.base for grammar in GRAMMARS if grammar.name == language), language)
+    return next((one.within[0] for one in GRAMMARS if one.name == language), language)
 
 
-def read(language: str, data: bytes) -> tuple[Block, ...]:
-    """The blocks of a file; none for most languages."""
-    reader = next((grammar for grammar in GRAMMARS if grammar.name == language), HANDLERS.get(language))
-    return reader.blocks(data) if reader is not None else ()
+def family(language: str) -> tuple[str, ...]:
+    """All ids that files of a language may have: `yaml` with its workflows, charts and manifests."""
+    return (language, *(one.name for one in GRAMMARS if language in one.within))
+
+
+def read(language: str, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
+    """The blocks of a file, outer before inner, by position; none for most languages."""
+    reader = next((one for one in GRAMMARS if one.name == language), HANDLERS.get(language))
+    found = reader.blocks(data, symbols) if reader is not None else ()
+    return tuple(sorted(found, key=lambda block: (block.start_byte, -block.end_byte)))

@@ -29,7 +29,7 @@ def parse(path: str, data: bytes, overrides: QueryOverrides = ()) -> Parsed:
     base = blocks.base_of(language)
     tree, report = _tree(path, base, data)
     found = () if tree is None else symbols.extract(base, _grammar(path, base), tree, data, overrides)
-    return Parsed(path, data, language, tree, found, blocks.read(language, data), report)
+    return Parsed(path, data, language, tree, found, blocks.read(language, data, found), report)
 
 
 def _grammar(path: str, language: str) -> str:

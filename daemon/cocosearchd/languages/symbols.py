@@ -1,8 +1,11 @@
 """Runs queries/<language>.scm over a tree: symbols with qualified names and one-line signatures.
 
 A query captures the whole of a definition as `@definition.<kind>` and its name as `@name` (several are joined by dots;
-none means `default`). `@owner` is the type that a definition outside of it belongs to (Go receivers), `@body` is where
-the signature ends (else the field `body`). Qualified names join their parts with a dot in every language.
+none means `default`); `@label` is a name that is no identifier, taken as it is. `@owner` is the type that a definition
+outside of it belongs to (Go receivers). `@kind` is a node whose text is the kind. `@body` is where the signature ends
+(else the field `body`). `@clause.<kind>` is a definition that continues the one right before it if both have the same
+name. Where several patterns find the same definition, the first in the file wins. Qualified names join their parts with
+a dot in every language.
 """
 
 import re
@@ -14,7 +17,7 @@ from cocosearchd.errors import BadSettings
 from cocosearchd.languages import syntax, tables
 from cocosearchd.model import Symbol
 
-MAX_SIGNATURE = 200
+MAX_SIGNATURE, MAX_LABEL = 200, 100
 # A file with more definitions than this is generated: the first ones are kept.
 MAX_SYMBOLS = 20_000
 
@@ -23,6 +26,8 @@ TYPE_KINDS = frozenset(
     | {"actor", "module", "contract"}
 )
 FUNCTION_KINDS = frozenset({"function", "method", "constructor", "macro"})
+# Names of these are not worth a place in the header of a chunk.
+MINOR_KINDS = frozenset({"constant", "variable", "property", "prototype", "rule", "keyframes", "index"})
 # A function directly inside of one of these is a method.
 _OWNING = TYPE_KINDS - {"module", "type"} | {"impl"}
 
@@ -34,13 +39,17 @@ _WRAPPERS = frozenset(
 _BEFORE_SIGNATURE = frozenset({"decorator", "comment", "attribute_item", "attribute_list"})
 _GENERICS = re.compile(r"<[^<>]*>")
 _NAME_JUNK = re.compile(r"^(?:(?:module\.)?exports|this|self)\.|\.prototype\b|[\"'`*&]|^#")
-_SEPARATOR = re.compile(r"::|\\|->")
+_OPERATOR = re.compile(r"^(operator(?: ?\(\)|[^(]*)).*")
+_SEPARATOR = re.compile(r"::|\\|->|(?<=\w):(?=\w)")
 
 _DEFINITION = re.compile(r"@definition\.\w")
 
 # Pairs of language and query text; a text that starts with this line replaces the built-in query, else it adds to it.
 QueryOverrides = tuple[tuple[str, str], ...]
 REPLACE = "; replace"
+
+
+_Captures = dict[str, list[syntax.Node]]
 
 
 def extract(
@@ -51,15 +60,15 @@ def extract(
     if not text:
         return ()
     found: dict[tuple[int, int, str], _Found] = {}
-    for captures in syntax.matches(syntax.compiled(grammar, text), tree.root_node):
-        for item in _read(captures, data):
+    for pattern, captures in syntax.matches(syntax.compiled(grammar, text), tree.root_node):
+        for item in _read(pattern, captures, data):
             known = found.get(item.key)
-            if known is None or item.vagueness < known.vagueness:
+            if known is None or item.pattern < known.pattern:
                 found[item.key] = item
         if len(found) >= MAX_SYMBOLS:
             break
-    items = sorted(found.values(), key=lambda item: (item.start, -item.end))
-    return tuple(_qualify(_with_namespaces(items, len(data)), data))
+    items = sorted(found.values(), key=lambda item: (item.start, -item.end, item.pattern))
+    return tuple(_qualify(_with_namespaces(_merged(items), len(data)), data))
 
 
 def check_overrides(texts: Sequence[tuple[str, str]]) -> QueryOverrides:
@@ -106,27 +115,36 @@ class _Found:
 
     __slots__ = (
         "body",
+        "clause",
         "end",
         "end_line",
         "kind",
         "name",
         "node_start",
+        "owner",
+        "pattern",
         "signature_start",
         "start",
         "start_line",
-        "vagueness",
     )
 
-    def __init__(self, kind: str, name: str, node: syntax.Node, body: syntax.Node | None) -> None:
+    def __init__(self, capture: str, node: syntax.Node, captures: _Captures, data: bytes) -> None:
+        group, _, self.kind = capture.partition(".")
+        self.clause = group == "clause"
         outer = _wrapped(node)
-        self.kind, self.name = kind, name
-        self.start, self.end = outer.start_byte, outer.end_byte
-        self.start_line, self.end_line = outer.start_point.row + 1, outer.end_point.row + 1
-        self.node_start = node.start_byte
-        self.signature_start = _signature_start(outer, node)
-        body = body or node.child_by_field_name("body")
+        self.start, self.end, self.start_line = outer.start_byte, outer.end_byte, outer.start_point.row + 1
+        # Go by the last byte: some nodes end after a line break.
+        self.end_line = max(self.start_line, outer.end_point.row + (outer.end_point.column > 0))
+        self.node_start, self.signature_start = node.start_byte, _signature_start(outer, node)
+        bodies = captures.get("body")
+        body = bodies[0] if bodies else node.child_by_field_name("body")
         self.body = None if body is None else body.start_byte
-        self.vagueness = 1 if kind == "type" else 0 if kind in TYPE_KINDS or kind in FUNCTION_KINDS else 2
+        if body is not None and body.end_byte > self.end:  # the body is the node after the definition
+            self.end, self.end_line = body.end_byte, body.end_point.row + 1
+        self.owner, self.name = _named(captures, data)
+        if "kind" in captures:
+            self.kind = _clean(_text(captures["kind"][0], data)) or self.kind
+        self.pattern = 0
 
     @property
     def key(self) -> tuple[int, int, str]:
@@ -134,13 +152,22 @@ class _Found:
         return self.start, self.node_start, self.name
 
 
-def _read(captures: dict[str, list[syntax.Node]], data: bytes) -> Iterable[_Found]:
-    body = captures.get("body")
+def _read(pattern: int, captures: _Captures, data: bytes) -> Iterable[_Found]:
     for capture, nodes in captures.items():
-        if capture.startswith("definition."):
-            parts = [_text(node, data) for node in (*captures.get("owner", ()), *captures.get("name", ()))]
-            name = ".".join(filter(None, map(_clean, parts))) or "default"
-            yield _Found(capture.removeprefix("definition."), name, nodes[0], body[0] if body else None)
+        if capture.startswith(("definition.", "clause.")):
+            item = _Found(capture, nodes[0], captures, data)
+            item.pattern = pattern
+            yield item
+
+
+def _named(captures: _Captures, data: bytes) -> tuple[str, str]:
+    """What a definition belongs to beyond what is around it, and its own name."""
+    labels = captures.get("label")
+    if labels:
+        return "", " ".join(_text(labels[0], data).split())[:MAX_LABEL].strip("\"'") or "default"
+    parts = [_clean(_text(node, data)) for node in (*captures.get("owner", ()), *captures.get("name", ()))]
+    owner, _, last = ".".join(filter(None, parts)).rpartition(".")
+    return owner, last or "default"
 
 
 def _wrapped(node: syntax.Node) -> syntax.Node:
@@ -173,10 +200,24 @@ def _text(node: syntax.Node, data: bytes) -> str:
 def _clean(name: str) -> str:
     """A name with dots between its parts and without generics, quotes and `module.exports`."""
     name = " ".join(name.split())
-    if "operator" not in name:
-        while name != (name := _GENERICS.sub("", name)):
-            pass
+    operator = name.rfind("operator")
+    if operator >= 0 and not name[operator + 8 :].isidentifier():
+        return _clean(name[:operator]) + "." * (operator > 0) + _OPERATOR.sub(r"\1", name[operator:])
+    while name != (name := _GENERICS.sub("", name)):
+        pass
     return _SEPARATOR.sub(".", _NAME_JUNK.sub("", name)).strip(". ")
+
+
+def _merged(items: Iterable[_Found]) -> list[_Found]:
+    """Clauses joined with the clause of the same name right before them: the equations of a function in Haskell."""
+    merged: list[_Found] = []
+    for item in items:
+        last = merged[-1] if merged else None
+        if last is not None and item.clause and last.clause and (last.name, last.kind) == (item.name, item.kind):
+            last.end, last.end_line = max(last.end, item.end), max(last.end_line, item.end_line)
+        else:
+            merged.append(item)
+    return merged
 
 
 def _with_namespaces(items: list[_Found], size: int) -> list[_Found]:
@@ -189,30 +230,22 @@ def _with_namespaces(items: list[_Found], size: int) -> list[_Found]:
     return items
 
 
-def _qualify(items: list[_Found], data: bytes) -> Iterable[Symbol]:
-    around: list[tuple[int, Symbol]] = []  # (end, symbol) of what is open here, outermost first
+def _qualify(items: Iterable[_Found], data: bytes) -> Iterable[Symbol]:
+    around: list[Symbol] = []  # what is open here, outermost first
     for item in items:
-        while around and around[-1][0] < item.end:
+        while around and around[-1].end_byte < item.end:
             around.pop()
-        parent = around[-1][1] if around else None
-        owner, _, last = item.name.rpartition(".")
-        enclosing = ".".join(filter(None, (parent.qualified_name if parent else "", owner))) or None
+        parent = around[-1] if around else None
+        if parent is not None and (parent.name, parent.kind) == (item.name, item.kind) and not item.owner:
+            continue  # `typedef struct point {...} point;` is one definition
+        enclosing = ".".join(filter(None, (parent.qualified_name if parent else "", item.owner))) or None
         kind = item.kind
-        if kind == "function" and (owner or (parent is not None and parent.kind in _OWNING)):
+        if kind == "function" and (item.owner or (parent is not None and parent.kind in _OWNING)):
             kind = "method"
-        qualified = f"{enclosing}.{last}" if enclosing else last
-        symbol = Symbol(
-            kind,
-            last,
-            qualified,
-            _signature(item, data),
-            enclosing,
-            item.start,
-            item.end,
-            item.start_line,
-            item.end_line,
-        )
-        around.append((item.end, symbol))
+        qualified = f"{enclosing}.{item.name}" if enclosing else item.name
+        place = (item.start, item.end, item.start_line, item.end_line)
+        symbol = Symbol(kind, item.name, qualified, _signature(item, data), enclosing, *place)
+        around.append(symbol)
         yield symbol
 
 

@@ -66,10 +66,10 @@ def compiled(grammar: str, text: str) -> Query:
     return Query(_language(grammar), text)
 
 
-def matches(query: Query, root: Node) -> list[dict[str, list[Node]]]:
-    """The captures of every match, in the order of the tree; each dictionary is one match."""
+def matches(query: Query, root: Node) -> list[tuple[int, dict[str, list[Node]]]]:
+    """Every match as the number of its pattern and its captures, roughly in the order of the tree."""
     cursor = QueryCursor(query, match_limit=MATCH_LIMIT)
-    return [captures for _, captures in cursor.matches(root)]
+    return cursor.matches(root)
 
 
 def health(grammar: str, tree: Tree, data: bytes) -> ParseReport:

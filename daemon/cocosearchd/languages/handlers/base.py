@@ -1,7 +1,10 @@
 """The ports of handlers and grammars, and the value they produce."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
+
+from cocosearchd.model import Symbol
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +24,8 @@ class Block:
 class Handler(Protocol):
     """Says which blocks a file of one language has."""
 
-    def blocks(self, data: bytes) -> tuple[Block, ...]:
-        """The blocks of a file, outer before inner, in order. Never raises."""
+    def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
+        """The blocks of a file, outer before inner, in order. `symbols` are what its query found. Never raises."""
 
 
 class Grammar(Handler, Protocol):
@@ -33,8 +36,8 @@ class Grammar(Handler, Protocol):
         """The language id of such files: `github-actions`."""
 
     @property
-    def base(self) -> str:
-        """The language it is a kind of: `yaml`."""
+    def within(self) -> tuple[str, ...]:
+        """The languages it is a kind of; the first is the one it is parsed as."""
 
     def matches(self, path: str, head: str) -> bool:
         """Whether the file is of this kind, by its path and first kilobytes."""

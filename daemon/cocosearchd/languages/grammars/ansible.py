@@ -1,0 +1,41 @@
+"""Ansible: plays and tasks."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from cocosearchd.languages.grammars import outline
+from cocosearchd.languages.handlers.base import Block
+from cocosearchd.model import Symbol
+
+_PATH = re.compile(r"(?:^|/)roles/[^/]+/(?:tasks|handlers)/[^/]+\.ya?ml$|(?:^|/)playbooks?/[^/]+\.ya?ml$")
+_PLAY = re.compile(r"^- +(?:[a-z_]+: .*\n  )*hosts:", re.MULTILINE)
+_LISTS = frozenset({"tasks", "pre_tasks", "post_tasks", "handlers"})
+
+
+class Ansible:
+    """`play:Web servers` is a play, `play:Web servers/task:Install nginx` a task; a role's file has tasks only."""
+
+    name = "ansible"
+    within = ("yaml",)
+
+    def matches(self, path: str, head: str) -> bool:
+        """By its folder, or a play at the top."""
+        return bool(_PATH.search(path) or _PLAY.search(head))
+
+    def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
+        """Plays with their tasks inside."""
+        found = outline.entries(data)
+        return tuple(block for top in outline.children(found, None) if top.item for block in _top(found, top))
+
+
+def _top(found: list[outline.Entry], top: outline.Entry) -> Iterator[Block]:
+    inside = outline.children(found, top)
+    name = outline.value_of(found, top, "name", "hosts") or top.key
+    if not any(entry.key == "hosts" for entry in inside):
+        yield Block("task", f"task:{name}", top.start_byte, top.end_byte)
+        return
+    yield Block("play", f"play:{name}", top.start_byte, top.end_byte)
+    for tasks in (entry for entry in inside if entry.key in _LISTS):
+        for task in outline.children(found, tasks):
+            title = outline.value_of(found, task, "name") or task.key
+            yield Block("task", f"play:{name}/task:{title}", task.start_byte, task.end_byte)

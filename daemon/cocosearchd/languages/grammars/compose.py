@@ -1,0 +1,36 @@
+"""Docker Compose: services, networks, volumes, secrets, configs."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from cocosearchd.languages.grammars import outline
+from cocosearchd.languages.handlers.base import Block
+from cocosearchd.model import Symbol
+
+_PATH = re.compile(r"(?:^|/)(?:docker-)?compose[^/]*\.ya?ml$")
+_TYPES = {"services": "service", "networks": "network", "volumes": "volume", "secrets": "secret", "configs": "config"}
+
+
+class Compose:
+    """`service:web`, `network:front`, `volume:data`."""
+
+    name = "docker-compose"
+    within = ("yaml",)
+
+    def matches(self, path: str, head: str) -> bool:
+        """By the name of the file."""
+        return bool(_PATH.search(path))
+
+    def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
+        """One block for each service, network, volume and so on; other keys at the top are blocks of their own."""
+        found = outline.entries(data)
+        return tuple(block for top in outline.children(found, None) for block in _top(found, top))
+
+
+def _top(found: list[outline.Entry], top: outline.Entry) -> Iterator[Block]:
+    kind = _TYPES.get(top.key)
+    if kind is None:
+        yield Block("metadata", top.key, top.start_byte, top.end_byte)
+        return
+    for entry in outline.children(found, top):
+        yield Block(kind, f"{kind}:{entry.key}", entry.start_byte, entry.end_byte)

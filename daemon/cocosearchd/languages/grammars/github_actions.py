@@ -1,0 +1,48 @@
+"""GitHub Actions: the jobs of a workflow and their steps; the steps of a composite action."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from cocosearchd.languages.grammars import outline
+from cocosearchd.languages.handlers.base import Block
+from cocosearchd.model import Symbol
+
+_PATH = re.compile(r"(?:^|/)\.github/workflows/[^/]+\.ya?ml$")
+_ACTION_PATH = re.compile(r"(?:^|/)action\.ya?ml$")
+_TYPES = {"on": "trigger", "true": "trigger", "env": "env", "permissions": "permissions"}
+
+
+class GithubActions:
+    """`job:test` is a job, `job:test/step:Checkout` a step of it; other keys at the top are blocks of their own."""
+
+    name = "github-actions"
+    within = ("yaml",)
+
+    def matches(self, path: str, head: str) -> bool:
+        """A workflow by its folder; an action by its name and `runs:`."""
+        return bool(_PATH.search(path) or (_ACTION_PATH.search(path) and re.search(r"^runs:", head, re.MULTILINE)))
+
+    def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
+        """Jobs with their steps inside."""
+        found = outline.entries(data)
+        return tuple(block for top in outline.children(found, None) for block in _top(found, top))
+
+
+def _top(found: list[outline.Entry], top: outline.Entry) -> Iterator[Block]:
+    if top.key == "jobs":
+        for job in outline.children(found, top):
+            yield Block("job", f"job:{job.key}", job.start_byte, job.end_byte)
+            yield from _steps(found, job, f"job:{job.key}/")
+    elif top.key == "runs":
+        yield Block("runs", "runs", top.start_byte, top.end_byte)
+        yield from _steps(found, top, "")
+    else:
+        yield Block(_TYPES.get(top.key, "metadata"), top.key, top.start_byte, top.end_byte)
+
+
+def _steps(found: list[outline.Entry], job: outline.Entry, place: str) -> Iterator[Block]:
+    steps = next((entry for entry in outline.children(found, job) if entry.key == "steps"), None)
+    if steps is not None:
+        for number, step in enumerate(outline.children(found, steps), 1):
+            name = outline.value_of(found, step, "name", "id", "uses") or str(number)
+            yield Block("step", f"{place}step:{name}", step.start_byte, step.end_byte)

@@ -1,0 +1,37 @@
+"""GitLab CI: jobs, hidden jobs (templates) and global settings."""
+
+import re
+from collections.abc import Sequence
+
+from cocosearchd.languages.grammars import outline
+from cocosearchd.languages.handlers.base import Block
+from cocosearchd.model import Symbol
+
+_PATH = re.compile(r"(?:^|/)(?:[^/]*\.gitlab-ci[^/]*|\.gitlab/ci/.*)\.ya?ml$")
+# The keywords of https://docs.gitlab.com/ci/yaml/ that are no jobs.
+_GLOBAL = frozenset(
+    {"stages", "variables", "include", "default", "workflow", "image", "services", "cache", "before_script"}
+    | {"after_script", "spec"}
+)
+
+
+class GitlabCi:
+    """`job:build` is a job, `template:.base` a hidden one, `global:stages` a setting."""
+
+    name = "gitlab-ci"
+    within = ("yaml",)
+
+    def matches(self, path: str, head: str) -> bool:
+        """By the name of the file or its folder."""
+        return bool(_PATH.search(path))
+
+    def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
+        """One block for each key at the top."""
+        tops = outline.children(outline.entries(data), None)
+        return tuple(Block(_type(top.key), f"{_type(top.key)}:{top.key}", top.start_byte, top.end_byte) for top in tops)
+
+
+def _type(key: str) -> str:
+    if key in _GLOBAL:
+        return "global"
+    return "template" if key.startswith(".") else "job"

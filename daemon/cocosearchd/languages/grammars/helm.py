@@ -1,0 +1,95 @@
+"""Helm: the chart's metadata, its values, its templates."""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from cocosearchd.languages.grammars import outline
+from cocosearchd.languages.grammars.kubernetes import manifests
+from cocosearchd.languages.handlers.base import Block
+from cocosearchd.model import Symbol
+
+_CHART = re.compile(r"(?:^|/)Chart\.ya?ml$")
+_VALUES = re.compile(r"(?:^|/)values(?:[-._][^/]*)?\.ya?ml$")
+_TEMPLATE = re.compile(r"(?:^|/)templates/.*\.(?:ya?ml|tpl|txt)$")
+_ACTION = re.compile(rb"\{\{-?\s*(define|if|range|with|block|end)\b(?:\s+\"([^\"\n]*)\")?")
+
+
+class HelmChart:
+    """Chart.yaml: `dependency:redis`, else the keys at the top."""
+
+    name = "helm-chart"
+    within = ("yaml",)
+
+    def matches(self, path: str, head: str) -> bool:
+        """By the name of the file."""
+        return bool(_CHART.search(path))
+
+    def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
+        """One block for each key at the top; for each dependency."""
+        found = outline.entries(data)
+        return tuple(block for top in outline.children(found, None) for block in _chart(found, top))
+
+
+def _chart(found: list[outline.Entry], top: outline.Entry) -> Iterator[Block]:
+    yield Block("metadata", top.key, top.start_byte, top.end_byte)
+    if top.key == "dependencies":
+        for entry in outline.children(found, top):
+            name = outline.value_of(found, entry, "name") or entry.value
+            yield Block("dependency", f"dependency:{name}", entry.start_byte, entry.end_byte)
+
+
+class HelmValues:
+    """values.yaml and its variants: `section:image`."""
+
+    name = "helm-values"
+    within = ("yaml",)
+
+    def matches(self, path: str, head: str) -> bool:
+        """By the name of the file."""
+        return bool(_VALUES.search(path))
+
+    def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
+        """One block for each key at the top and each key below it that has keys itself."""
+        found = outline.entries(data)
+        parents = {id(entry.parent) for entry in found}
+        blocks = []
+        for entry in found:
+            if entry.parent is None:
+                blocks.append(Block("section", f"section:{entry.key}", entry.start_byte, entry.end_byte))
+            elif entry.parent.parent is None and id(entry) in parents and not entry.item:
+                place = f"section:{entry.parent.key}.{entry.key}"
+                blocks.append(Block("section", place, entry.start_byte, entry.end_byte))
+        return tuple(blocks)
+
+
+class HelmTemplate:
+    """A template of a chart: `define:app.labels`, or the manifests that it makes."""
+
+    name = "helm-template"
+    within = ("gotemplate", "yaml", "text")  # with actions inside it is no YAML
+
+    def matches(self, path: str, head: str) -> bool:
+        """By its folder, and an action or helper inside."""
+        return bool(_TEMPLATE.search(path)) and "{{" in head
+
+    def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
+        """Named templates; without any, manifests."""
+        return tuple(_defines(data)) or manifests(data)
+
+
+def _defines(data: bytes) -> list[Block]:
+    """Each outermost `define` to its own `end`."""
+    found, depth, name, start = [], 0, "", 0
+    for match in _ACTION.finditer(data):
+        word = match[1]
+        if word != b"end":
+            if depth == 0 and word == b"define":
+                name, start = (match[2] or b"").decode("utf-8", "replace"), match.start()
+            depth += 1
+        elif depth:
+            depth -= 1
+            if depth == 0 and name:
+                end = data.find(b"}}", match.end())
+                found.append(Block("define", f"define:{name}", start, end + 2 if end >= 0 else len(data)))
+                name = ""
+    return found

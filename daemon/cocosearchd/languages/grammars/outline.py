@@ -1,0 +1,86 @@
+"""The keys of a YAML file with their ranges, by indentation alone: works for broken files and for templates of YAML."""
+
+import re
+from dataclasses import dataclass
+
+# Every part runs to a fixed end, so that no line can make it backtrack.
+_LINE = re.compile(
+    r"^(?P<indent> *)(?P<dashes>(?:- +)*)"
+    r"(?:(?P<key>\"[^\"\n]*\"|'[^'\n]*'|[^\s#'\"\[\]{}&*!|>%@-][^\n:]*):(?=[ \r\n]|\Z)(?P<value>[^\n]*)"
+    r"|(?P<plain>[^\n]*))$",
+    re.MULTILINE,
+)
+_SCALAR = re.compile(r"(?:[&!]\S+ +)*[|>][-+0-9]*(?: +#.*)?$")
+
+
+@dataclass(slots=True)
+class Entry:
+    """A key, or an item of a list. Bytes are half-open, up to the next line that is not deeper."""
+
+    indent: int
+    key: str  # "" for an item that is no mapping
+    value: str  # what follows on the line
+    item: bool  # the first key of an item of a list
+    start_byte: int
+    end_byte: int
+    parent: "Entry | None"
+
+
+def entries(data: bytes) -> list[Entry]:
+    """All keys and items in order. An item is an entry; its first key is another one, inside of it."""
+    text = data.decode("latin-1")  # one character a byte
+    found: list[Entry] = []
+    around: list[Entry] = []
+    scalar: int | None = None  # the indentation of the key whose text block we are in
+    for match in _LINE.finditer(text):
+        indent, dashes, plain = len(match["indent"]), match["dashes"], match["plain"]
+        if plain is not None:
+            plain = plain.strip()
+            if (not plain or plain.startswith("#")) and not dashes:
+                continue
+        if scalar is not None and indent > scalar:
+            continue
+        scalar = None
+        limit = -1 if plain in ("---", "...") else indent
+        _close(around, limit, bool(dashes), match.start())
+        if limit < 0 or (plain is not None and not dashes):
+            continue
+        opened = _opened(match, indent, dashes, around[-1] if around else None, len(text))
+        found += opened
+        around += opened
+        if _SCALAR.match((match["value"] or plain or "").strip()):
+            scalar = opened[-1].indent
+    return found
+
+
+def _close(around: list[Entry], indent: int, dash: bool, end: int) -> None:
+    """Ends what a line at this indentation is not inside of. The items of a list may be as deep as its key."""
+    while around and (around[-1].indent > indent or (around[-1].indent == indent and (around[-1].item or not dash))):
+        around.pop().end_byte = end
+
+
+def _opened(match: re.Match[str], indent: int, dashes: str, parent: Entry | None, end: int) -> list[Entry]:
+    """The entries that begin on a line: items for its dashes, then the key."""
+    opened: list[Entry] = []
+    key, value = _plain(match["key"] or ""), _plain(match["value"] or match["plain"] or "")
+    for dash in re.finditer(r"- +", dashes):
+        opened.append(Entry(indent + dash.start(), key, value, True, match.start(), end, parent))
+        parent = opened[-1]
+    if match["key"] is not None:
+        opened.append(Entry(indent + len(dashes), key, value, False, match.start(), end, parent))
+    return opened
+
+
+def _plain(text: str) -> str:
+    return text.strip().strip("\"'").encode("latin-1").decode("utf-8", "replace")
+
+
+def children(found: list[Entry], parent: Entry | None) -> list[Entry]:
+    """The entries directly inside of one; None: those at the top."""
+    return [entry for entry in found if entry.parent is parent]
+
+
+def value_of(found: list[Entry], parent: Entry, *keys: str) -> str:
+    """The value of the first of these keys that an entry has, "" without one."""
+    values = {entry.key: entry.value for entry in children(found, parent)}
+    return next((values[key] for key in keys if values.get(key)), "")
