@@ -105,9 +105,11 @@ class IndexApp:
             try:
                 failed |= await self._feed_all(sources, missing)
                 failed |= await self._confirm([one for one in sources if one.path not in failed], again=True)
+                if len(failed) == len({*paths, *gone}):
+                    return Outcome(0, failed)
                 return Outcome(await self._confirm_gone([path for path in missing if path not in failed]), failed)
             except CocoSearchError as error:  # PostgreSQL did not answer the comparison: nothing is known to be done
-                return Outcome(0, dict.fromkeys([*paths, *gone], str(error)))
+                return Outcome(0, dict.fromkeys([*paths, *gone], describe(error)))
 
     async def _feed_all(self, sources: Sequence[SourceFile], missing: Sequence[str]) -> dict[str, str]:
         work = [self._feed.put(source) for source in sources] + [self._feed.delete(path) for path in missing]
@@ -144,4 +146,6 @@ class IndexApp:
 
 def describe(error: BaseException) -> str:
     """What a person is told of a file that failed."""
-    return str(error) if isinstance(error, CocoSearchError) else f"{type(error).__name__}: {error}"
+    if not isinstance(error, CocoSearchError):
+        return f"{type(error).__name__}: {error}"
+    return f"{error}; {error.hint}" if error.hint else str(error)

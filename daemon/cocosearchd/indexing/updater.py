@@ -28,8 +28,9 @@ __all__ = ["Batch", "BatchSource", "Updater", "WorkerSpec", "WorkerState", "Work
 log = logging.getLogger(__name__)
 
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 30.0
-# How often a path must end the child, with nothing beside it, to be set aside. Once could be somebody else's kill.
-STRIKES = 2
+# How often a path must end the child, with nothing beside it, to be set aside. Fewer could be somebody else's kills:
+# these hit one piece after another, as pieces take turns, but a path that kills does so at every turn.
+STRIKES = 3
 CLOSE_S = 15.0  # for the files in flight of an index that is removed; then the child is killed, and starts again
 
 WorkerState = Literal["stopped", "starting", "running", "recovering", "waiting"]
@@ -246,23 +247,23 @@ class Updater:
     async def _find_killer(self, job: _Job, piece: Piece) -> _Answer:
         """Work off a batch that was in flight when the child died, one piece at a time and nothing beside it."""
         total, strikes, pieces = _Answer(0, {}, []), Counter[str](), deque([piece])
-        async with self._alone:
-            while pieces:
-                piece = pieces.popleft()
-                try:
+        while pieces:
+            piece = pieces.popleft()
+            try:
+                async with self._alone:  # taken for each piece, so that batches take turns; see STRIKES
                     answer = await self._ask(job, piece, alone=True)
-                except WorkerDied:
-                    if len(piece.all) > 1:
-                        pieces.extendleft(reversed(piece.halves()))
-                        continue
-                    strikes.update(piece.all)
-                    if strikes[piece.all[0]] < STRIKES:
-                        pieces.appendleft(piece)
-                    else:
-                        total.aside.extend(piece.all)
+            except WorkerDied:
+                if len(piece.all) > 1:
+                    pieces.extend(piece.halves())
+                    continue
+                strikes.update(piece.all)
+                if strikes[piece.all[0]] < STRIKES:
+                    pieces.append(piece)
                 else:
-                    total.generation = max(total.generation, answer.generation)
-                    total.failed |= answer.failed
+                    total.aside.extend(piece.all)
+            else:
+                total.generation = max(total.generation, answer.generation)
+                total.failed |= answer.failed
         return total
 
     def _clear(self, job: _Job) -> None:

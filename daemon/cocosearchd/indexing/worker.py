@@ -25,7 +25,7 @@ from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.errors import BadSettings, CocoSearchError, IdentityMismatch
 from cocosearchd.indexing import wire
-from cocosearchd.indexing.app import IndexApp, Outcome
+from cocosearchd.indexing.app import IndexApp, Outcome, describe
 from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
 from cocosearchd.indexing.index_file import Rules, Tools
 from cocosearchd.indexing.target import FileTarget
@@ -83,7 +83,7 @@ class Worker:
             app = await self._app(index)
             outcome = await app.process(paths, gone, message["force"])
         except CocoSearchError as error:  # no PostgreSQL or no embedder yet, or not the one of this index
-            outcome = Outcome(0, dict.fromkeys([*paths, *gone], str(error)))
+            outcome = Outcome(0, dict.fromkeys([*paths, *gone], describe(error)))
         self._send({"id": message["id"], "generation": outcome.generation, "failed": dict(outcome.failed)})
 
     async def _close(self, index: "Index", message: dict[str, Any]) -> None:

@@ -1,0 +1,50 @@
+"""Roots with real files, and what the child is told for a test."""
+
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.indexing.updater import WorkerSpec
+
+PYTHON = '''"""Where {name} is decided."""
+
+
+def {name}(count: int) -> int:
+    """Return {name}, counted."""
+    total = 0
+    for step in range(count):
+        total += step * {number}
+    return total
+
+
+class {title}:
+    """A holder of {name}."""
+
+    def apply(self, value: int) -> int:
+        return {name}(value)
+'''
+
+
+def python(name: str, number: int = 1) -> str:
+    """A module with two definitions."""
+    return PYTHON.format(name=name, title=name.title(), number=number)
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Ten small files in three folders."""
+    root = tmp_path / "root"
+    for number, name in enumerate(
+        ["retry", "backoff", "socket", "parser", "cache", "limit", "token", "route", "queue"]
+    ):
+        path = root / ("src" if number % 2 else "lib") / f"{name}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(python(name, number))
+    (root / "README.md").write_text("# A project\n\nRetries are decided in `retry`.\n")
+    return root
+
+
+@pytest.fixture
+def spec(dsn: str, tmp_path: Path) -> WorkerSpec:
+    """What a child is told: the test's own database and state."""
+    return WorkerSpec(dsn, str(tmp_path / "state"))

@@ -1,0 +1,176 @@
+"""A root, an index and an updater with its real child, for tests that change files and look at the tables."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import anyio
+from psycopg import sql
+
+from cocosearchd.embedding.open import open_embedder
+from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
+from cocosearchd.indexing.updater import Updater, WorkerSpec
+from cocosearchd.model import Commit, IndexIdentity, IndexRecord, encode_path
+from cocosearchd.settings import EmbedderSettings, IndexingSettings
+from cocosearchd.store import records
+from cocosearchd.store.pool import Database
+
+WAIT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A batch, as a source gives it."""
+
+    paths: tuple[str, ...] = ()
+    gone: tuple[str, ...] = ()
+    force: bool = False
+
+
+class Source:
+    """Gives the changes that a test says, and keeps what fails until it is asked for again.
+
+    The daemon's source decides from the disk what is dirty. Here the test decides, because what must hold for any
+    batch cannot be shown with the batches that a working source would make.
+    """
+
+    def __init__(self) -> None:
+        self.settled: list[tuple[Change, Mapping[str, str]]] = []
+        self.aside: dict[str, str] = {}
+        self._waiting: list[Change] = []
+        self._under_way = 0
+        self._moved = asyncio.Event()
+
+    async def next_batch(self, limit: int = 64) -> Change:
+        while not self._waiting:
+            await self._next_move()
+        first = self._waiting.pop(0)
+        if len(first.paths) > limit:
+            self._waiting.insert(0, replace(first, paths=first.paths[limit:]))
+            first = replace(first, paths=first.paths[:limit], gone=())
+        self._under_way += 1
+        return first
+
+    def settle(self, batch: Change, failed: Mapping[str, str]) -> None:
+        self.settled.append((batch, dict(failed)))
+        self._under_way -= 1
+        self._moved.set()
+
+    def quarantine(self, path: str, error: str) -> None:
+        self.aside[path] = error
+
+    def give(self, change: Change) -> None:
+        self._waiting.append(change)
+        self._moved.set()
+
+    async def idle(self) -> dict[str, str]:
+        """Wait until all that was given is settled; what failed since the last call."""
+        with anyio.fail_after(WAIT_S):
+            while self._waiting or self._under_way:
+                await self._next_move()
+        failed = {path: error for _, part in self.settled for path, error in part.items()}
+        self.settled.clear()
+        return failed
+
+    async def _next_move(self) -> None:
+        self._moved.clear()
+        await self._moved.wait()
+
+
+@dataclass
+class Bench:
+    """One index over a directory of the test's own. `commits` are what the hook was told."""
+
+    db: Database
+    record: IndexRecord
+    root: Path
+    updater: Updater
+    source: Source = field(default_factory=Source)
+    commits: list[Commit] = field(default_factory=list)
+
+    def write(self, files: Mapping[str, str | bytes]) -> None:
+        for path, content in files.items():
+            target = self.root / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    async def feed(self, *paths: str, gone: Sequence[str] = (), force: bool = False) -> dict[str, str]:
+        """Have the paths looked at; what failed."""
+        self.source.give(Change(paths, tuple(gone), force))
+        return await self.source.idle()
+
+    async def feed_all(self) -> dict[str, str]:
+        """Have every file looked at, and every stored path that is not there any more."""
+        stored = {file.path for file in await records.file_records(self.db, self.record)}
+        return await self.feed(*sorted(stored | set(every_path(self.root))))
+
+    async def digest(self) -> tuple[int, str, str, str]:
+        return await records.table_digest(self.db, self.record)
+
+    async def row_versions(self) -> dict[tuple[str, str], str]:
+        """Chunk -> the transaction that wrote its row."""
+        table = f"codeindex_{self.record.slug}__{self.record.slug}_chunks"
+        async with self.db.connection() as connection:
+            query = sql.SQL("select filename, location::text, xmin::text from {}").format(sql.Identifier(table))
+            rows = await (await connection.execute(query)).fetchall()
+        return {(path, place): version for path, place, version in rows}
+
+    async def stored(self) -> dict[str, int]:
+        """Path -> number of chunks."""
+        return {file.path: file.chunk_count for file in await records.file_records(self.db, self.record)}
+
+
+def every_path(root: Path) -> list[str]:
+    """The regular files below a root, as the index names them."""
+    files = (path for path in root.rglob("*") if path.is_file() and not path.is_symlink())
+    return sorted(encode_path(os.fsencode(path.relative_to(root))) for path in files)
+
+
+async def new_record(
+    db: Database,
+    root: Path,
+    name: str = "code",
+    *,
+    suffix: bytes = b"",
+    embedder: EmbedderSettings | None = None,
+    indexing: IndexingSettings | None = None,
+) -> IndexRecord:
+    """A new index as the daemon would make it. `suffix` writes the root another way: no two indexes have one root."""
+    indexing = indexing or IndexingSettings()
+    opened = await open_embedder(embedder or EmbedderSettings())
+    limits = Limits(indexing.chunker, indexing.chunk_size, indexing.chunk_overlap)
+    identity = IndexIdentity(opened.fingerprint.pairs(), chunker_id(limits), HEADER_VERSION)
+    await opened.aclose()
+    return await records.create_index(db, name, os.fsencode(root) + suffix, (), opened.fingerprint.dimension, identity)
+
+
+@asynccontextmanager
+async def running(db: Database, record: IndexRecord, root: Path, spec: WorkerSpec) -> AsyncIterator[Bench]:
+    """An updater with its child over one index, until the block ends."""
+    commits: list[Commit] = []
+
+    async def on_commit(commit: Commit) -> None:
+        commits.append(commit)
+
+    updater = Updater(spec, on_commit)
+    bench = Bench(db, record, root, updater, commits=commits)
+    await updater.add(record, bench.source)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(updater.run)
+        try:
+            yield bench
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+async def fresh_digest(db: Database, root: Path, spec: WorkerSpec, state: Path) -> tuple[int, str, str, str]:
+    """What a new index of the same files holds, made with a memory of its own."""
+    record = await new_record(db, root, "fresh", suffix=b"/.", embedder=spec.embedder, indexing=spec.indexing)
+    async with running(db, record, root, replace(spec, state_dir=str(state))) as bench:
+        assert await bench.feed_all() == {}
+        digest = await bench.digest()
+    await records.drop_index(db, record)
+    return digest

@@ -1,0 +1,189 @@
+"""The child dies, PostgreSQL refuses, a file kills: nothing is lost, nothing else is held up."""
+
+import asyncio
+import os
+import random
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from cocosearchd.errors import StoreUnavailable
+from cocosearchd.indexing.updater import WorkerSpec
+from cocosearchd.model import Commit
+from cocosearchd.store.pool import Database
+from tests.indexing.conftest import python
+from tests.indexing.support import Bench, Change, Source, every_path, fresh_digest, new_record, running
+
+pytestmark = pytest.mark.anyio
+
+KILLS = 6
+REFUSE = """
+create function refuse() returns trigger language plpgsql as
+    $$ begin if new.filename = 'lib/retry.py' then raise exception 'refused'; end if; return new; end $$;
+create trigger refuse before insert on codeindex_code__code_files for each row execute function refuse();
+"""
+
+
+async def test_a_transaction_that_fails_fails_its_file_only(db: Database, root: Path, spec: WorkerSpec) -> None:
+    record = await new_record(db, root)
+    async with db.connection() as connection:
+        await connection.execute(REFUSE)
+    async with running(db, record, root, spec) as bench:
+        failed = await bench.feed_all()
+        assert set(failed) == {"lib/retry.py"}
+        assert "refused" in failed["lib/retry.py"]
+        assert set(await bench.stored()) == set(every_path(root)) - {"lib/retry.py"}
+        assert "lib/retry.py" not in {path for commit in bench.commits for path in commit.paths}
+        async with db.connection() as connection:
+            await connection.execute("drop trigger refuse on codeindex_code__code_files")
+        assert await bench.feed("lib/retry.py") == {}
+        assert set(await bench.stored()) == set(every_path(root))
+        assert bench.updater.status.deaths == 0
+
+
+async def test_postgresql_that_is_away_is_waited_for(db: Database, root: Path, spec: WorkerSpec, server: str) -> None:
+    record = await new_record(db, root)
+    async with running(db, record, root, spec) as bench:
+        assert await bench.feed("lib/cache.py") == {}
+        with _closed(server, spec.dsn):
+            failed = await bench.feed("lib/retry.py", "README.md")
+            assert set(failed) == {"lib/retry.py", "README.md"}
+            assert not any("Traceback" in text for text in failed.values())
+        assert await bench.feed(*failed) == {}
+        assert bench.updater.status.deaths == 0
+
+
+async def test_a_hook_that_fails_leaves_the_paths_dirty(db: Database, root: Path, spec: WorkerSpec) -> None:
+    record = await new_record(db, root)
+    async with running(db, record, root, spec) as bench:
+
+        async def fail(commit: Commit) -> None:
+            raise StoreUnavailable("the words cannot be read")
+
+        told, bench.updater._on_commit = bench.updater._on_commit, fail
+        assert await bench.feed("lib/retry.py") == {"lib/retry.py": "the words cannot be read"}
+        bench.updater._on_commit = told
+        assert await bench.feed("lib/retry.py") == {}
+
+
+async def test_kill_9_at_any_moment(db: Database, root: Path, spec: WorkerSpec, tmp_path: Path) -> None:
+    chance = random.Random(20261121)
+    bench_files = {f"many/{n}/{name}{n}.py": python(f"{name}{n}", n) for n in range(20) for name in ("left", "right")}
+    record = await new_record(db, root)
+    async with running(db, record, root, spec) as bench:
+        bench.write(bench_files)
+        bench.source.give(_all(bench))
+        for kill in range(KILLS):
+            await _kill(bench, after_s=chance.uniform(0.0, 0.15))
+            # What a person does meanwhile: edits, deletes, renames, creates.
+            some = sorted(bench_files)[kill * 5 : kill * 5 + 3]
+            (root / some[0]).write_text(python("edited", kill))
+            (root / some[1]).unlink()
+            (root / some[2]).rename(root / f"moved{kill}.py")
+            bench.source.give(_all(bench, *some))
+        assert await bench.source.idle() == {}
+        assert bench.source.aside == {}
+        assert bench.updater.status.deaths >= KILLS
+        left = await bench.digest()
+    assert left == await fresh_digest(db, root, spec, tmp_path / "other")
+
+
+async def test_a_file_that_kills_is_set_aside_and_no_other(db: Database, root: Path, spec: WorkerSpec) -> None:
+    record = await new_record(db, root)
+    other = await new_record(db, root, "other", suffix=b"/.")
+    async with running(db, record, root, replace(spec, crash_on="lib/retry.py")) as bench:
+        second = replace(bench, record=other, source=Source())
+        await bench.updater.add(other, second.source)
+        failed = tuple(await asyncio.gather(bench.feed_all(), second.feed(*every_path(root / "src"), "README.md")))
+        assert failed == ({}, {})
+        assert set(bench.source.aside) == {"lib/retry.py"}
+        assert second.source.aside == {}
+        assert set(await bench.stored()) == set(every_path(root)) - {"lib/retry.py"}
+        assert "SIGKILL" in bench.source.aside["lib/retry.py"]
+        assert await bench.feed("README.md") == {}
+        assert bench.updater.status.state == "running"
+
+
+async def test_an_index_can_be_removed_while_the_child_is_dead(db: Database, root: Path, spec: WorkerSpec) -> None:
+    record = await new_record(db, root)
+    async with running(db, record, root, spec) as bench:
+        await bench.feed("README.md")
+        assert bench.updater.pid is not None
+        os.kill(bench.updater.pid, signal.SIGKILL)
+        await bench.updater.remove("code")
+        again = Source()
+        await bench.updater.add(record, again)
+        assert await replace(bench, source=again).feed_all() == {}
+
+
+async def test_the_child_ends_with_the_daemon(db: Database, root: Path, spec: WorkerSpec) -> None:
+    await new_record(db, root)
+    code = (
+        "import anyio, sys; from cocosearchd.indexing.updater import Updater, WorkerSpec\n"
+        "async def main():\n"
+        "    async def hook(commit): pass\n"
+        "    updater = Updater(WorkerSpec(sys.argv[1], sys.argv[2]), hook)\n"
+        "    async with anyio.create_task_group() as tasks:\n"
+        "        tasks.start_soon(updater.run)\n"
+        "        while updater.status.state != 'running': await anyio.sleep(0.01)\n"
+        "        print(updater.pid, flush=True)\n"
+        "        await anyio.sleep_forever()\n"
+        "anyio.run(main)\n"
+    )
+    command = [sys.executable, "-P", "-c", code, spec.dsn, spec.state_dir]
+    async with await anyio.open_process(command, stderr=None) as daemon:
+        assert daemon.stdout is not None
+        child = int((await daemon.stdout.receive()).split()[0])
+        daemon.kill()
+        began = time.monotonic()
+        while _alive(child):
+            assert time.monotonic() - began < 1.0
+            await anyio.sleep(0.01)
+
+
+def _all(bench: Bench, *more: str) -> Change:
+    return Change((*every_path(bench.root), *more))
+
+
+async def _kill(bench: Bench, after_s: float) -> None:
+    """`kill -9` the child once it runs and the time has passed."""
+    deaths = bench.updater.status.deaths
+    with anyio.fail_after(30):
+        while (pid := bench.updater.pid) is None:  # noqa: ASYNC110 - the updater has no event for tests
+            await anyio.sleep(0.01)
+        await anyio.sleep(after_s)
+        os.kill(pid, signal.SIGKILL)
+        while bench.updater.status.deaths == deaths:  # noqa: ASYNC110 - as above
+            await anyio.sleep(0.01)
+
+
+@contextmanager
+def _closed(server: str, dsn: str) -> Iterator[None]:
+    """The database takes no connections and has none."""
+    name = str(conninfo_to_dict(dsn)["dbname"])
+    allow = sql.SQL("alter database {} allow_connections {}")
+    with psycopg.connect(server, autocommit=True) as connection:
+        connection.execute(allow.format(sql.Identifier(name), sql.Literal(False)))
+        connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", [name])
+        try:
+            yield
+        finally:
+            connection.execute(allow.format(sql.Identifier(name), sql.Literal(True)))
+
+
+def _alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"  # an orphan is somebody else's to reap
