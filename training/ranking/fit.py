@@ -1,0 +1,184 @@
+"""Fits the weights of the profile `code` and says how good they are on repositories they have not seen.
+
+    python -m training.ranking.fit --checkouts DIR [--write]
+
+Listwise softmax over all files of a repository; the target is uniform over the answers; the loss is the mean cross
+entropy per query plus `L2` times the squared weights. It is convex, so Newton's method finds the one minimum, and the
+same data give the same weights. Cross-validation is over repositories (sorted names, index modulo 5), never over
+queries: files and habits of a repository are not in its own training set.
+"""
+
+import argparse
+import asyncio
+import json
+import subprocess
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.quality.corpus import CATEGORIES, CODE_SUFFIXES
+from benchmarks.quality.metric import Result, Target, ndcg
+from cocosearchd.embedding.base import Embedder
+from cocosearchd.embedding.open import open_embedder
+from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
+from cocosearchd.settings import EmbedderSettings
+from training.ranking.signals import Row, rows
+
+Floats = NDArray[np.float64]
+WEIGHTS = Path(__file__).parents[2] / "daemon" / "cocosearchd" / "search" / "code_weights.json"
+L2, STEPS, FOLDS = 2e-3, 50, 5
+LEXICAL = (
+    "s3", "m_body", "f_all", "f_def", "f_com", "f_path", "p_s", "p_words", "symF", "symI", "stemeq", "test", "prose",
+    "depth", "lsize",
+)  # fmt: skip
+SETS = {
+    "plain": (False, (*LEXICAL, "chunk")),
+    "symbol": (True, (*LEXICAL, "chunk")),
+    "plain_without_vectors": (False, LEXICAL),
+    "symbol_without_vectors": (True, LEXICAL),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Queries as one matrix: a row per (query, file)."""
+
+    signals: Floats  # (rows, names)
+    target: Floats  # (rows,): sums to 1 within a query
+    starts: NDArray[np.int64]  # (queries,)
+    query: NDArray[np.int64]  # (rows,)
+
+    @classmethod
+    def of(cls, found: Sequence[Row], names: Sequence[str]) -> "Problem":
+        """Queries without an answer among the files teach nothing and are left out."""
+        kept = [row for row in found if row.answers.any()]
+        sizes = np.array([len(row.paths) for row in kept], np.int64)
+        return cls(
+            np.concatenate([np.stack([row.values[name] for name in names], 1) for row in kept]).astype(np.float64),
+            np.concatenate([row.answers / row.answers.sum() for row in kept]),
+            np.cumsum(sizes) - sizes,
+            np.repeat(np.arange(len(kept)), sizes),
+        )
+
+    def loss(self, weights: Floats) -> tuple[float, Floats]:
+        """The loss, and the probability of each row."""
+        scores = self.signals @ weights
+        top = np.maximum.reduceat(scores, self.starts)
+        shares = np.exp(scores - top[self.query])
+        sums = np.add.reduceat(shares, self.starts)
+        entropy = (np.log(sums) + top).sum() - (self.target * scores).sum()
+        return float(entropy / len(self.starts) + L2 * weights @ weights), shares / sums[self.query]
+
+
+def fit(found: Sequence[Row], names: Sequence[str]) -> Floats:
+    """The weights of `names`, in their order: damped Newton steps from zero."""
+    problem = Problem.of(found, names)
+    weights, count = np.zeros(len(names)), len(problem.starts)
+    for _ in range(STEPS):
+        loss, shares = problem.loss(weights)
+        weighted = problem.signals * shares[:, None]
+        means = np.add.reduceat(weighted, problem.starts, axis=0)
+        gradient = problem.signals.T @ (shares - problem.target) / count + 2 * L2 * weights
+        curvature = (problem.signals.T @ weighted - means.T @ means) / count + 2 * L2 * np.eye(len(names))
+        step = np.linalg.solve(curvature, gradient)
+        if np.abs(step).max() < 1e-9:
+            break
+        size = 1.0
+        while problem.loss(weights - size * step)[0] > loss and size > 1e-6:
+            size /= 2
+        weights -= size * step
+    return weights
+
+
+def quality(row: Row, weights: Mapping[str, float]) -> float:
+    """NDCG@10 of one query, by files: line spans are the business of the benchmark through the daemon."""
+    scores = sum((row.values[name] * weight for name, weight in weights.items()), np.zeros(len(row.paths)))
+    best = np.argsort(-scores, kind="stable")[:10]
+    targets = [Target(target.path) for target in row.question.targets]
+    return ndcg(targets, [Result(row.paths[number], 1, 1) for number in best.tolist()])
+
+
+def only_code(row: Row) -> Row:
+    """The row without files that are no code, as the published systems index it. Scales stay those of all files."""
+    keep = np.array([path.endswith(CODE_SUFFIXES) for path in row.paths])
+    paths = tuple(path for path, kept in zip(row.paths, keep.tolist(), strict=True) if kept)
+    values = {name: value[keep] for name, value in row.values.items()}
+    return Row(row.repository, row.question, row.symbol, paths, values, row.answers[keep])
+
+
+def cross_validated(found: Sequence[Row], vectors: bool) -> dict[str, float]:
+    """Mean over repositories, and by category, of queries ranked by weights from other repositories."""
+    suffix = "" if vectors else "_without_vectors"
+    names = sorted({row.repository for row in found})
+    by_repository, by_category = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
+    for fold in range(FOLDS):
+        held_out = {name for number, name in enumerate(names) if number % FOLDS == fold}
+        trained = fit_all([row for row in found if row.repository not in held_out], suffix)
+        for row in found:
+            if row.repository in held_out:
+                value = quality(row, trained[("symbol" if row.symbol else "plain") + suffix])
+                by_repository[row.repository].append(value)
+                by_category[row.question.category].append(value)
+    means = {category: float(np.mean(by_category[category])) for category in CATEGORIES}
+    overall = float(np.mean([np.mean(values) for values in by_repository.values()]))
+    return {"overall": overall} | means | {f"  {name}": float(np.mean(by_repository[name])) for name in names}
+
+
+def fit_all(found: Sequence[Row], suffix: str | None = None) -> dict[str, dict[str, float]]:
+    """Weights by set, of all sets or of those with a suffix."""
+    fitted = {}
+    for name, (symbol, names) in SETS.items():
+        if suffix is None or name in (f"plain{suffix}", f"symbol{suffix}"):
+            weights = fit([row for row in found if row.symbol == symbol], names)
+            fitted[name] = {signal: round(float(w), 4) for signal, w in zip(names, weights, strict=True)}
+    return fitted
+
+
+def provenance(
+    found: Sequence[Row], embedder: Embedder, figures: Mapping[str, Mapping[str, float]]
+) -> dict[str, object]:
+    """What the weights were made of."""
+    head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    return {
+        "made_by": "python -m training.ranking.fit",
+        "after_commit": head,
+        "data": f"{len(found)} queries over {len({row.repository for row in found})} repositories, benchmarks/quality/data",
+        "embedder": dict(embedder.fingerprint.pairs()),
+        "chunker": chunker_id(Limits()),
+        "header_version": HEADER_VERSION,
+        "l2": L2,
+        "ndcg_at_10_cross_validated": {
+            name: {key: round(value, 4) for key, value in values.items() if not key.startswith(" ")}
+            for name, values in figures.items()
+        },
+    }
+
+
+def main() -> None:
+    """Fit, print the cross-validated figures, and write the weights if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checkouts", type=Path, required=True, help="made by python -m benchmarks.quality.clone")
+    parser.add_argument("--write", action="store_true", help=f"write {WEIGHTS.name}")
+    arguments = parser.parse_args()
+    embedder = asyncio.run(open_embedder(EmbedderSettings()))
+    found = list(rows(arguments.checkouts, embedder))
+    code = [only_code(row) for row in found]
+    figures = {
+        "with vectors, all files": cross_validated(found, vectors=True),
+        "without vectors, all files": cross_validated(found, vectors=False),
+        "with vectors, code files": cross_validated(code, vectors=True),
+        "without vectors, code files": cross_validated(code, vectors=False),
+    }
+    for name, values in figures.items():
+        print(name, " ".join(f"{key} {value:.4f}" for key, value in values.items() if not key.startswith(" ")))
+    if arguments.write:
+        text = json.dumps({"provenance": provenance(found, embedder, figures), "weights": fit_all(found)}, indent=1)
+        WEIGHTS.write_text(text + "\n", "utf-8")
+
+
+if __name__ == "__main__":
+    main()
