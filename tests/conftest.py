@@ -65,13 +65,19 @@ def _alive(pid: int) -> bool:
 
 
 @pytest.fixture(scope="session")
-def server(public_state: Path) -> Iterator[str]:
-    """The DSN of this run's embedded server."""
+def embedded_server(public_state: Path) -> Iterator[str]:
+    """The DSN of this run's embedded server, as its superuser."""
     postgres = EmbeddedPostgres(public_state / "server", QUICK)
     try:
         yield postgres.ensure()
     finally:
         postgres.stop()
+
+
+@pytest.fixture(scope="session")
+def server(embedded_server: str) -> str:
+    """The server that tests use. A folder may override it."""
+    return embedded_server
 
 
 @pytest.fixture(scope="session")
@@ -81,9 +87,11 @@ async def template(server: str) -> str:
 
 
 async def make_template(server: str) -> str:
-    """Makes the template database on `server` and returns its name."""
+    """Makes the template database on `server`, unless it is there, migrates it, and returns its name."""
     async with await psycopg.AsyncConnection.connect(server, autocommit=True) as connection:
-        await connection.execute(sql.SQL("create database {}").format(sql.Identifier(TEMPLATE)))
+        known = await connection.execute("select 1 from pg_database where datname = %s", (TEMPLATE,))
+        if await known.fetchone() is None:
+            await connection.execute(sql.SQL("create database {}").format(sql.Identifier(TEMPLATE)))
     async with Database.open(make_conninfo(server, dbname=TEMPLATE), DatabaseSettings(pool_min=1, pool_max=1)) as made:
         await migrate_registry(made)
     return TEMPLATE

@@ -17,32 +17,33 @@ SCHEMA = Path(statements.__file__).parent / "schema"
 CATALOGUE = """
 select c.relname, c.relkind, c.reloptions,
     (select array_agg(row(attnum, attname, format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated,
-        attcollation, pg_get_expr(adbin, adrelid))::text order by attnum)
+        attcollation, replace(pg_get_expr(adbin, adrelid), 'other.', ''))::text order by attnum)
      from pg_attribute a left join pg_attrdef on adrelid = attrelid and adnum = attnum
      where attrelid = c.oid and attnum > 0 and not attisdropped),
     (select array_agg(pg_get_constraintdef(k.oid) order by conname) from pg_constraint k where conrelid = c.oid),
     pg_get_indexdef(c.oid)
 from pg_class c
-where relnamespace = 'public'::regnamespace and relkind in ('r', 'i', 'S')
+where relnamespace = %s::regnamespace and relkind in ('r', 'i', 'S')
     and not exists (select from pg_depend where objid = c.oid and deptype = 'e')
 order by relname
 """
 
 
-async def catalogue(db: Database) -> list[tuple[object, ...]]:
+async def catalogue(db: Database, schema: str = "public") -> list[tuple[object, ...]]:
     async with db.connection() as connection:
-        return await (await connection.execute(CATALOGUE)).fetchall()
+        rows = await (await connection.execute(CATALOGUE, (schema,))).fetchall()
+    return [(*columns, definition and definition.replace(f"{schema}.", "")) for *columns, definition in rows]
 
 
 async def test_schema_files_equal_the_sum_of_migrations(db: Database) -> None:
     record = await new_index(db)
-    migrated = await catalogue(db)
-    assert len(migrated) > 10
-    async with db.connection() as connection:
-        await connection.execute("drop schema public cascade; create schema public; create extension vector")
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute("create schema other; set local search_path = other, public")
         await connection.execute(compose((SCHEMA / "registry.sql").read_text()))
         await connection.execute(compose((SCHEMA / "index.sql").read_text(), record))
-    assert await catalogue(db) == migrated
+    migrated = await catalogue(db)
+    assert len(migrated) > 10
+    assert await catalogue(db, "other") == migrated
 
 
 async def test_racing_daemons_migrate_once(server: str, dsn: str) -> None:

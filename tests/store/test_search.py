@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import psycopg
 import pytest
 
 from cocosearchd.errors import InvalidInput
@@ -18,6 +19,7 @@ from cocosearchd.store.queries import (
     replace_file,
     vector_search,
 )
+from cocosearchd.store.statements import compose, statement
 from cocosearchd.store.vector_index import ensure_vector_index
 from tests.store.support import file_write, new_index, vector_of
 
@@ -168,6 +170,16 @@ def large_files(count: int) -> list[FileWrite]:
     return [*files, file_write("rare/one.rs", *(f"needle{k}" for k in range(5)), language="rust")]
 
 
+async def leave_invalid_index(db: Database, record: IndexRecord) -> None:
+    """As after a build that was killed: here it waits for another transaction until its time is over."""
+    async with db.session({"statement_timeout": "300"}) as connection, db.connection() as other:
+        await connection.execute(statement("drop_vector_index", record))
+        async with other.transaction():
+            await other.execute(compose("lock table {chunks} in row exclusive mode", record))
+            with pytest.raises(psycopg.errors.QueryCanceled):
+                await connection.execute(statement("build_vector_index", record))
+
+
 async def test_vector_index_is_made_used_mended_and_dropped(db: Database) -> None:
     files = large_files(15)
     record = await corpus(db, files)
@@ -178,11 +190,7 @@ async def test_vector_index_is_made_used_mended_and_dropped(db: Database) -> Non
     through_index = await vector_search(db, record, vector_of("q"), Filter(), 20)
     assert [hit.score for hit in through_index] == sorted((hit.score for hit in through_index), reverse=True)
     assert len({hit.key for hit in exact} & {hit.key for hit in through_index}) >= 18
-    async with db.connection() as connection:
-        await connection.execute(
-            "update pg_index set indisvalid = false where indexrelid = %s::regclass",
-            (f"codeindex_{record.number}_chunks_vector",),
-        )
+    await leave_invalid_index(db, record)
     assert await ensure_vector_index(db, record, build_at=1000, drop_below=500) == "built"
     assert await ensure_vector_index(db, record, build_at=4000, drop_below=2000) == "dropped"
     assert await ensure_vector_index(db, record, build_at=4000, drop_below=2000) == "none"

@@ -228,6 +228,4 @@ def _first_line(error: psycopg.Error) -> str:
 
 def without_password(dsn: str) -> str:
     """The DSN as it may be shown."""
-    known = conninfo_to_dict(dsn)
-    known.pop("password", None)
-    return make_conninfo(**known)
+    return make_conninfo("", **{name: value for name, value in conninfo_to_dict(dsn).items() if name != "password"})

@@ -1,0 +1,76 @@
+"""A second cluster as somebody else would run it: over TCP, with a password, its user neither superuser nor owner."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from cocosearchd.store.binaries import find_install
+from cocosearchd.store.embedded import EmbeddedPostgres
+
+USER, PASSWORD = "tester", "correct horse'\\ battery"
+
+
+@dataclass(frozen=True)
+class RemoteServer:
+    """`dsn` is the user's, over TCP; `admin` the superuser's."""
+
+    dsn: str
+    admin: str
+    port: int
+
+
+@contextlib.contextmanager
+def remote_server(home: Path, settings: dict[str, str]) -> Iterator[RemoteServer]:
+    """Our wrapper initialises the cluster, then it is run in another way."""
+    made = EmbeddedPostgres(home, settings)
+    made.ensure()
+    made.stop()
+    rules = home / "pg_hba.conf"
+    rules.write_text("local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
+    rules.chmod(0o644)
+    port = free_port()
+    settings = {"listen_addresses": "127.0.0.1", "port": str(port), "hba_file": str(rules)}
+    command = [str(find_install().bin / "postgres"), "-D", str(made.data), "-c", f"config_file={made.conf}"]
+    command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    account = {"user": made.uid, "group": made.account.pw_gid, "extra_groups": []} if made.account else {}
+    with (home / "remote.log").open("wb") as log:
+        environment = {"LC_ALL": "C", "PATH": os.defpath}
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd="/", **account)  # type: ignore[call-overload]
+    admin = make_conninfo(made.dsn, port=str(port))
+    try:
+        wait_for(admin)
+        with psycopg.connect(admin, autocommit=True) as connection:
+            connection.execute(
+                psycopg.sql.SQL("create role {} login createdb password {}").format(
+                    psycopg.sql.Identifier(USER), psycopg.sql.Literal(PASSWORD)
+                )
+            )
+        dsn = make_conninfo(host="127.0.0.1", port=port, user=USER, password=PASSWORD, dbname="postgres")
+        yield RemoteServer(dsn, admin, port)
+    finally:
+        made.stop()
+        process.wait(30)
+
+
+def wait_for(dsn: str, timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        with contextlib.suppress(psycopg.OperationalError):
+            psycopg.connect(dsn).close()
+            return
+        assert time.monotonic() < deadline, "the second server does not start"
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
