@@ -26,6 +26,8 @@ def state_dir(env: Mapping[str, str]) -> str:
         return _absolute(own)
     if base := env.get("XDG_STATE_HOME"):
         return os.path.join(base, "cocosearch")
+    if system := _of_system("/var/lib"):
+        return system
     if os.geteuid() == 0:  # not below /root: PostgreSQL gives up root's rights and must still reach it
         return "/var/lib/cocosearch"
     if sys.platform == "darwin":
@@ -39,11 +41,14 @@ def runtime_dir(env: Mapping[str, str]) -> str:
         return _absolute(own)
     if env.get("COCOSEARCH_STATE_DIR"):
         return os.path.join(state_dir(env), "run")
-    if base := env.get("XDG_RUNTIME_DIR"):
-        return os.path.join(base, "cocosearch")
     uid = os.geteuid()
-    if _is_own_dir(f"/run/user/{uid}", uid):  # a shell without a login session: cron, sudo, su
-        return f"/run/user/{uid}/cocosearch"
+    usual, base = f"/run/user/{uid}", env.get("XDG_RUNTIME_DIR")
+    if base and base != usual:
+        return os.path.join(base, "cocosearch")
+    if system := _of_system("/run"):
+        return system
+    if base or _is_own_dir(usual, uid):  # without the variable: a shell of cron, sudo or su
+        return f"{usual}/cocosearch"
     if sys.platform == "darwin":
         return os.path.join(_home(env), "Library", "Caches", "cocosearch", "run")
     return "/run/cocosearch" if uid == 0 else f"/tmp/cocosearch-{uid}"  # noqa: S108 - owner and mode are checked at bind
@@ -93,6 +98,13 @@ def _absolute(path: str) -> str:
 
 def _home(env: Mapping[str, str]) -> str:
     return env.get("HOME") or os.path.expanduser("~")
+
+
+def _of_system(base: str) -> str:
+    """The directory that the system service cocosearchd@UID made for this user; empty where it never ran."""
+    uid = os.geteuid()
+    path = f"{base}/cocosearch/{uid}"
+    return path if _is_own_dir(path, uid) else ""
 
 
 def _is_own_dir(path: str, uid: int) -> bool:

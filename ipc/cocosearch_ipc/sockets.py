@@ -4,12 +4,13 @@ A lock file beside the socket is the truth about "running": the socket file itse
 """
 
 import contextlib
+import ctypes
 import errno
 import fcntl
 import os
 import socket
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -168,3 +169,22 @@ def _listening(family: socket.AddressFamily, host: str, port: int) -> socket.soc
         s.close()
         raise
     return s
+
+
+def launchd(names: Sequence[str]) -> dict[str, socket.socket]:
+    """Sockets that launchd opened for this process, by their key in the plist; none where there are none.
+
+    launch_activate_socket(3) gives an array of descriptors to be freed by the caller, or an error number.
+    """
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "launch_activate_socket"):
+        return {}
+    found = dict[str, socket.socket]()
+    for name in names:
+        descriptors, count = ctypes.POINTER(ctypes.c_int)(), ctypes.c_size_t()
+        failed = library.launch_activate_socket(name.encode(), ctypes.byref(descriptors), ctypes.byref(count))
+        if not failed and count.value:
+            found[name] = socket.socket(fileno=descriptors[0])
+            os.set_inheritable(found[name].fileno(), False)
+            library.free(descriptors)
+    return found

@@ -3,15 +3,13 @@
 import fcntl
 import json
 import os
-import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import exits, service
+from cocosearch_ipc.cli import exits, program, service
 
 START_S, STOP_S = 180.0, 40.0  # a first start makes a database; a stop drains and lets PostgreSQL write a checkpoint
 POLL_S = 0.05
@@ -32,7 +30,7 @@ def ensure_running(env: Mapping[str, str], say: Callable[[str], object]) -> bool
     offset = _prepare(log)
     with log.open("ab") as stream:
         process = subprocess.Popen(
-            command(env),
+            program.command(env),
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=stream,
@@ -42,15 +40,6 @@ def ensure_running(env: Mapping[str, str], say: Callable[[str], object]) -> bool
         )
     _wait(env, process, offset)
     return True
-
-
-def command(env: Mapping[str, str]) -> list[str]:
-    """The daemon's program: the one installed beside this one, else the one on PATH, else its module."""
-    beside = Path(sys.executable).with_name("cocosearchd")
-    if beside.exists():
-        return [str(beside)]
-    found = shutil.which("cocosearchd", path=env.get("PATH"))
-    return [found] if found else [sys.executable, "-m", "cocosearchd"]
 
 
 def stop(env: Mapping[str, str]) -> int | None:

@@ -1,15 +1,29 @@
 """The argparse tree of `cocosearchctl`: each verb's arguments, help with an example, and the function that does it."""
 
 import argparse
+import difflib
+import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
-from cocosearch_ipc.cli import daemon, query, roots, status
+from cocosearch_ipc.cli import bridge, daemon, exits, query, roots, service, status
 from cocosearch_ipc.render import out
 
 Env = Mapping[str, str]
 Run = Callable[[argparse.Namespace, Env], int]
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, as every other error is said; exits with 2."""
+
+    def error(self, message: str) -> NoReturn:
+        wrong = re.search(r"invalid choice: '(\S+)' \(choose from (.*)\)", message)
+        near = difflib.get_close_matches(wrong[1], re.findall(r"[\w-]+", wrong[2]), 1) if wrong else []
+        hint = f"did you mean {near[0]}?" if near else f"{self.prog} --help"
+        out.error(message.partition(" (choose from")[0], hint, as_json="--json" in sys.argv)
+        raise SystemExit(exits.USAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +49,7 @@ def run(arguments: list[str], env: Env) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The whole tree."""
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="cocosearchctl",
         description="Search code by meaning and by words, in an index that follows the disk.",
         epilog="`cocosearchctl VERB --help` shows examples. Start with `cocosearchctl up PATH`.",
@@ -160,6 +174,16 @@ def _logs(p: argparse.ArgumentParser) -> None:
     p.add_argument("-n", "--lines", type=int, default=50, metavar="N")
 
 
+def _service(p: argparse.ArgumentParser) -> None:
+    p.add_argument("what", choices=service.VERBS)
+    p.add_argument("--system", action="store_true", help="of the system, for the user who calls sudo")
+
+
+def _mcp(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--project", metavar="PATH", help="what to search by default, if not the current directory")
+    p.add_argument("--project-from-cwd", action="store_true", help="search the current directory (this is the default)")
+
+
 def _token(p: argparse.ArgumentParser) -> None:
     p.add_argument("--rotate", action="store_true", help="make a new one; the old one is refused from then on")
 
@@ -168,32 +192,32 @@ VERBS = (
     Verb(
         "up",
         "Watch a directory and make it searchable; starts the daemon.",
-        "cocosearchctl up ~/code/project",
+        "cocosearchctl up ~/code/project --name project",
         _up,
         roots.up,
     ),
     Verb(
         "query",
         "Find code by meaning, by words or by a name.",
-        'cocosearchctl query "where are retries decided"',
+        'cocosearchctl query "where are retries decided" --language python',
         _query,
         _run_query,
     ),
     Verb("status", "Show the daemon and its indexes.", "cocosearchctl status --json", _nothing, status.status),
     Verb("list", "List the indexes.", "cocosearchctl list", _list, roots.list_indexes),
-    Verb(
-        "stats",
-        "Count files, chunks, symbols and languages of an index.",
-        "cocosearchctl stats project",
-        _stats,
-        roots.stats,
-    ),
-    Verb(
-        "sync", "Wait until every change is searchable.", "cocosearchctl sync project --timeout 10", _sync, roots.sync
-    ),
+    Verb("stats", "Count files, chunks and symbols of an index.", "cocosearchctl stats project", _stats, roots.stats),
+    Verb("sync", "Wait until every change is searchable.", "cocosearchctl sync --timeout 10", _sync, roots.sync),
     Verb("reindex", "Index every file again.", "cocosearchctl reindex project", _reindex, roots.reindex),
     Verb("clear", "Forget an index; files stay.", "cocosearchctl clear project --yes", _clear, roots.clear),
     Verb("down", "Stop the daemon.", "cocosearchctl down", _nothing, status.down),
     Verb("logs", "Show the daemon's log.", "cocosearchctl logs -f", _logs, status.logs),
+    Verb("mcp", "Speak MCP on standard input and output.", "cocosearchctl mcp --project ~/code/a", _mcp, bridge.run),
     Verb("token", "Print the token of the MCP listener.", "cocosearchctl token --rotate", _token, status.token),
+    Verb(
+        "service",
+        "Run the daemon under systemd or launchd.",
+        "cocosearchctl service install",
+        _service,
+        service.run,
+    ),
 )

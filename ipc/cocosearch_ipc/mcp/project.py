@@ -1,11 +1,12 @@
 """Which project a client works in: its MCP roots, asked for in the way of the session's era.
 
 Order of detection: an explicit argument, then the client's roots, then the directory the stdio bridge was started in
-(it adds that to `initialize`), then none, and the engine decides: the only index, or a list to choose from.
+(its first line says so), then none, and the engine decides: the only index, or a list to choose from.
 """
 
 import urllib.parse
 import warnings
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 import anyio
@@ -15,8 +16,7 @@ from mcp.shared.exceptions import MCPError
 
 MODERN = "2026-07-28"
 ROOTS_WAIT_S = 2.0
-# The bridge puts its working directory into the capabilities of `initialize`, where unknown keys are allowed.
-EXPERIMENTAL = "cocosearch"
+BRIDGE_DIRECTORY: ContextVar[str] = ContextVar("bridge_directory", default="")  # of the connection being served
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ async def detect(ctx: Context) -> Asked:
     if isinstance(roots, mcp_types.InputRequiredResult):
         return roots
     found = [path for uri in roots if (path := _local(uri))]
-    return Project((*found, *_bridge_directory(ctx)))
+    directory = BRIDGE_DIRECTORY.get()
+    return Project((*found, directory) if directory else tuple(found))
 
 
 async def _roots(ctx: Context) -> list[str] | mcp_types.InputRequiredResult:
@@ -58,11 +59,11 @@ async def _roots(ctx: Context) -> list[str] | mcp_types.InputRequiredResult:
     return []
 
 
-def _bridge_directory(ctx: Context) -> tuple[str, ...]:
-    capabilities = ctx.session.client_capabilities
-    experimental = (capabilities.experimental if capabilities else None) or {}
-    directory = experimental.get(EXPERIMENTAL, {}).get("cwd")
-    return (directory,) if isinstance(directory, str) and directory.startswith("/") else ()
+def bridge_directory(preamble: object) -> str:
+    """The absolute directory in a bridge's first line `{"cocosearch": {"cwd": ...}}`; empty for anything else."""
+    inner = preamble.get("cocosearch") if isinstance(preamble, dict) else None
+    directory = inner.get("cwd") if isinstance(inner, dict) else None
+    return directory if isinstance(directory, str) and directory.startswith("/") and "\0" not in directory else ""
 
 
 def _local(uri: str) -> str | None:

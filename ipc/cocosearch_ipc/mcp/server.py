@@ -3,8 +3,8 @@
 Uses private hooks of fastmcp, whose version is pinned for that reason.
 """
 
+import json
 import logging
-from collections.abc import AsyncIterator
 
 import anyio
 import anyio.abc
@@ -15,7 +15,7 @@ from fastmcp.server.http import StarletteWithLifespan
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from cocosearch_ipc.mcp import resources, tools
+from cocosearch_ipc.mcp import project, resources, tools
 from cocosearch_ipc.protocol import Engine
 
 INSTRUCTIONS = """\
@@ -49,10 +49,17 @@ class McpServer:
         sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         server = self.fastmcp._mcp_server
 
+        lines = BufferedByteReceiveStream(stream)
+        first = await _line(lines)
+        directory = project.bridge_directory(_preamble(first))
+        project.BRIDGE_DIRECTORY.set(directory)
+
         async def read() -> None:
             async with incoming:
-                async for message in _messages(stream):
-                    await incoming.send(message)
+                line = await _line(lines) if directory else first
+                while line is not None:
+                    await incoming.send(_message(line))
+                    line = await _line(lines)
 
         async def write() -> None:
             async for message in outgoing:
@@ -60,7 +67,7 @@ class McpServer:
                 await stream.send(line.encode() + b"\n")
 
         try:
-            async with anyio.create_task_group() as group:
+            async with received, sent, outgoing, anyio.create_task_group() as group:
                 group.start_soon(read)
                 group.start_soon(write)
                 await server.run(received, sent, server.create_initialization_options())
@@ -69,18 +76,26 @@ class McpServer:
             logging.getLogger(__name__).debug("bridge_gone")
 
 
-async def _messages(stream: anyio.abc.SocketStream) -> AsyncIterator[SessionMessage | Exception]:
-    """Each line as a message, or as the reason why it is none (the session answers that with an error)."""
-    buffered = BufferedByteReceiveStream(stream)
-    while True:
-        try:
-            line = await buffered.receive_until(b"\n", MAX_LINE_BYTES)
-        except (anyio.IncompleteRead, anyio.EndOfStream, anyio.DelimiterNotFound):
-            return
-        try:
-            yield SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-        except ValidationError as error:
-            yield error
+async def _line(lines: BufferedByteReceiveStream) -> bytes | None:
+    try:
+        return await lines.receive_until(b"\n", MAX_LINE_BYTES)
+    except (anyio.IncompleteRead, anyio.EndOfStream, anyio.DelimiterNotFound):
+        return None
+
+
+def _preamble(line: bytes | None) -> object:
+    try:
+        return json.loads(line or b"null")
+    except ValueError:
+        return None
+
+
+def _message(line: bytes) -> SessionMessage | Exception:
+    """The line as a message, or as the reason why it is none (the session answers that with an error)."""
+    try:
+        return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+    except ValidationError as error:
+        return error
 
 
 def _own_logging() -> None:

@@ -1,0 +1,172 @@
+"""`mcp`: MCP over standard input and output for clients that want a process; lines go to the daemon and back.
+
+Knows the framing (a JSON message a line) and three things of MCP, so that a session outlives a restart of the daemon:
+what was sent to begin it is sent again, unanswered requests are answered with an error, everything else passes unread.
+Nothing is started or connected before the client sends its first message. The first line to the daemon is no message of
+MCP: it names the directory that the client works in.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import daemon, exits
+from cocosearch_ipc.render import out
+
+Env = Mapping[str, str]
+
+LOST = {"code": -32001, "message": "cocosearchd was restarted while it answered; ask again"}
+RECONNECT_S = 20.0
+REPLAYED = "cocosearch-bridge-again"  # the id of an `initialize` that the client did not send
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Relay until standard input ends."""
+    directory = args.project or env.get("COCOSEARCH_PROJECT") or _cwd()
+    relay = Relay(env, directory, sys.stdin.buffer, sys.stdout.buffer)
+    relay.run()
+    return exits.OK
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
+class Relay:
+    """One MCP session between a client (`source`, `target`) and daemons that come and go."""
+
+    def __init__(self, env: Env, directory: str, source: BinaryIO, target: BinaryIO) -> None:
+        self._env, self._directory, self._source, self._target = env, directory, source, target
+        self._lock = threading.Lock()  # guards what follows, and writes to `target`
+        self._socket: socket.socket | None = None
+        self._beginning: list[bytes] = []  # initialize, notifications/initialized
+        self._waiting: dict[str, Any] = {}  # ids of requests that the daemon has not answered
+        self._down: threading.Thread | None = None
+
+    def run(self) -> None:
+        """Pass lines on until the client ends its side, then let the daemon's last answers through."""
+        for line in self._source:
+            if line.strip():
+                self._up(line)
+        with self._lock:
+            connection, down = self._socket, self._down
+        if connection is not None and down is not None:
+            with contextlib.suppress(OSError):
+                end = time.monotonic() + RECONNECT_S
+                while self._waiting and down.is_alive() and time.monotonic() < end:
+                    time.sleep(0.01)
+                connection.shutdown(socket.SHUT_RDWR)
+            down.join(1.0)
+
+    def _up(self, line: bytes) -> None:
+        message = _parsed(line)
+        method, rid = message.get("method"), message.get("id")
+        asks = json.dumps(rid) if method and rid is not None else ""
+        if method == "initialize":
+            self._beginning = []
+        for _ in range(2):  # that a daemon went away just now is found out by writing to it
+            try:
+                connection = self._connected()
+            except client.CallFailed as failed:
+                out.error(failed.message, failed.hint)
+                error = {"code": failed.code, "message": failed.message, "data": {"hint": failed.hint}}
+                self._refuse({asks: rid} if asks else {}, error)
+                return
+            if asks:
+                with self._lock:
+                    self._waiting[asks] = rid
+            try:
+                connection.sendall(line)
+            except OSError:
+                self._drop(connection, keep=asks)
+                if asks and asks not in self._waiting:
+                    return  # the other thread saw the end first, and has answered
+            else:
+                if method in ("initialize", "notifications/initialized"):
+                    self._beginning.append(line)
+                return
+
+    def _connected(self) -> socket.socket:
+        """The connection; a new one, with a daemon started if need be. Raises `client.CallFailed`."""
+        with self._lock:
+            if self._socket is not None:
+                return self._socket
+        connection = self._open()
+        try:
+            connection.sendall(json.dumps({"cocosearch": {"cwd": self._directory}}).encode() + b"\n")
+            if self._beginning:  # begin the session again on the client's behalf
+                connection.sendall(_with_id(self._beginning[0]) + b"".join(self._beginning[1:]))
+        except OSError as error:
+            connection.close()
+            raise client.CallFailed(f"cocosearchd went away: {error.strerror}", "cocosearchctl logs") from None
+        down = threading.Thread(target=self._relay_down, args=(connection,), daemon=True)
+        with self._lock:
+            self._socket, self._down = connection, down
+        down.start()
+        return connection
+
+    def _open(self) -> socket.socket:
+        path = address.bridge_socket(self._env)
+        if not client.reachable(path):
+            daemon.ensure_running(self._env, out.note)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(path)
+        except OSError as error:
+            connection.close()
+            raise client.CallFailed(f"cannot connect to {path}: {error.strerror}", "cocosearchctl doctor") from None
+        return connection
+
+    def _relay_down(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection.makefile("rb") as lines:
+            for line in lines:
+                message = _parsed(line)
+                if message.get("id") == REPLAYED and "method" not in message:
+                    continue
+                with self._lock:
+                    if "method" not in message:
+                        self._waiting.pop(json.dumps(message.get("id")), None)
+                    self._target.write(line)
+                    self._target.flush()
+        self._drop(connection)
+
+    def _drop(self, connection: socket.socket, keep: str = "") -> None:
+        """The daemon is gone: answer what it owes but `keep`; the next message connects again."""
+        with self._lock:
+            if connection is not self._socket:
+                return
+            self._socket.close()
+            self._socket = None
+            owed = {asked: rid for asked, rid in self._waiting.items() if asked != keep}
+            self._waiting = {keep: self._waiting[keep]} if keep in self._waiting else {}
+        self._refuse(owed, LOST)
+
+    def _refuse(self, owed: dict[str, Any], error: dict[str, Any]) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            for rid in owed.values():
+                self._target.write(json.dumps({"jsonrpc": "2.0", "id": rid, "error": error}).encode() + b"\n")
+            self._target.flush()
+
+
+def _with_id(line: bytes) -> bytes:
+    return json.dumps(_parsed(line) | {"id": REPLAYED}).encode() + b"\n"
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """The message of a line; empty for what is none (the daemon will say so)."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}

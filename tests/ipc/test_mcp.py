@@ -1,0 +1,262 @@
+"""Real MCP clients (the SDK's and fastmcp's) over every transport; and who is turned away."""
+
+import gc
+import http.client
+import json
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import mcp_types
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
+from mcp import ClientSession, StdioServerParameters
+from mcp.client.sse import sse_client
+from mcp.client.stdio import stdio_client
+
+from cocosearch_ipc import protocol as p
+from tests.ipc.conftest import Served, start
+
+# The SDK's SSE transports, of client and server, leave memory streams to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """What the SDK left is collected here, not in a test that comes later."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
+
+
+TOOLS = {"search_code", "list_indexes", "index_stats", "index_codebase", "clear_index"}
+CTL = [sys.executable, "-c", "import sys; from cocosearch_ipc.cli.main import main; sys.exit(main())"]
+
+
+def transport(served: Served, kind: str, token: str | None = None) -> Any:
+    headers = {"Authorization": f"Bearer {token or served.token}"}
+    if kind == "sse":
+        return SSETransport(f"{served.url}/sse", headers=headers)
+    if kind == "http":
+        return StreamableHttpTransport(f"{served.url}/mcp", headers=headers)
+    return StdioTransport(CTL[0], [*CTL[1:], "mcp"], env=served.environment, cwd="/srv", keep_alive=False)
+
+
+@pytest.mark.parametrize("kind", ["http", "sse", "stdio"])
+async def test_a_client_finds_the_tools_and_gets_an_answer(served: Served, kind: str) -> None:
+    async with Client(transport(served, kind)) as client:
+        tools = {tool.name: tool for tool in await client.list_tools()}
+        answer = await client.call_tool("search_code", {"query": "retries", "index_name": "demo", "language": "python"})
+    assert set(tools) >= TOOLS
+    assert answer.structured_content is not None
+    assert answer.structured_content["results"][0]["symbol_name"] == "Client.retry"
+    assert answer.structured_content["fresh"] is True
+    shown = answer.content[0]
+    assert isinstance(shown, mcp_types.TextContent)
+    assert shown.text.startswith("src/retry.py:3-5  method Client.retry  [0.731 both]\n```python\nclass Client:\n")
+    assert shown.text.endswith("Fresh as of 3f0c9a52/7.")
+    assert served.engine.requests[-1] == p.SearchRequest("retries", index="demo", languages=("python",))
+
+
+async def test_the_sdk_over_sse(served: Served) -> None:
+    headers = {"Authorization": f"Bearer {served.token}"}
+    async with sse_client(f"{served.url}/sse", headers=headers) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        assert {tool.name for tool in (await session.list_tools()).tools} >= TOOLS
+        reply = await session.call_tool("list_indexes", {})
+        assert reply.structured_content is not None
+        assert reply.structured_content["indexes"][0]["name"] == "demo"
+
+
+async def test_the_sdk_over_stdio(served: Served) -> None:
+    parameters = StdioServerParameters(command=CTL[0], args=[*CTL[1:], "mcp"], env=served.environment)
+    async with stdio_client(parameters) as streams, ClientSession(*streams) as session:
+        await session.initialize()
+        assert {tool.name for tool in (await session.list_tools()).tools} >= TOOLS
+
+
+async def test_tools_say_what_they_do_and_what_they_may_change(served: Served) -> None:
+    async with Client(transport(served, "http")) as client:
+        tools = {tool.name: tool for tool in await client.list_tools()}
+        assert len(await client.list_prompts()) == 1
+        resource = (await client.read_resource("cocosearch://indexes"))[0]
+    for tool in tools.values():
+        assert tool.description
+        assert tool.output_schema is not None
+        assert tool.annotations is not None
+        assert all(schema.get("description") for schema in tool.input_schema["properties"].values())
+    hints = {name: tool.annotations.destructive_hint for name, tool in tools.items() if tool.annotations}
+    assert hints["clear_index"] is True
+    assert tools["search_code"].annotations is not None
+    assert tools["search_code"].annotations.read_only_hint is True
+    assert isinstance(resource, mcp_types.TextResourceContents)
+    assert json.loads(resource.text)["indexes"][0]["name"] == "demo"
+
+
+async def test_failures_are_sentences_with_hints(served: Served) -> None:
+    async with Client(transport(served, "http")) as client:
+        unknown = await client.call_tool("index_stats", {"index_name": "x"}, raise_on_error=False)
+        defect = await client.call_tool("search_code", {"query": "defect", "index_name": "demo"}, raise_on_error=False)
+        forbidden = await client.call_tool("search_code", {"query": "a\0b", "index_name": "demo"}, raise_on_error=False)
+    assert _text(unknown) == "no index 'x'\nHint: there are demo"
+    assert "a defect" not in _text(defect)
+    assert _text(forbidden).startswith("query contains a NUL character")
+    assert all(answer.is_error for answer in (unknown, defect, forbidden))
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_the_clients_roots_choose_the_project(served: Served, mode: Any) -> None:
+    async with Client(transport(served, "http"), roots=["file:///srv/demo%20one"], mode=mode) as client:
+        await client.call_tool("search_code", {"query": "x"})
+    assert served.engine.requests[-1] == p.SearchRequest("x", cwd="/srv/demo one")
+
+
+async def test_the_bridges_directory_chooses_the_project(served: Served) -> None:
+    async with Client(transport(served, "stdio")) as client:
+        await client.call_tool("search_code", {"query": "x"})
+    assert served.engine.requests[-1] == p.SearchRequest("x", cwd="/srv")
+
+
+async def test_a_directory_without_an_index_gets_an_offer(served: Served) -> None:
+    served.engine.indexes["other"] = "/srv/other"  # with several, none is taken for granted
+    async with Client(transport(served, "http"), roots=["file:///srv/new"]) as client:
+        answer = await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)
+    assert 'index_codebase(path="/srv/new")' in _text(answer)
+
+
+async def test_indexing_reports_progress(served: Served) -> None:
+    seen = list[tuple[float, float | None]]()
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        seen.append((done, total))
+
+    async with Client(transport(served, "http"), progress_handler=progress) as client:
+        answer = await client.call_tool("index_codebase", {"path": "/srv/new"})
+    assert answer.structured_content is not None
+    assert answer.structured_content["created"] is True
+    assert answer.structured_content["progress"]["state"] == "live"
+    assert seen[-1] == (3.0, 3.0)
+    assert len(seen) >= 2
+
+
+@pytest.mark.parametrize("kind", ["http", "sse"])
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"Authorization": None}, 401),
+        ({"Authorization": "Bearer wrong"}, 401),
+        ({"Authorization": "Bearer "}, 401),
+        ({"Authorization": "Basic {token}"}, 401),
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1.nip.io"}, 421),
+        ({"Host": "localhost.evil.example:8765"}, 421),
+        ({"Origin": "https://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Origin": "http://localhost:3000"}, 403),
+        ({"Origin": ""}, 403),
+    ],
+)
+def test_strangers_are_refused(served: Served, kind: str, change: dict[str, str | None], status: int) -> None:
+    headers: dict[str, str | None] = {"Authorization": f"Bearer {served.token}", "Content-Type": "application/json"}
+    headers |= {name: value.format(token=served.token) if value else value for name, value in change.items()}
+    found = _request(served, "GET" if kind == "sse" else "POST", f"/{'sse' if kind == 'sse' else 'mcp'}", headers)
+    assert found[0] == status
+    assert "error" in json.loads(found[1])
+
+
+def test_what_loopback_does_not_have_and_what_needs_no_token(served: Served) -> None:
+    token: dict[str, str | None] = {"Authorization": f"Bearer {served.token}"}
+    assert _request(served, "POST", "/rpc", token)[0] == 404
+    assert _request(served, "GET", "/healthz", {})[:2] == (200, b"ok\n")
+    assert _request(served, "GET", "/metrics", {})[0] == 401
+    assert _request(served, "GET", "/metrics", token)[0] == 200
+    assert _request(served, "OPTIONS", "/mcp", token)[0] == 405
+    assert _request(served, "POST", "/mcp", token, b" " * (5 << 20))[0] == 413
+
+
+def test_a_rotated_token_replaces_the_old_one_at_once(served: Served) -> None:
+    old = served.token
+    served.front.token.rotate()
+    assert _request(served, "GET", "/metrics", {"Authorization": f"Bearer {old}"})[0] == 401
+    assert _request(served, "GET", "/metrics", {"Authorization": f"Bearer {served.token}"})[0] == 200
+
+
+def test_the_bridge_begins_nothing_before_a_message(tmp_path: Path) -> None:
+    env = {"COCOSEARCH_STATE_DIR": str(tmp_path / "s"), "COCOSEARCH_RUNTIME_DIR": str(tmp_path / "r"), "HOME": "/"}
+    bridge = subprocess.run([*CTL, "mcp"], env=env, input=b"", capture_output=True, timeout=20)
+    assert (bridge.returncode, bridge.stdout, bridge.stderr) == (0, b"", b"")
+    assert list(tmp_path.iterdir()) == []
+
+
+async def test_the_bridge_outlives_a_restart_of_the_daemon(served: Served) -> None:
+    async with Client(transport(served, "stdio"), mode="legacy") as client:
+        await client.call_tool("list_indexes", {})
+        served.stop()
+        again = start(served.run, served.state, served.portal)
+        try:
+            again.engine.indexes = {"after": "/srv/after"}
+            answer = await client.call_tool("list_indexes", {})
+            assert answer.structured_content is not None
+            assert [index["name"] for index in answer.structured_content["indexes"]] == ["after"]
+        finally:
+            again.stop()
+
+
+def test_the_bridge_answers_what_a_dead_daemon_owed(served: Served) -> None:
+    served.engine.busy = 30
+    bridge = subprocess.Popen(
+        [*CTL, "mcp"], env=served.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert bridge.stdin is not None
+    assert bridge.stdout is not None
+    for message in (
+        {"id": 1, "method": "initialize", "params": _INITIALIZE},
+        {"method": "notifications/initialized"},
+        {"id": "q", "method": "tools/call", "params": {"name": "search_code", "arguments": {"query": "x"}}},
+    ):
+        bridge.stdin.write(json.dumps({"jsonrpc": "2.0"} | message) + "\n")
+    bridge.stdin.flush()
+    assert json.loads(bridge.stdout.readline())["id"] == 1
+    end = time.monotonic() + 10
+    while not served.engine.requests:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    served.stop()
+    owed = json.loads(bridge.stdout.readline())
+    assert (owed["id"], "error" in owed or owed["result"]["isError"]) == ("q", True)
+    bridge.stdin.close()
+    assert bridge.wait(10) == 0
+    bridge.stdout.close()
+
+
+_INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+def _request(
+    served: Served, method: str, path: str, headers: dict[str, str | None], body: bytes = b"{}"
+) -> tuple[int, bytes]:
+    connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=10)
+    connection.putrequest(method, path, skip_host="Host" in headers)
+    if method == "POST":
+        connection.putheader("Content-Length", str(len(body)))
+    for name, value in headers.items():
+        if value is not None:
+            connection.putheader(name, value)
+    connection.endheaders()
+    try:
+        if method == "POST":
+            connection.send(body)
+        reply = connection.getresponse()
+        return reply.status, reply.read()
+    finally:
+        connection.close()
+
+
+def _text(answer: Any) -> str:
+    return "".join(block.text for block in answer.content)
