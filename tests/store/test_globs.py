@@ -35,10 +35,10 @@ from cocosearchd.store.globs import name_regex, path_regex
         ("[", ["["], ["a"]),
     ],
 )
-def test_path_globs(glob: str, matching: list[str], others: list[str], server: str) -> None:
+def test_path_globs(glob: str, matching: list[str], others: list[str], embedded_server: str) -> None:
     pattern = path_regex(glob)
     assert [path for path in matching + others if re.search(pattern, path)] == matching
-    with psycopg.connect(server) as connection:
+    with psycopg.connect(embedded_server) as connection:
         query = 'select path from unnest(%s::text[]) as path where path collate "C" ~ %s'
         assert [row[0] for row in connection.execute(query, (matching + others, pattern))] == matching
 
@@ -53,8 +53,8 @@ def test_name_globs() -> None:
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(st.text("ab*?/.[]!^\\-é", max_size=8), min_size=8, max_size=8), st.lists(st.text("ab/.-é", max_size=8)))
-def test_postgresql_reads_a_glob_as_python_does(server: str, globs: list[str], paths: list[str]) -> None:
-    with psycopg.connect(server, autocommit=True) as connection:
+def test_postgresql_reads_a_glob_as_python_does(embedded_server: str, globs: list[str], paths: list[str]) -> None:
+    with psycopg.connect(embedded_server, autocommit=True) as connection:
         for pattern in map(path_regex, globs):
             try:
                 expected = [path for path in paths if re.search(pattern, path)]

@@ -1,17 +1,183 @@
-"""The pool: what it checks when it opens, and what its errors say."""
+"""The pool: what it checks when it opens, what its errors say, and that a lost connection costs nobody an error."""
 
-from cocosearchd.store.pool import Database
+import asyncio
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+
+from cocosearchd.errors import TIMED_OUT, CocoSearchError, NotFound, StoreUnavailable
+from cocosearchd.settings import DatabaseSettings
+from cocosearchd.store.pool import Database, check_server_version, without_password
+from tests.store.remote import PASSWORD, RemoteServer, free_port
+
+SECRET = "hunter2-Tr0ub4dor"
 
 
-async def test_ping(db: Database) -> None:
+async def refused(dsn: str) -> StoreUnavailable:
+    """The error with which `dsn` is refused: a sentence and a hint, and the password nowhere."""
+    with pytest.raises(StoreUnavailable) as caught:
+        async with Database.open(dsn, DatabaseSettings()):
+            pass
+    shown = "".join(traceback.format_exception(caught.value)) + caught.value.hint
+    assert SECRET not in shown
+    assert PASSWORD not in shown
+    assert caught.value.hint
+    assert "\n" not in caught.value.message
+    return caught.value
+
+
+@pytest.fixture
+def bare_database(embedded_server: str) -> Iterator[str]:
+    """A database without pgvector, as its superuser."""
+    with psycopg.connect(embedded_server, autocommit=True) as connection:
+        connection.execute("create database bare")
+        try:
+            yield make_conninfo(embedded_server, dbname="bare")
+        finally:
+            connection.execute("drop database bare with (force)")
+
+
+async def test_opens_and_answers(db: Database) -> None:
+    await db.ping()
+    assert db.server_version.split(".")[0].isdigit()
+    assert db.pgvector_version.startswith("0.")
+
+
+@pytest.mark.parametrize(
+    "dsn", [f"postgresql://me:{SECRET}@[host/db", f"host=h password={SECRET} nonsense", f"user=me {SECRET}"]
+)
+async def test_unreadable_url(dsn: str) -> None:
+    error = await refused(dsn)
+    assert error.message == "the database URL cannot be read"
+    assert "postgresql://user:password@host" in error.hint
+
+
+async def test_nobody_listens() -> None:
+    error = await refused(f"postgresql://me:{SECRET}@127.0.0.1:{free_port()}/db")
+    assert error.message.startswith("PostgreSQL at 127.0.0.1:")
+    assert error.message.endswith("cannot be reached: Connection refused")
+
+
+async def test_no_such_host() -> None:
+    error = await refused(f"postgresql://me:{SECRET}@nowhere.invalid/db")
+    assert error.message.startswith("PostgreSQL at nowhere.invalid:5432 cannot be reached: ")
+
+
+@pytest.mark.parametrize("password", [f"password={SECRET}", ""], ids=["wrong", "missing"])
+async def test_password_is_not_accepted(remote: RemoteServer, password: str) -> None:
+    error = await refused(f"host=127.0.0.1 port={remote.port} user=tester dbname=postgres {password}")
+    assert error.message == f"PostgreSQL at 127.0.0.1:{remote.port} does not accept the password of user tester"
+    assert "COCOSEARCH_DATABASE_URL" in error.hint
+
+
+async def test_no_such_database(remote: RemoteServer) -> None:
+    error = await refused(make_conninfo(remote.dsn, dbname="missing"))
+    assert error.message == f"PostgreSQL at 127.0.0.1:{remote.port} has no database missing"
+    assert "createdb missing" in error.hint
+
+
+async def test_no_such_user(embedded_server: str) -> None:
+    error = await refused(make_conninfo(embedded_server, user="stranger"))
+    assert error.message.endswith("has no user stranger")
+
+
+def test_server_is_too_old() -> None:
+    """By number alone: no such old server is at hand."""
+    check_server_version(140_000)
+    with pytest.raises(StoreUnavailable, match=r"^PostgreSQL 13\.22 is too old: 14 or newer is needed$"):
+        check_server_version(130_022)
+
+
+async def test_server_without_pgvector(bare_database: str) -> None:
+    error = await refused(make_conninfo(bare_database, options="-c extension_control_path=/nowhere"))
+    assert error.message == "the server has no pgvector"
+    assert "install pgvector 0.8" in error.hint
+
+
+async def test_pgvector_is_too_old(bare_database: str, public_state: Path) -> None:
+    """A real server, and an extension that says of itself that it is an old one."""
+    folder = public_state / "old" / "extension"
+    folder.mkdir(parents=True)
+    (folder / "vector.control").write_text("default_version = '0.7.4'\nrelocatable = true\n")
+    (folder / "vector--0.7.4.sql").write_text("select 1;\n")
+    for path in (folder.parent, folder, *folder.iterdir()):
+        path.chmod(0o755)
+    error = await refused(make_conninfo(bare_database, options=f"-c extension_control_path={folder.parent}"))
+    assert error.message == "pgvector 0.7.4 is too old: 0.8 or newer is needed"
+    assert "ALTER EXTENSION vector UPDATE" in error.hint
+
+
+async def test_pgvector_may_not_be_enabled(remote: RemoteServer) -> None:
+    with psycopg.connect(remote.dsn, autocommit=True) as connection:
+        connection.execute("create database bare")
+        error = await refused(make_conninfo(remote.dsn, dbname="bare"))
+        connection.execute("drop database bare with (force)")
+    assert error.message == "pgvector is not enabled in database bare, and user tester may not enable it"
+    assert error.hint == "let a superuser run CREATE EXTENSION vector in database bare"
+
+
+async def test_racing_daemons_enable_pgvector_once(bare_database: str) -> None:
+    async def opened() -> str:
+        async with Database.open(bare_database, DatabaseSettings(pool_min=1, pool_max=1)) as db:
+            return db.pgvector_version
+
+    assert len(set(await asyncio.gather(*(opened() for _ in range(4))))) == 1
+
+
+async def test_slow_statements_end(dsn: str) -> None:
+    async with Database.open(dsn, DatabaseSettings(statement_timeout_ms=50)) as db:
+        with pytest.raises(CocoSearchError, match="took too long") as caught:
+            async with db.connection() as connection:
+                await connection.execute("select pg_sleep(5)")
+        assert caught.value.code == TIMED_OUT
+        await db.ping()
+
+
+async def test_lost_connections_are_replaced(dsn: str, db: Database) -> None:
+    """As after a restart of the server: each connection of the pool is dead, and nobody notices."""
+    async with Database.open(dsn, DatabaseSettings(pool_min=3, pool_max=3)) as victim:
+        await asyncio.gather(*(victim.ping() for _ in range(3)))
+        async with db.connection() as connection:
+            await connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+        await asyncio.gather(*(victim.ping() for _ in range(6)))
+
+
+async def test_a_connection_that_dies_in_use(db: Database) -> None:
+    with pytest.raises(StoreUnavailable, match="PostgreSQL went away") as caught:
+        async with db.connection() as connection:
+            await connection.execute("select pg_terminate_backend(pg_backend_pid())")
+    assert caught.value.hint
     await db.ping()
 
 
-async def test_each_test_has_its_own_database_a(db: Database) -> None:
-    async with db.connection() as connection:
-        await connection.execute("create table mine()")
+async def test_missing_tables_are_not_a_defect(db: Database) -> None:
+    with pytest.raises(NotFound, match="tables of this index are gone"):
+        async with db.connection() as connection:
+            await connection.execute("select from codeindex_gone__gone_chunks")
 
 
-async def test_each_test_has_its_own_database_b(db: Database) -> None:
-    async with db.connection() as connection:
-        await connection.execute("create table mine()")
+async def test_settings_of_the_url_are_kept_and_ours_added(dsn: str) -> None:
+    given = make_conninfo(dsn, options="-c work_mem=7MB", application_name="mine")
+    async with Database.open(given, DatabaseSettings(statement_timeout_ms=1234)) as db, db.connection() as connection:
+        for name, value in (
+            ("work_mem", "7MB"),
+            ("application_name", "mine"),
+            ("statement_timeout", "1234ms"),
+            ("synchronous_commit", "on"),
+        ):
+            row = await (await connection.execute("select current_setting(%s)", (name,))).fetchone()
+            assert row == (value,)
+
+
+def test_a_url_is_shown_without_its_password() -> None:
+    shown = without_password(f"postgresql://me:{SECRET}@db.example:5433/code?sslmode=require")
+    assert SECRET not in shown
+    assert "db.example" in shown
+    assert "sslmode=require" in shown

@@ -192,7 +192,7 @@ def _cannot_connect(conninfo: str, error: psycopg.OperationalError) -> StoreUnav
         return StoreUnavailable(
             f"PostgreSQL at {host}:{port} has no user {user}", "correct the user in COCOSEARCH_DATABASE_URL"
         )
-    reason = text.strip().splitlines()[-1].strip() if text.strip() else "no answer"
+    reason = (text.strip().splitlines() or ["no answer"])[0]
     return StoreUnavailable(
         f"PostgreSQL at {host}:{port} cannot be reached: {reason.rpartition('failed: ')[2] or reason}",
         "check that it runs and that host and port in COCOSEARCH_DATABASE_URL are right",

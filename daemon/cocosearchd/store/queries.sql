@@ -357,3 +357,7 @@ vacuum (analyze) {chunks}
 
 -- name: analyze
 analyze {chunks}
+
+-- name: matching_keys
+-- Keys only, in no order: for a ranking that holds the rest in memory.
+select filename, lower(location), upper(location) from {chunks} where {filter} limit %(limit)s
