@@ -5,7 +5,7 @@ are four sets: for symbols (a query without blanks) and for plain language, each
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
 
@@ -48,7 +48,8 @@ class Ranked:
     end_byte: int
     score: float
     share: float
-    lexical: bool  # a word of the query, or an identifier of it, is in the chunk or its header
+    lexical: float  # the chunk's BM25 score for text and header; 0: no word of the query is there
+    coverage: float  # the share of the query's words, by their rarity, that the chunk has
     cosine: float | None
     signals: tuple[tuple[str, float], ...]  # weight x value, the largest first: why the file is where it is
 
@@ -96,7 +97,7 @@ def rank_code(
     if allowed_chunks is not None:
         shares = np.where(allowed_chunks, shares, -np.inf)
         open_files &= np.logical_or.reduceat(allowed_chunks, found.starts)
-    candidates = np.flatnonzero(open_files)
+    candidates = np.flatnonzero(open_files & has_evidence(found))
     order = candidates[np.argsort(-scores[candidates], kind="stable")]
     ranked: list[Ranked] = []
     for file in order.tolist():
@@ -104,6 +105,14 @@ def rank_code(
         if len(ranked) >= limit:
             break
     return tuple(ranked[:limit])
+
+
+def has_evidence(found: Evidence) -> NDArray[np.bool_]:
+    """(F,): does anything but its place and size speak for a file: a word, a name, or a vector not turned away."""
+    known = (found.values["f_all"] > 0) | (found.values["p_s"] > 0) | (found.values["symI"] > 0)
+    if found.cosines is not None:
+        known |= np.nan_to_num(_best_cosines(found), nan=-1.0) > 0
+    return known
 
 
 def contributions(values: Mapping[str, Floats], weights: Mapping[str, float]) -> dict[str, Floats]:
@@ -138,7 +147,8 @@ def _of_file(
             end_byte=int(found.keys[chunk, 1]),
             score=float(scores[file]),
             share=float(shares[chunk]),
-            lexical=bool(found.chunk_scores[chunk] > 0 or found.chunk_names[chunk] > 0),
+            lexical=float(found.chunk_scores[chunk]),
+            coverage=float(found.chunk_coverage[chunk]),
             cosine=None if found.cosines is None or np.isnan(found.cosines[chunk]) else float(found.cosines[chunk]),
             signals=tuple(why),
         )
@@ -159,8 +169,3 @@ def _standing(best: Floats) -> Floats:
     found = np.zeros_like(best)
     found[known] = features.standardised(best[known]) * np.float32(_Z_SHARE)
     return found
-
-
-def allowed(paths: Sequence[str], wanted: set[str]) -> NDArray[np.bool_]:
-    """A mask of files by path."""
-    return np.fromiter((path in wanted for path in paths), np.bool_, len(paths))

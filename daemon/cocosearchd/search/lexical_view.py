@@ -61,7 +61,7 @@ class Evidence:
     chunk_scores: Floats  # (C,): text and header
     chunk_names: Floats  # (C,): best definition value for an identifier of the query
     cosines: Floats | None  # (C,); NaN where a chunk has no vector. None: no vector was asked
-    coverage: float  # the best chunk's share of the idf mass that the query asks, 0 to 1
+    chunk_coverage: Floats  # (C,): share of the idf mass that the query asks which the chunk has, 0 to 1
 
 
 @dataclass(slots=True)
@@ -84,6 +84,7 @@ class _PartEvidence:
     values: dict[str, Floats]
     chunk_scores: Floats
     chunk_names: Floats
+    chunk_coverage: Floats
     cosines: Floats | None
 
 
@@ -120,8 +121,7 @@ def evidence(state: View, query: QueryTerms, terms: Terms, vector: Floats | None
             _add_file_term(state, scores, term, times, name, column)
     stems = [terms.stem(word) for word in query.words]
     rows = [_file_values(each, names, query, stems, vector) for each, names in zip(scores, state.names, strict=True)]
-    best = max((float(each.covered.max(initial=0)) for each in scores), default=0.0)
-    return _joined(state, rows, ideal, best)
+    return _joined(state, rows, ideal)
 
 
 def _add_chunk_term(state: View, scores: Sequence[_PartScores], term: int, times: float) -> float:
@@ -205,6 +205,7 @@ def _file_values(
         values=values,
         chunk_scores=scores.whole,
         chunk_names=np.maximum(exact, _FOLDED_SHARE * folded),
+        chunk_coverage=scores.covered,
         cosines=None if vector is None else cosines(segment, vector),
     )
 
@@ -237,7 +238,7 @@ def cosines(segment: Segment, vector: Floats) -> Floats:
     return found
 
 
-def _joined(state: View, rows: Sequence[_PartEvidence], ideal: float, best: float) -> Evidence:
+def _joined(state: View, rows: Sequence[_PartEvidence], ideal: float) -> Evidence:
     """The evidence of all parts over what is alive, parts in order, numbers running through."""
     files = [_mask(each.part.alive, each.part.segment.file_count) for each in rows]
     chunks = [_mask(each.part.alive_chunks, each.part.segment.chunk_count) for each in rows]
@@ -261,10 +262,10 @@ def _joined(state: View, rows: Sequence[_PartEvidence], ideal: float, best: floa
         keys=of_chunks([each.part.segment.keys for each in rows]).astype(np.int64).reshape(-1, 2),
         chunk_scores=of_chunks([each.chunk_scores for each in rows]).astype(np.float32),
         chunk_names=of_chunks([each.chunk_names for each in rows]).astype(np.float32),
+        chunk_coverage=of_chunks([each.chunk_coverage for each in rows]).astype(np.float32) / np.float32(ideal or 1),
         cosines=of_chunks([c for each in rows if (c := each.cosines) is not None]).astype(np.float32)
         if with_vectors
         else None,
-        coverage=best / ideal if ideal > 0 else 0.0,
     )
 
 

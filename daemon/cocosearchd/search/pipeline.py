@@ -15,8 +15,11 @@ from cocosearchd.embedding.base import Embedder, EmbedderFingerprint
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, StoreUnavailable
 from cocosearchd.model import Hit, IndexRecord
 from cocosearchd.search.cache import Cache, CacheStatistics, Found
+from cocosearchd.search.code_candidates import code_candidates
+from cocosearchd.search.code_profile import load_weights
 from cocosearchd.search.context import Context, fit
 from cocosearchd.search.explain import describe, describe_plan
+from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.plan import Plan, Query, View, language_names, make_plan, make_view
 from cocosearchd.search.rank import Legs, Scored, score, select, to_hit
 from cocosearchd.search.rerankers.choose import Rerankers
@@ -72,13 +75,32 @@ class Ranked:
     settled: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """Everything in order, the legs it came from (none from memory), and the generation, None if it is not known."""
+
+    legs: Legs
+    scored: list[Scored]
+    generation: int | None = None
+    complete: bool = True
+
+
 Embed = Callable[[str, Trace], Awaitable[Embedded]]
+LexicalOf = Callable[[str], LexicalIndex | None]
 
 
 class Pipeline:
     """Answers questions. Holds the cache and what was read of files; one per daemon, in its event loop."""
 
-    def __init__(self, db: Database, embedder: Embedder, settings: SearchSettings) -> None:
+    def __init__(
+        self,
+        db: Database,
+        embedder: Embedder,
+        settings: SearchSettings,
+        lexical_of: LexicalOf | None = None,
+    ) -> None:
+        """`lexical_of` gives the lexical index of an index by name; where there is none, PostgreSQL answers alone."""
+        self._lexical_of, self._weights = lexical_of, load_weights()
         self._db, self._embedder, self._settings = db, embedder, settings
         self._cache = Cache(settings.cache_bytes, settings.cache_ttl_s)
         self._context = Context(settings.context_lines, settings.line_width)
@@ -160,10 +182,8 @@ class Pipeline:
         keyword = plan.keyword or vector is None
         generation = record.generation
         for _ in range(ATTEMPTS):
-            with trace.stage("retrieve"):
-                legs = await retrieve(self._db, record, plan, vector, keyword=keyword)
-            with trace.stage("rank"):
-                scored = score(plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs)
+            found = await self._retrieve(record, plan, vector, generation, keyword=keyword, trace=trace)
+            scored = found.scored
             if plan.reranker != "disabled" and not plan.listing:
                 with trace.stage("rerank"):
                     scored = await anyio.to_thread.run_sync(self._rerankers.rerank, plan.reranker, plan.text, scored)
@@ -171,11 +191,38 @@ class Pipeline:
             paths = dict.fromkeys(one.candidate.path for one in chosen)
             with trace.stage("verify"):
                 states = await file_states(self._db, record, list(paths))
-            settled, generation = states.generation == generation, states.generation
+            asked = generation if found.generation is None else found.generation
+            settled, generation = states.generation == asked and found.complete, states.generation
             if settled:
                 break
         hashes = tuple((path, state[0]) for path, state in states.files.items())
-        return Ranked(legs, scored, chosen, generation, hashes, (), settled)
+        return Ranked(found.legs, scored, chosen, generation, hashes, (), settled)
+
+    async def _retrieve(
+        self,
+        record: IndexRecord,
+        plan: Plan,
+        vector: NDArray[np.float32] | None,
+        generation: int,
+        *,
+        keyword: bool,
+        trace: Trace,
+    ) -> Retrieved:
+        """`code` from the lexical index, if it is there, warm and at `generation`; else the legs of PostgreSQL."""
+        lexical = self._lexical_of(record.name) if self._lexical_of and plan.profile == "code" else None
+        if lexical is not None:
+            depth = plan.depth if trace.explain else plan.limit
+            with trace.stage("score"):
+                code = await code_candidates(self._db, record, lexical, plan, vector, self._weights, generation, depth)
+            kind = "cold" if not lexical.warm else "behind or not selective" if code is None else "warm"
+            trace.tell("lexical", lambda: {"state": kind, "generation": lexical.generation})
+            if code is not None:
+                return Retrieved(Legs(), code.scored, code.generation, code.complete)
+        with trace.stage("retrieve"):
+            legs = await retrieve(self._db, record, plan, vector, keyword=keyword)
+        with trace.stage("rank"):
+            scored = score(plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs)
+        return Retrieved(legs, scored)
 
     async def _shown(self, record: IndexRecord, found: Found, use: CacheUse, view: View, trace: Trace) -> Answer:
         """Hits with their context, from files that are as they were indexed; else what was stored, marked stale."""

@@ -1,0 +1,129 @@
+"""The profile `code` for the pipeline: what the lexical index says, ranked, as candidates with their rows."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import anyio
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.model import Filter, IndexRecord, MatchType
+from cocosearchd.search.code_profile import Ranked, Weights, rank_code
+from cocosearchd.search.lexical import LexicalIndex
+from cocosearchd.search.lexical_view import Evidence
+from cocosearchd.search.plan import Plan
+from cocosearchd.search.rank import Scored
+from cocosearchd.store import queries
+from cocosearchd.store.globs import path_regex
+from cocosearchd.store.matching import matching_keys
+from cocosearchd.store.pool import Database
+
+WAIT_S = 0.25  # for the commit hook of a generation that a query already sees; it takes 2 to 10 ms
+MATCHES = 20_000  # chunks that a filter on symbols or phrases may leave; beyond it PostgreSQL ranks
+_EVERY_WORD = 0.999  # of the coverage: sums of floats
+_SIGNALS_SHOWN = 6
+
+
+@dataclass(frozen=True, slots=True)
+class CodeAnswer:
+    """Candidates best first with their rows, the generation they are of, and whether every one still had its row."""
+
+    scored: list[Scored]
+    generation: int
+    complete: bool
+
+
+async def code_candidates(
+    db: Database,
+    record: IndexRecord,
+    lexical: LexicalIndex,
+    plan: Plan,
+    vector: NDArray[np.float32] | None,
+    weights: Weights,
+    generation: int,
+    depth: int,
+) -> CodeAnswer | None:
+    """At least `depth` candidates of `generation` or a later one, if there are as many.
+
+    None where the lexical index cannot answer: cold, behind, or a filter that is not selective. PostgreSQL can.
+    """
+    if plan.listing or not await lexical.reach(generation, WAIT_S):
+        return None
+    keys = None
+    if plan.where.symbol_types or plan.where.symbol_name or plan.where.phrases:
+        keys = await matching_keys(db, record, plan.where, MATCHES + 1)
+        if len(keys) > MATCHES:
+            return None
+    asked = lexical.query(plan.text)
+    found = await lexical.evidence(asked, vector)
+    if found is None:
+        return None
+    ranked = await anyio.to_thread.run_sync(_ranked, found, asked.symbol, weights, plan, keys, depth)
+    rows = await queries.chunks_by_key(db, record, [(one.path, one.start_byte, one.end_byte) for one in ranked])
+    by_key = {row.key: row for row in rows}
+    scored = [
+        _scored(by_key[key], one) for one in ranked if (key := (one.path, one.start_byte, one.end_byte)) in by_key
+    ]
+    return CodeAnswer(scored, found.generation, len(scored) == len(ranked))
+
+
+def file_mask(where: Filter, paths: Sequence[str], languages: Sequence[str]) -> NDArray[np.bool_] | None:
+    """Which files pass the part of a filter that is about files; None: all. Globs as the store reads them."""
+    if not (where.languages or where.paths or where.not_paths):
+        return None
+    wanted = [re.compile(path_regex(glob)) for glob in where.paths]
+    unwanted = [re.compile(path_regex(glob)) for glob in where.not_paths]
+    return np.fromiter(
+        (
+            (not where.languages or language in where.languages)
+            and (not wanted or any(regex.search(path) for regex in wanted))
+            and not any(regex.search(path) for regex in unwanted)
+            for path, language in zip(paths, languages, strict=True)
+        ),
+        np.bool_,
+        len(paths),
+    )
+
+
+def chunk_mask(found: Evidence, keys: Sequence[tuple[str, int, int]]) -> NDArray[np.bool_]:
+    """Which chunks are among `keys`."""
+    wanted: dict[str, set[int]] = {}
+    for path, start, _ in keys:
+        wanted.setdefault(path, set()).add(start)
+    mask = np.zeros(len(found.keys), np.bool_)
+    ends = np.append(found.starts[1:], len(found.keys))
+    for path, first, end in zip(found.paths, found.starts.tolist(), ends.tolist(), strict=True):
+        if path in wanted:
+            mask[first:end] = np.isin(found.keys[first:end, 0], list(wanted[path]))
+    return mask
+
+
+def _ranked(
+    found: Evidence, symbol: bool, weights: Weights, plan: Plan, keys: Sequence[tuple[str, int, int]] | None, depth: int
+) -> tuple[Ranked, ...]:
+    """The pure part, for a thread. Enough for a reranker or a score limit to choose from."""
+    limit = max(plan.limit, depth, plan.depth if plan.reranker != "disabled" or plan.min_score else 0)
+    return rank_code(
+        found,
+        symbol,
+        weights,
+        limit,
+        allowed_files=file_mask(plan.where, found.paths, found.languages),
+        allowed_chunks=None if keys is None else chunk_mask(found, keys),
+        per_file=limit if plan.all_chunks else 1,
+    )
+
+
+def _scored(row: queries.Candidate, one: Ranked) -> Scored:
+    kind: MatchType = "semantic"
+    if one.lexical:
+        kind = "both" if one.cosine is not None and one.cosine > 0 else "keyword"
+    return Scored(
+        row,
+        one.score,
+        kind,
+        cosine=one.cosine,
+        every_word=one.coverage >= _EVERY_WORD,
+        features=(("lexical", one.lexical), ("coverage", one.coverage), *one.signals[:_SIGNALS_SHOWN]),
+    )
