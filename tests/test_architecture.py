@@ -21,16 +21,32 @@ SOURCES = sorted(path for top, home in HOMES.items() for path in (home / top).rg
 WIRING = "cocosearchd.service"
 MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd": set(),
-    "cocosearchd.__main__": {WIRING},
+    "cocosearchd.__main__": {WIRING, "cocosearchd.logs", "cocosearch_ipc.address", "cocosearch_ipc.protocol"},
     "cocosearchd.supervise": set(),
     "cocosearchd.notify": set(),
     "cocosearchd.engine": {
+        "cocosearchd.replies",
+        "cocosearchd.indexes",
         "cocosearchd.indexing",
         "cocosearchd.search",
         "cocosearchd.roots",
         "cocosearchd.store",
         "cocosearchd.embedding",
         "cocosearch_ipc.protocol",
+    },
+    "cocosearchd.replies": {
+        "cocosearchd.search",
+        "cocosearchd.roots",
+        "cocosearchd.store",
+        "cocosearch_ipc.protocol",
+    },
+    "cocosearchd.indexes": {
+        "cocosearchd.indexing",
+        "cocosearchd.search",
+        "cocosearchd.roots",
+        "cocosearchd.store",
+        "cocosearchd.embedding",
+        "cocosearchd.supervise",
     },
     "cocosearchd.search": {"cocosearchd.store", "cocosearchd.embedding", "cocosearchd.languages"},
     "cocosearchd.indexing": {

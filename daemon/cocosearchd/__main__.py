@@ -1,0 +1,90 @@
+"""`cocosearchd`: flags → settings → `service.run` → exit code.
+
+Exit codes: 0 stopped, 69 PostgreSQL cannot be used, 75 already running, 78 bad settings, 1 anything else (sysexits.h).
+"""
+
+import argparse
+import logging
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import anyio
+
+from cocosearch_ipc import address
+from cocosearch_ipc.protocol import Failure
+from cocosearchd import logs, service, settings
+from cocosearchd.errors import BadSettings, Conflict, StoreUnavailable
+
+log = logging.getLogger("cocosearchd")
+
+EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_RUNNING, EXIT_SETTINGS = 1, 69, 75, 78
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the daemon in the foreground; the exit code of the process."""
+    flags = _parser().parse_args(arguments)
+    env = _environment(flags)
+    try:
+        loaded = settings.load(Path(address.config_file(env)), env, _overrides(flags.set))
+        logs.configure(loaded.settings.log.level, loaded.settings.log.format)
+        anyio.run(service.run, loaded.settings, service.Places.of(env, loaded.settings, os.getpid()))
+    except Failure as failure:
+        return _end(failure)
+    except BaseExceptionGroup as group:
+        failure = _first_failure(group)
+        if failure is None:
+            raise
+        return _end(failure)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="cocosearchd",
+        description="The code-search daemon, in the foreground. `cocosearchctl up DIRECTORY` starts it for you.",
+        epilog="Exit codes: 0 stopped, 69 no PostgreSQL, 75 already running, 78 bad settings, 1 anything else.",
+    )
+    parser.add_argument("--version", action="version", version=f"cocosearchd {service.version()}")
+    parser.add_argument("--config", metavar="FILE", help="settings, instead of the user's config.yaml")
+    parser.add_argument("--state-dir", metavar="DIR", help="where the database and the index live")
+    parser.add_argument(
+        "--set", metavar="SECTION.FIELD=VALUE", action="append", default=[], help="one setting, over all other layers"
+    )
+    return parser
+
+
+def _environment(flags: argparse.Namespace) -> Mapping[str, str]:
+    given = {"COCOSEARCH_CONFIG": flags.config, "COCOSEARCH_STATE_DIR": flags.state_dir}
+    return {**address.environment(), **{name: value for name, value in given.items() if value}}
+
+
+def _overrides(pairs: Sequence[str]) -> dict[str, str]:
+    for pair in pairs:
+        if "=" not in pair:
+            raise BadSettings(f"--set {pair} has no value", "write --set section.field=value")
+    return dict(pair.split("=", 1) for pair in pairs)
+
+
+def _first_failure(group: BaseExceptionGroup[BaseException]) -> Failure | None:
+    for error in group.exceptions:
+        found = error if isinstance(error, Failure) else None
+        if isinstance(error, BaseExceptionGroup):
+            found = _first_failure(error)
+        if found is not None:
+            return found
+    return None
+
+
+def _end(failure: Failure) -> int:
+    sys.stderr.write(f"error: {failure.message}{f' — hint: {failure.hint}' if failure.hint else ''}\n")
+    if isinstance(failure, BadSettings):
+        return EXIT_SETTINGS
+    if isinstance(failure, Conflict) or failure.code == Conflict.code:
+        return EXIT_RUNNING
+    return EXIT_UNAVAILABLE if isinstance(failure, StoreUnavailable) else EXIT_FAILED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

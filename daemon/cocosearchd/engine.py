@@ -1,0 +1,259 @@
+"""The daemon's verbs, one method each: model values in, `protocol` replies out. Implements `protocol.Engine`."""
+
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import anyio
+import psutil
+
+from cocosearch_ipc import protocol as p
+from cocosearchd import replies
+from cocosearchd.embedding.late import LateEmbedder
+from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, StoreUnavailable
+from cocosearchd.indexes import Indexes, RunningIndex
+from cocosearchd.indexing.updater import Updater
+from cocosearchd.model import Freshness
+from cocosearchd.search.pipeline import Answer, Pipeline
+from cocosearchd.search.plan import Query
+from cocosearchd.search.trace import Trace
+from cocosearchd.settings import Settings
+from cocosearchd.store import records
+from cocosearchd.store.pool import Database
+
+FOLLOW_S = 0.2  # a progress line that a person reads needs no more than five a second
+AT_REST = frozenset({"live", "degraded", "root_missing", "failed", "refused"})
+MAX_SYNC_MS = 600_000
+FAILURES_SHOWN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the daemon says of itself. `postgres` are the process ids of an embedded server."""
+
+    version: str
+    started: float  # time.monotonic()
+    mcp: Callable[[], dict[str, str]]
+    store: Callable[[], dict[str, Any]]
+    postgres: Callable[[], tuple[int, ...]]
+    warnings: Callable[[], tuple[str, ...]]
+
+
+class Engine:
+    """One per daemon. Holds no state of its own: indexes, caches and models are given."""
+
+    def __init__(
+        self,
+        db: Database,
+        embedder: LateEmbedder,
+        indexes: Indexes,
+        pipeline: Pipeline,
+        updater: Updater,
+        settings: Settings,
+        about: About,
+        stop: Callable[[], None],
+    ) -> None:
+        self._db, self._embedder, self._indexes, self._pipeline = db, embedder, indexes, pipeline
+        self._updater, self._settings, self._about, self._stop = updater, settings, about, stop
+
+    async def search(self, request: p.SearchRequest) -> p.SearchReply:
+        """Ranked chunks of the index as it is after every change made before the question."""
+        trace = Trace(explain=request.explain)
+        began = time.perf_counter()
+        index = self._one(request.index, request.cwd)
+        if index.refusal is not None:
+            raise index.refusal
+        with trace.stage("sync"):
+            freshness = await self._freshness(index, request.sync_timeout_ms)
+        answer = await self._pipeline.run(index.record, query_of(request), trace)
+        trace.timings_ms["total"] = (time.perf_counter() - began) * 1000
+        return replies.search(
+            request,
+            answer.hits,
+            (index.record.name,),
+            _judged(freshness, answer),
+            answer.cache,
+            trace.timings_ms,
+            answer.notes,
+            dict(trace.details) if request.explain else None,
+        )
+
+    async def index_codebase(self, request: p.IndexCodebaseRequest) -> p.IndexCodebaseReply:
+        """Add a root; the work goes on after the reply."""
+        if not request.path or not Path(request.path).is_absolute():
+            raise InvalidInput(f"{request.path!r} is not an absolute path", "give the whole path of a directory")
+        await self._embedder.opened()
+        index, created = await self._indexes.add(os.fsencode(request.path), request.name, request.topics)
+        progress = await self._progress(index)
+        return p.IndexCodebaseReply(index.record.name, os.fsdecode(index.record.root), created, progress)
+
+    async def follow(self, request: p.IndexRequest) -> AsyncIterator[p.IndexProgress]:
+        """Progress until the index is searchable and nothing is pending."""
+        index = self._one(request.index, request.cwd)
+        while True:
+            yield await self._progress(index)
+            status = index.root.status()
+            if index.refusal is not None or (status.state in AT_REST and not status.pending):
+                return
+            await anyio.sleep(FOLLOW_S)
+
+    async def list_indexes(self, request: p.Empty) -> p.IndexesReply:  # noqa: ARG002 - the shape of a verb
+        """All indexes, by name."""
+        return p.IndexesReply(tuple([await self._index_status(index) for index in self._indexes.all()]))
+
+    async def index_stats(self, request: p.StatsRequest) -> p.StatsReply:
+        """Counts, languages, parse health."""
+        record = self._one(request.index, request.cwd).record
+        found = await records.statistics(self._db, record)
+        failures = await records.parse_failures(self._db, record, FAILURES_SHOWN) if request.include_failures else ()
+        return replies.stats(record, found, failures)
+
+    async def clear_index(self, request: p.IndexRequest) -> p.ClearReply:
+        """Forget an index and its root. Its name must be said: a guess could cost hours."""
+        if request.index is None:
+            raise InvalidInput("no index is named", "name the index to clear; `list` shows them")
+        record = self._indexes.get(request.index).record
+        files, chunks = await self._indexes.remove(request.index)
+        self._pipeline.forget(record)
+        return p.ClearReply(request.index, files, chunks)
+
+    async def reindex(self, request: p.IndexRequest) -> p.IndexProgress:
+        """Index every file again, with the embedder and settings of now."""
+        name = self._one(request.index, request.cwd).record.name
+        await self._embedder.opened()
+        return await self._progress(await self._indexes.rebuild(name))
+
+    async def sync(self, request: p.SyncRequest) -> p.SyncReply:
+        """Wait for pending changes."""
+        index = self._one(request.index, request.cwd)
+        if index.refusal is not None:
+            raise index.refusal
+        return replies.sync(index.record.name, await self._freshness(index, request.timeout_ms))
+
+    async def status(self, request: p.Empty) -> p.StatusReply:
+        """The daemon as a whole."""
+        about = self._about
+        return p.StatusReply(
+            version=about.version,
+            protocol=p.PROTOCOL_VERSION,
+            pid=os.getpid(),
+            uptime_s=round(time.monotonic() - about.started, 1),
+            mcp=about.mcp(),
+            store=await self._store_status(),
+            embedder=self._embedder_status(),
+            worker=asdict(self._updater.status),
+            cache=asdict(self._pipeline.cache_statistics()),
+            rss_bytes=await anyio.to_thread.run_sync(_resident, self._updater.pid, about.postgres()),
+            indexes=(await self.list_indexes(request)).indexes,
+            warnings=about.warnings(),
+        )
+
+    async def shutdown(self, request: p.Empty) -> p.ShutdownReply:  # noqa: ARG002 - the shape of a verb
+        """Stop cleanly; the reply is sent first."""
+        self._stop()
+        return p.ShutdownReply(os.getpid())
+
+    def _one(self, name: str | None, cwd: str | None) -> RunningIndex:
+        """The index that is named, else the one around `cwd`, else the only one. Raises `NotFound`."""
+        if name is not None:
+            return self._indexes.get(name)
+        if cwd is not None and (found := self._indexes.at(os.path.realpath(os.fsencode(cwd)))) is not None:
+            return found
+        indexes = self._indexes.all()
+        if len(indexes) == 1:
+            return indexes[0]
+        if not indexes:
+            raise NotFound("there is no index yet", "cocosearchctl up DIRECTORY")
+        names = ", ".join(index.record.name for index in indexes)
+        raise NotFound("the current directory is in no index, and there are several", f"--index with one of: {names}")
+
+    async def _freshness(self, index: RunningIndex, timeout_ms: int) -> Freshness:
+        if timeout_ms <= 0:
+            return index.root.freshness()
+        return await index.root.sync(min(timeout_ms, MAX_SYNC_MS) / 1000)
+
+    async def _counts(self, index: RunningIndex) -> tuple[int, int]:
+        """(files, chunks); (-1, -1) while PostgreSQL is away, because what can be said should be."""
+        try:
+            return await records.counts(self._db, index.record)
+        except StoreUnavailable:
+            return -1, -1
+
+    async def _progress(self, index: RunningIndex) -> p.IndexProgress:
+        _, chunks = await self._counts(index)
+        return replies.progress(index.record, index.root.status(), chunks)
+
+    async def _index_status(self, index: RunningIndex) -> p.IndexStatus:
+        files, chunks = await self._counts(index)
+        if index.refusal is not None:
+            reason = f"{index.refusal.message}: {index.refusal.hint}"
+            return replies.refused_status(index.record, reason, files, chunks)
+        return replies.index_status(index.record, index.root.status(), files, chunks)
+
+    async def _store_status(self) -> dict[str, Any]:
+        versions = {"server": self._db.server_version, "pgvector": self._db.pgvector_version}
+        try:
+            await self._db.ping()
+        except StoreUnavailable as error:
+            return {**self._about.store(), **versions, "state": "down", "reason": f"{error.message}: {error.hint}"}
+        return {**self._about.store(), **versions, "state": "up"}
+
+    def _embedder_status(self) -> dict[str, Any]:
+        try:
+            fingerprint = self._embedder.fingerprint
+        except EmbedderUnavailable as error:
+            provider = self._settings.embedder.provider
+            return {"provider": provider, "state": "down", "reason": error.message, "hint": error.hint}
+        return {**asdict(fingerprint), "digest": fingerprint.digest(), "state": "up"}
+
+
+def query_of(request: p.SearchRequest) -> Query:
+    """The part of a request that is asked of each index."""
+    return Query(
+        text=request.query,
+        limit=request.limit,
+        languages=request.languages,
+        paths=request.paths,
+        not_paths=request.not_paths,
+        symbol_types=request.symbol_types,
+        symbol_name=request.symbol_name,
+        profile=request.profile,
+        use_hybrid=request.use_hybrid,
+        reranker=request.reranker,
+        min_score=request.min_score,
+        all_chunks=request.all_chunks,
+        lines_before=request.lines_before,
+        lines_after=request.lines_after,
+        smart_context=request.smart_context,
+        budget_chars=request.budget_chars,
+        use_cache=request.use_cache,
+        why_not=request.why_not,
+    )
+
+
+def _judged(freshness: Freshness, answer: Answer) -> Freshness:
+    """What waiting promised, less what answering has seen."""
+    if answer.outdated is not None:
+        return Freshness(False, freshness.as_of, answer.outdated, freshness.pending)
+    if freshness.fresh and answer.changed_paths:
+        reason = "files changed while the question was answered"
+        return Freshness(False, freshness.as_of, reason, answer.changed_paths[:20])
+    return freshness
+
+
+def _resident(worker: int | None, postgres: tuple[int, ...]) -> dict[str, int]:
+    """Bytes of memory. PostgreSQL's processes share theirs, so their private parts are added up where that is known."""
+    sizes = {"daemon": _memory(os.getpid()), "worker": _memory(worker) if worker else 0}
+    sizes["postgres"] = sum(_memory(pid) for pid in postgres)
+    return sizes | {"total": sum(sizes.values())}
+
+
+def _memory(pid: int) -> int:
+    try:
+        process = psutil.Process(pid)
+        return int(getattr(process.memory_full_info(), "pss", 0) or process.memory_info().rss)
+    except psutil.Error:
+        return 0

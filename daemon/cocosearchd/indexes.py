@@ -1,0 +1,186 @@
+"""The running indexes: each a record and the root it copies. Started and stopped at run time.
+
+An index whose rows were made by another embedder or chunker than the configured one is listed but not run: it says
+how it was made and what to do (`IdentityMismatch`). What an answer needs of an index is in `RunningIndex`.
+"""
+
+import logging
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import anyio
+from anyio.abc import TaskGroup
+
+from cocosearchd.embedding.base import EmbedderFingerprint
+from cocosearchd.embedding.late import LateEmbedder
+from cocosearchd.errors import Conflict, EmbedderUnavailable, IdentityMismatch, NotFound
+from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
+from cocosearchd.indexing.updater import Updater
+from cocosearchd.model import Commit, IndexIdentity, IndexRecord
+from cocosearchd.roots.registry import check_root, propose_name
+from cocosearchd.roots.watched import WatchedRoot
+from cocosearchd.settings import IndexingSettings, Settings
+from cocosearchd.store import records
+from cocosearchd.store.pool import Database
+from cocosearchd.supervise import supervise
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class RunningIndex:
+    """`record.generation` follows the commits; `refusal` is set, and `root` is not running, for a foreign identity."""
+
+    record: IndexRecord
+    root: WatchedRoot
+    tasks: anyio.CancelScope
+    refusal: IdentityMismatch | None = None
+
+
+def identity_of(fingerprint: EmbedderFingerprint, indexing: IndexingSettings) -> IndexIdentity:
+    """What the configured embedder and chunker would make of an index."""
+    return IndexIdentity(fingerprint.pairs(), chunker_id(limits_of(indexing)), HEADER_VERSION)
+
+
+def limits_of(indexing: IndexingSettings) -> Limits:
+    """The chunker's share of the settings."""
+    return Limits(indexing.chunker, indexing.chunk_size, indexing.chunk_overlap)
+
+
+class Indexes:
+    """By name, in the order of names. Not safe to share between event loops."""
+
+    def __init__(
+        self,
+        db: Database,
+        updater: Updater,
+        embedder: LateEmbedder,
+        settings: Settings,
+        state_dir: Path,
+        tasks: TaskGroup,
+    ) -> None:
+        self._db, self._updater, self._embedder, self._settings = db, updater, embedder, settings
+        self._state_dir, self._tasks = state_dir, tasks
+        self._running: dict[str, RunningIndex] = {}
+        self._changing = anyio.Lock()  # adding and removing are one at a time; answers never wait for it
+
+    def all(self) -> tuple[RunningIndex, ...]:
+        """Every index, refused ones too."""
+        return tuple(self._running[name] for name in sorted(self._running))
+
+    def get(self, name: str) -> RunningIndex:
+        """Raises `NotFound` naming what exists."""
+        if name not in self._running:
+            known = ", ".join(sorted(self._running)) or "none yet: cocosearchctl up DIRECTORY"
+            raise NotFound(f"there is no index {name!r}", f"indexes: {known}")
+        return self._running[name]
+
+    def at(self, directory: bytes) -> RunningIndex | None:
+        """The index whose root holds `directory` (absolute, resolved); the nearest one of several."""
+        holding = [
+            index
+            for index in self._running.values()
+            if directory == index.record.root or directory.startswith(index.record.root.rstrip(b"/") + b"/")
+        ]
+        return max(holding, key=lambda index: len(index.record.root), default=None)
+
+    async def start_all(self) -> None:
+        """Start what the registry names."""
+        async with self._changing:
+            for record in await records.list_indexes(self._db):
+                await self._start(record)
+
+    async def add(self, path: bytes, name: str | None, topics: tuple[str, ...]) -> tuple[RunningIndex, bool]:
+        """The index of `path`, and whether it is new.
+
+        Raises `NotFound`, `Refused`, `Conflict` as the registry does, `EmbedderUnavailable` before its first success.
+        """
+        async with self._changing:
+            root = await anyio.to_thread.run_sync(check_root, path, self._state_dir)
+            for index in self._running.values():
+                if index.record.root == root:
+                    if name not in (None, index.record.name):
+                        raise Conflict(
+                            f"this directory is the index {index.record.name!r} already",
+                            f"clear it first, or leave --name {name} out",
+                        )
+                    return index, False
+            taken = {index.record.name: index.record.root for index in self._running.values()}
+            chosen = propose_name(root, name, taken)
+            fingerprint = self._embedder.fingerprint
+            identity = identity_of(fingerprint, self._settings.indexing)
+            record = await records.create_index(self._db, chosen, root, topics, fingerprint.dimension, identity)
+            return await self._start(record), True
+
+    def lexical_of(self, name: str) -> LexicalIndex | None:
+        """The lexical index of an index, None if that is not running."""
+        index = self._running.get(name)
+        return None if index is None else index.lexical
+
+    async def remove(self, name: str) -> tuple[int, int]:
+        """Stop the index and drop its tables; (files, chunks) that are gone."""
+        async with self._changing:
+            index = self.get(name)
+            await self._stop(index)
+            return await records.drop_index(self._db, index.record)
+
+    async def rebuild(self, name: str) -> RunningIndex:
+        """Index every file again with the embedder and settings of now."""
+        async with self._changing:
+            index = self.get(name)
+            fingerprint = self._embedder.fingerprint
+            identity = identity_of(fingerprint, self._settings.indexing)
+            if identity == index.record.identity:
+                index.root.rescan("asked for", force=True)
+                return index
+            await self._stop(index)
+            record = await records.set_identity(self._db, index.record, fingerprint.dimension, identity)
+            return await self._start(record)
+
+    async def committed(self, commit: Commit) -> None:
+        """The hook after each commit: the generation by which the caches are keyed."""
+        index = self._running.get(commit.index)
+        if index is None:
+            return
+        index.record = replace(index.record, generation=max(index.record.generation, commit.generation))
+
+    async def _start(self, record: IndexRecord) -> RunningIndex:
+        settings = self._settings
+        sync_dir = self._state_dir / "sync" / record.slug
+        index = RunningIndex(
+            record,
+            WatchedRoot(record, self._db, settings.indexing, settings.watching, sync_dir),
+            anyio.CancelScope(),
+            self._refusal(record),
+        )
+        self._running[record.name] = index
+        if index.refusal is None:
+            self._tasks.start_soon(self._run, index)
+            await self._updater.add(record, index.root)
+        return index
+
+    async def _run(self, index: RunningIndex) -> None:
+        with index.tasks:
+            await supervise(f"root {index.record.name}", index.root.run)
+
+    async def _stop(self, index: RunningIndex) -> None:
+        del self._running[index.record.name]
+        if index.refusal is None:
+            await self._updater.remove(index.record.name)
+        index.tasks.cancel()
+
+    def _refusal(self, record: IndexRecord) -> IdentityMismatch | None:
+        """None also while the embedder is not known: its absence is no reason to stop finding words."""
+        try:
+            fingerprint = self._embedder.fingerprint
+        except EmbedderUnavailable:
+            return None
+        wanted = identity_of(fingerprint, self._settings.indexing)
+        if wanted == record.identity:
+            return None
+        built = dict(record.identity.embedder)
+        return IdentityMismatch(
+            f"index {record.name!r} was built with {built.get('provider')}/{built.get('model')} "
+            f"({record.dimension}-d, {record.identity.chunker}); configured: {fingerprint}, {wanted.chunker}",
+            f"cocosearchctl reindex {record.name}, or configure what it was built with",
+        )

@@ -1,0 +1,124 @@
+"""Model values as the shapes that front ends pass on. Pure."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from datetime import UTC
+from typing import Literal
+
+from cocosearch_ipc import protocol as p
+from cocosearchd.model import Clock, Freshness, Hit, IndexRecord
+from cocosearchd.roots.status import RootStatus
+from cocosearchd.store.records import IndexStatistics, ParseFailure
+
+_RESULT_FIELDS = tuple(field.name for field in fields(p.SearchResult))
+
+
+def result(hit: Hit) -> p.SearchResult:
+    """A hit without what only explain shows."""
+    return p.SearchResult(**{name: getattr(hit, name) for name in _RESULT_FIELDS})
+
+
+def as_of(clock: Clock) -> p.AsOf:
+    """A clock."""
+    return p.AsOf(clock.epoch, clock.seq)
+
+
+def sync(index: str, freshness: Freshness) -> p.SyncReply:
+    """What waiting for an index came to."""
+    return p.SyncReply(index, freshness.fresh, as_of(freshness.as_of), freshness.reason, freshness.pending)
+
+
+def progress(record: IndexRecord, status: RootStatus, chunks: int) -> p.IndexProgress:
+    """A moment of an index's work."""
+    return p.IndexProgress(
+        record.name, status.state, status.done, status.total, chunks, len(status.failed), status.reason
+    )
+
+
+def index_status(record: IndexRecord, status: RootStatus, files: int, chunks: int) -> p.IndexStatus:
+    """One index, as `list` and `status` show it."""
+    return p.IndexStatus(
+        name=record.name,
+        root=os.fsdecode(record.root),
+        topics=record.topics,
+        state=status.state,
+        files=files,
+        chunks=chunks,
+        pending=status.pending,
+        generation=record.generation,
+        as_of=as_of(status.clock),
+        reason=status.reason,
+        failed=tuple(p.FailedFile(f.path, f.error, f.tries, f.retry_in_s) for f in status.failed),
+        skipped=dict(status.skipped),
+        watcher=status.watcher,
+    )
+
+
+def refused_status(record: IndexRecord, reason: str, files: int, chunks: int) -> p.IndexStatus:
+    """An index that is not run."""
+    return p.IndexStatus(
+        record.name,
+        os.fsdecode(record.root),
+        record.topics,
+        "refused",
+        files,
+        chunks,
+        0,
+        record.generation,
+        None,
+        reason,
+    )
+
+
+def stats(record: IndexRecord, found: IndexStatistics, failures: tuple[ParseFailure, ...]) -> p.StatsReply:
+    """Counts of one index."""
+    return p.StatsReply(
+        index=record.name,
+        root=os.fsdecode(record.root),
+        files=found.files,
+        chunks=found.chunks,
+        symbols=found.symbols,
+        size_bytes=found.size_bytes,
+        languages={language: {"files": files, "chunks": chunks} for language, files, chunks in found.languages},
+        parse_health=_health(found),
+        skipped=dict(found.skipped),
+        last_change=found.last_change.astimezone(UTC).isoformat() if found.last_change else None,
+        embedder=dict(record.identity.embedder),
+        generation=found.generation,
+        failures=tuple(asdict(failure) for failure in failures),
+    )
+
+
+def _health(found: IndexStatistics) -> dict[str, dict[str, int]]:
+    table: dict[str, dict[str, int]] = {}
+    for language, status, files in found.parse_health:
+        table.setdefault(language, dict.fromkeys(("ok", "partial", "error", "no_grammar"), 0))[status] = files
+    return table
+
+
+def search(
+    request: p.SearchRequest,
+    hits: tuple[Hit, ...],
+    where: tuple[str, ...],
+    freshness: Freshness,
+    cache: Literal["miss", "exact", "semantic"],
+    timings_ms: Mapping[str, float],
+    notes: tuple[str, ...],
+    explain: dict[str, object] | None,
+) -> p.SearchReply:
+    """An answer. One index gives `index`, several give `indexes`."""
+    return p.SearchReply(
+        query=request.query,
+        results=tuple(result(hit) for hit in hits),
+        fresh=freshness.fresh,
+        stale_reason=freshness.reason,
+        as_of=as_of(freshness.as_of),
+        cache=cache,
+        timings_ms={name: round(value, 3) for name, value in timings_ms.items()},
+        index=where[0] if len(where) == 1 else None,
+        indexes=where if len(where) > 1 else None,
+        pending=freshness.pending,
+        notes=notes,
+        explain=explain,
+    )

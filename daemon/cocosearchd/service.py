@@ -1,0 +1,267 @@
+"""Wiring: what the daemon is made of, in which order it starts and stops, and what signals do.
+
+Start: lock the state, bind the sockets, PostgreSQL, registry, embedder, the child, the indexes, serve.
+Stop: the same backwards; requests in flight are answered, then work is dropped (it is found again), then PostgreSQL.
+"""
+
+import fcntl
+import importlib.metadata
+import logging
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import anyio
+from anyio.abc import TaskGroup
+
+from cocosearch_ipc import address, sockets
+from cocosearch_ipc.app import FrontEnd
+from cocosearch_ipc.credentials import TokenFile
+from cocosearch_ipc.serve import serve
+from cocosearchd.embedding.late import LateEmbedder
+from cocosearchd.embedding.open import open_embedder
+from cocosearchd.engine import About, Engine
+from cocosearchd.errors import Conflict, EmbedderUnavailable
+from cocosearchd.indexes import Indexes
+from cocosearchd.indexing.updater import Updater, WorkerSpec
+from cocosearchd.model import Commit
+from cocosearchd.notify import Notifier
+from cocosearchd.search.pipeline import Pipeline
+from cocosearchd.settings import Settings
+from cocosearchd.store.embedded import EmbeddedPostgres
+from cocosearchd.store.migrate import migrate_registry
+from cocosearchd.store.pool import Database, without_password
+from cocosearchd.supervise import supervise
+
+log = logging.getLogger(__name__)
+
+# A killed PostgreSQL is back within this and its own recovery.
+LOOK_S = 1.0
+EMBEDDER_RETRY_S = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where this daemon lives, and the secrets it may use. All from the environment, read by the caller."""
+
+    state: Path
+    rpc: Path
+    bridge: Path
+    token: Path
+    postgres_bin: str = ""
+    api_key: str = field(default="", repr=False)
+    notifier: Notifier = field(default_factory=Notifier)
+    sockets: Mapping[str, Any] = field(default_factory=dict)  # from a service manager
+
+    @classmethod
+    def of(cls, env: Mapping[str, str], settings: Settings, pid: int) -> "Places":
+        """As `cocosearch_ipc.address` says, so that both programs agree."""
+        watchdog = env.get("WATCHDOG_USEC", "") if env.get("WATCHDOG_PID", str(pid)) == str(pid) else ""
+        return cls(
+            state=Path(address.state_dir(env)),
+            rpc=Path(address.rpc_socket(env)),
+            bridge=Path(address.bridge_socket(env)),
+            token=Path(address.token_file(env)),
+            postgres_bin=env.get("COCOSEARCH_PG_BIN", ""),
+            api_key=env.get("COCOSEARCH_EMBEDDER_API_KEY") or env.get(settings.embedder.api_key_variable, ""),
+            notifier=Notifier(
+                env.get("NOTIFY_SOCKET", ""), int(watchdog) / 2_000_000 if watchdog.isdecimal() else None
+            ),
+            sockets=sockets.inherited(env, pid),
+        )
+
+
+async def run(settings: Settings, places: Places) -> None:
+    """Serve until told to stop. Raises `Failure` for what keeps it from starting, maybe inside of a group."""
+    started = time.monotonic()
+    places.state.mkdir(parents=True, exist_ok=True, mode=0o711 if os.geteuid() == 0 else 0o700)
+    with _only_one(places.state / "daemon.lock"):
+        port = settings.server.port if settings.server.enabled else None
+        bound = sockets.bind(
+            places.rpc, places.bridge, host=settings.server.host, port=port, inherited=dict(places.sockets)
+        )
+        try:
+            async with _store(settings, places) as store, anyio.create_task_group() as tasks:
+                await _serve(Running(settings, places, bound, store, tasks, started))
+                tasks.cancel_scope.cancel()  # before the pool is closed and PostgreSQL stops
+        finally:
+            bound.close()
+    log.info("stopped")
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """PostgreSQL in use; `postgres` is None when it is not ours."""
+
+    db: Database
+    dsn: str
+    postgres: EmbeddedPostgres | None
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What the parts of one run share."""
+
+    settings: Settings
+    places: Places
+    bound: sockets.Bound
+    store: Store
+    tasks: TaskGroup
+    started: float
+
+    def about(self) -> About:
+        """The daemon of this moment, for `status`."""
+        postgres = self.store.postgres
+        kind = "embedded" if postgres else "external"
+        return About(
+            version=version(),
+            started=self.started,
+            mcp=self.bound.urls,
+            store=lambda: {"kind": kind, "dsn": without_password(self.store.dsn)},
+            postgres=postgres.pids if postgres else tuple,
+            warnings=lambda: self.bound.warnings,
+        )
+
+
+async def _serve(running: Running) -> None:
+    settings, places, tasks, db = running.settings, running.places, running.tasks, running.store.db
+    stop = anyio.Event()
+    tasks.start_soon(_signals, stop, places.notifier)
+    if running.store.postgres is not None:
+        tasks.start_soon(supervise, "store", partial(_keep_store, running.store.postgres))
+    await migrate_registry(db)
+    embedder = LateEmbedder(partial(open_embedder, settings.embedder, places.api_key))
+    await _try_embedder(embedder)
+    engine = await _engine(running, embedder, stop)
+    if embedder.error is not None:
+        tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder))
+    if places.notifier.watchdog_s is not None:
+        tasks.start_soon(supervise, "watchdog", partial(_watchdog, places.notifier, places.notifier.watchdog_s, db))
+    token = TokenFile(places.token)
+    token.ensure()
+    front = FrontEnd(engine, token, version=version(), max_body_bytes=settings.server.max_body_bytes)
+    await serve(front, running.bound, started=partial(_ready, running), stopping=stop)
+    places.notifier.stopping()
+    await embedder.aclose()
+
+
+async def _engine(running: Running, embedder: LateEmbedder, stop: anyio.Event) -> Engine:
+    """The parts of the daemon, put together."""
+    settings, places, db = running.settings, running.places, running.store.db
+
+    async def on_commit(commit: Commit) -> None:
+        await indexes.committed(commit)
+
+    spec = WorkerSpec(
+        dsn=running.store.dsn,
+        state_dir=str(places.state),
+        database=settings.database,
+        embedder=settings.embedder,
+        indexing=settings.indexing,
+        api_key=places.api_key,
+    )
+    updater = Updater(spec, on_commit)
+    indexes = Indexes(db, updater, embedder, settings, places.state, running.tasks)
+    pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of)
+    running.tasks.start_soon(supervise, "updater", updater.run)
+    await indexes.start_all()
+    return Engine(db, embedder, indexes, pipeline, updater, settings, running.about(), stop.set)
+
+
+def _ready(running: Running) -> None:
+    log.info("ready", extra={"socket": str(running.places.rpc), **running.bound.urls()})
+    for warning in running.bound.warnings:
+        log.warning(warning)
+    running.places.notifier.ready("answering")
+
+
+def version() -> str:
+    """Of the installed distribution."""
+    return importlib.metadata.version("cocosearchd")
+
+
+@asynccontextmanager
+async def _store(settings: Settings, places: Places) -> AsyncIterator[Store]:
+    """PostgreSQL, embedded unless a URL is set, and a pool to it. An embedded server is stopped at the end."""
+    if settings.database.url:
+        async with Database.open(settings.database.url, settings.database) as db:
+            yield Store(db, settings.database.url, None)
+        return
+    lines = {"shared_buffers": settings.database.shared_buffers}
+    postgres = EmbeddedPostgres(places.state / "postgres", lines, places.postgres_bin)
+    dsn = await anyio.to_thread.run_sync(postgres.ensure)
+    try:
+        async with Database.open(dsn, settings.database) as db:
+            yield Store(db, dsn, postgres)
+    finally:
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(postgres.stop)
+
+
+async def _keep_store(postgres: EmbeddedPostgres) -> None:
+    """Start the server again whenever it is gone, whoever ended it."""
+    while True:
+        await anyio.sleep(LOOK_S)
+        if not postgres.pids():
+            log.error("postgres_gone")
+            await anyio.to_thread.run_sync(postgres.ensure)
+            log.info("postgres_back")
+
+
+async def _try_embedder(embedder: LateEmbedder) -> None:
+    try:
+        await embedder.opened()
+    except EmbedderUnavailable as error:
+        log.warning("embedder_unavailable", extra={"error": error.message, "hint": error.hint})
+
+
+async def _await_embedder(embedder: LateEmbedder) -> None:
+    """Until it is there, then for ever: the supervisor takes an end for a failure."""
+    while embedder.error is not None:
+        await anyio.sleep(EMBEDDER_RETRY_S)
+        await _try_embedder(embedder)
+    log.info("embedder_available", extra={"embedder": str(embedder.fingerprint)})
+    await anyio.sleep_forever()
+
+
+async def _watchdog(notifier: Notifier, every_s: float, db: Database) -> None:
+    """Says that the daemon lives only when the event loop runs this and the store has answered."""
+    while True:
+        await db.ping()
+        notifier.alive()
+        await anyio.sleep(every_s)
+
+
+async def _signals(stop: anyio.Event, notifier: Notifier) -> None:
+    """SIGTERM and SIGINT stop; a second one stops at once. SIGHUP is answered, and changes nothing yet to be read."""
+    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
+        async for number in signals:
+            if number == signal.SIGHUP:
+                notifier.reloading()
+                log.info("reload")
+                notifier.ready("answering")
+            elif stop.is_set():
+                log.warning("forced_exit")
+                os._exit(128 + number)
+            else:
+                log.info("stopping", extra={"signal": signal.Signals(number).name})
+                stop.set()
+
+
+@contextmanager
+def _only_one(path: Path) -> Iterator[None]:
+    """Holds the lock of a state directory. Raises `Conflict` when another daemon does."""
+    with path.open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Conflict(
+                f"cocosearchd is already running on {path.parent}", "`cocosearchctl status` shows it"
+            ) from None
+        yield

@@ -1,0 +1,133 @@
+"""A whole daemon for tests and benchmarks: the real programs with directories and sockets of their own."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+BIN = Path(sys.executable).parent
+START_S = 60.0
+
+
+@dataclass
+class Daemon:
+    """One `cocosearchd` with directories of its own. `ctl` runs `cocosearchctl` against it."""
+
+    home: Path
+    variables: dict[str, str] = field(default_factory=dict)
+    bin: Path = BIN
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(("COCOSEARCH_", "XDG_", "PG"))}
+        return kept | {
+            "COCOSEARCH_STATE_DIR": str(self.home / "state"),
+            "COCOSEARCH_RUNTIME_DIR": str(self.home / "run"),
+            "COCOSEARCH_CONFIG": str(self.home / "config.yaml"),
+            "COCOSEARCH_SERVER_PORT": "0",
+            "COCOSEARCH_LOG_FORMAT": "json",
+            **self.variables,
+        }
+
+    @property
+    def log(self) -> str:
+        return (self.home / "log").read_text("utf-8", "replace") if (self.home / "log").exists() else ""
+
+    def launch(self) -> subprocess.Popen[bytes]:
+        with (self.home / "log").open("ab") as log:
+            return subprocess.Popen(
+                [self.bin / "cocosearchd"], env=self.environment, stdout=log, stderr=log, start_new_session=True
+            )
+
+    def start(self) -> None:
+        """Start and wait until it answers; fails with the log when it does not."""
+        self.process = self.launch()
+        end = time.monotonic() + START_S
+        while self.ctl("status", "--json", check=False).returncode:
+            assert self.process.poll() is None, f"the daemon ended: {self.log[-4000:]}"
+            assert time.monotonic() < end, f"the daemon does not answer: {self.log[-4000:]}"
+            time.sleep(0.05)
+
+    def ctl(self, *arguments: str, check: bool = True, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [self.bin / "cocosearchctl", *arguments],
+            env=self.environment,
+            cwd=cwd or self.home,
+            capture_output=True,
+            text=True,
+            timeout=120,
+            stdin=subprocess.DEVNULL,
+        )
+        assert not check or done.returncode == 0, f"{arguments}: {done.stderr}\n{self.log[-4000:]}"
+        return done
+
+    def json(self, *arguments: str, cwd: Path | None = None) -> Any:
+        return json.loads(self.ctl(*arguments, "--json", cwd=cwd).stdout)
+
+    def query(self, text: str, *arguments: str) -> Any:
+        return self.json("query", text, *arguments)
+
+    def paths(self, text: str, *arguments: str) -> list[str]:
+        return [result["path"] for result in self.query(text, *arguments)["results"]]
+
+    def postgres(self) -> list[psutil.Process]:
+        """The postmaster that runs below this daemon's state, and its children."""
+        found = []
+        for process in psutil.process_iter(["cmdline"]):
+            if str(self.home) in " ".join(process.info["cmdline"] or []) and "postgres" in (process.info["cmdline"][0]):
+                found += [process, *process.children(recursive=True)]
+        return found
+
+    def kill(self) -> None:
+        """kill -9 of the daemon alone."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait()
+
+    def kill_postgres(self) -> None:
+        """kill -9 of the postmaster alone; its children notice by themselves."""
+        for process in self.postgres()[:1]:
+            process.kill()
+
+    def stop(self) -> int:
+        """SIGTERM, wait, and make sure that nothing is left."""
+        code = 0
+        if self.process is not None:
+            if self.process.poll() is None:
+                self.process.send_signal(signal.SIGTERM)
+            code = self.process.wait(30)
+        return code
+
+    def sweep(self) -> None:
+        """After a test: end what is left, whatever state the test left it in."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        for process in self.postgres():
+            process.kill()
+
+
+def make_daemon(**variables: str) -> Daemon:
+    """A daemon with new directories, not started yet."""
+    # Not pytest's tmp_path: it is 0700, and PostgreSQL, which never runs as root, must reach its data when tests do.
+    home = Path(tempfile.mkdtemp(prefix="cocosearch-test-"))
+    home.chmod(0o711)
+    return Daemon(home, variables)
+
+
+def git(root: Path, *arguments: str) -> None:
+    subprocess.run(
+        ["git", "-c", "user.name=Test", "-c", "user.email=test@example.invalid", *arguments],
+        cwd=root,
+        check=True,
+        capture_output=True,
+    )

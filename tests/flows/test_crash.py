@@ -1,0 +1,112 @@
+"""kill -9 of the daemon, of PostgreSQL and of both, at random moments: afterwards the index equals a fresh one.
+
+Short and seeded here; `make soak` runs many more rounds.
+"""
+
+import asyncio
+import random
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.settings import DatabaseSettings
+from cocosearchd.store import records
+from cocosearchd.store.pool import Database
+from tests.daemon import Daemon, make_daemon
+
+VICTIMS = ("daemon", "postgres", "both")
+
+
+def populate(root: Path, rng: random.Random, files: int) -> None:
+    for number in range(files):
+        write(root, rng, number)
+
+
+def write(root: Path, rng: random.Random, number: int) -> None:
+    path = root / f"package{number % 7}" / f"module_{number}.py"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    words = [rng.choice(("alpha", "beta", "gamma", "delta", "omega")) for _ in range(6)]
+    body = "\n\n".join(
+        f"def {a}_{number}_{i}(value):\n    {b} = value * {rng.randrange(1000)}\n    return {b}"
+        for i, (a, b) in enumerate(zip(words, reversed(words), strict=True))
+    )
+    path.write_text(f'"""Module {number}."""\n\n\n{body}\n')
+
+
+def change(root: Path, rng: random.Random) -> None:
+    """One random operation on the tree: write, delete, move."""
+    files = sorted(root.rglob("*.py"))
+    what = rng.random()
+    if what < 0.6 or len(files) < 5:
+        write(root, rng, rng.randrange(200))
+    elif what < 0.8:
+        rng.choice(files).unlink()
+    else:
+        rng.choice(files).rename(root / f"moved_{rng.randrange(1000)}.py")
+
+
+def strike(daemon: Daemon, victim: str) -> None:
+    if victim in ("postgres", "both"):
+        daemon.kill_postgres()
+    if victim in ("daemon", "both"):
+        daemon.kill()
+        daemon.start()
+
+
+def digest(daemon: Daemon) -> str:
+    """Of every row of the only index, vectors included."""
+
+    async def read() -> str:
+        dsn = daemon.json("status")["store"]["dsn"]
+        async with Database.open(dsn, DatabaseSettings()) as db:
+            (record,) = await records.list_indexes(db)
+            return await records.table_digest(db, record)
+
+    return asyncio.run(read())
+
+
+def in_sync(daemon: Daemon) -> None:
+    end = time.monotonic() + 60
+    while (reply := daemon.ctl("sync", "--json", "--timeout", "30", check=False)).returncode != 0:
+        assert time.monotonic() < end, f"never in sync: {reply.stdout} {reply.stderr} {daemon.log[-6000:]}"
+
+
+@pytest.fixture
+def fresh() -> Iterator[Daemon]:
+    other = make_daemon()
+    yield other
+    other.sweep()
+    shutil.rmtree(other.home, ignore_errors=True)
+
+
+def crash_rounds(daemon: Daemon, fresh: Daemon, root: Path, seed: int, strikes: int, files: int) -> None:
+    rng = random.Random(seed)
+    root.mkdir()
+    populate(root, rng, files)
+    daemon.ctl("up", str(root), "--name", "sample")  # without --wait: the first strikes hit the initial indexing
+    for strike_number in range(strikes):
+        time.sleep(rng.uniform(0, 0.4))
+        if strike_number >= strikes // 2:
+            for _ in range(rng.randrange(1, 30)):
+                change(root, rng)
+        strike(daemon, VICTIMS[strike_number % 3])
+    in_sync(daemon)
+    survived = digest(daemon)
+    fresh.start()
+    fresh.ctl("up", str(root), "--name", "sample", "--wait")
+    in_sync(fresh)
+    assert survived == digest(fresh)
+
+
+@pytest.mark.timeout(180)
+def test_after_kills_the_index_equals_a_fresh_one(daemon: Daemon, fresh: Daemon, tmp_path: Path) -> None:
+    crash_rounds(daemon, fresh, tmp_path / "root", seed=20261121, strikes=6, files=120)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(20))
+def test_after_many_kills_too(daemon: Daemon, fresh: Daemon, tmp_path: Path, seed: int) -> None:
+    crash_rounds(daemon, fresh, tmp_path / "root", seed=seed, strikes=12, files=600)

@@ -1,0 +1,121 @@
+"""The main job: save a file, find it. The real programs, one daemon."""
+
+from pathlib import Path
+
+from tests.daemon import Daemon, git
+
+KEYS = {
+    "index", "path", "start_line", "end_line", "start_byte", "end_byte", "language", "score", "match_type",
+    "block_type", "hierarchy", "symbol_type", "symbol_name", "symbol_signature", "content", "context_before",
+    "context_after",
+}  # fmt: skip
+
+
+def test_a_newcomer_finds_what_was_saved(daemon: Daemon, project: Path) -> None:
+    up = daemon.ctl("up", str(project), "--wait")
+    assert "project" in up.stdout
+    answer = daemon.query("where is it decided to send a request again")
+    assert answer["index"] == "project"
+    assert answer["fresh"] is True
+    first = answer["results"][0]
+    assert first.keys() >= KEYS
+    assert first["path"] == "src/retry.py"
+    assert "should_retry" in first["content"] + first["context_after"]
+    data = (project / first["path"]).read_bytes()
+    assert data[first["start_byte"] : first["end_byte"]].decode() == first["content"]
+
+    (project / "src" / "backoff.py").write_text("def exponential_backoff(attempt):\n    return 2 ** attempt\n")
+    answer = daemon.query("exponential_backoff")
+    assert (answer["results"][0]["path"], answer["fresh"]) == ("src/backoff.py", True)
+    assert answer["cache"] == "miss"
+
+    (project / "src" / "backoff.py").write_text("def linear_pause(attempt):\n    return attempt\n")
+    assert "exponential_backoff" not in daemon.query("exponential_backoff")["results"][0]["content"]
+    assert daemon.query("linear_pause")["results"][0]["symbol_name"] == "linear_pause"
+
+    (project / "src" / "backoff.py").unlink()
+    assert "src/backoff.py" not in daemon.paths("linear_pause")
+
+
+def test_up_twice_changes_nothing_and_says_so(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    before = daemon.json("list")["indexes"]
+    again = daemon.ctl("up", str(project), "--wait")
+    assert "already" in again.stdout
+    after = daemon.json("list")["indexes"]
+    assert [(i["name"], i["files"], i["generation"]) for i in before] == [
+        (i["name"], i["files"], i["generation"]) for i in after
+    ]
+
+
+def test_the_same_question_is_answered_from_the_cache_until_a_save(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    assert daemon.query("retry policy")["cache"] == "miss"
+    assert daemon.query("retry policy")["cache"] == "exact"
+    (project / "src" / "new.py").write_text("RETRY_POLICY = 'none'\n")
+    assert daemon.query("retry policy")["cache"] == "miss"
+
+
+def test_a_checkout_of_another_branch_is_followed(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    git(project, "checkout", "-q", "-b", "other")
+    git(project, "rm", "-q", "src/server.go")
+    (project / "src" / "client.rs").write_text("pub fn connect_to_host(name: &str) -> bool {\n    true\n}\n")
+    git(project, "add", ".")
+    git(project, "commit", "-q", "-m", "second")
+    assert daemon.paths("connect_to_host")[0] == "src/client.rs"
+    assert "src/server.go" not in daemon.paths("ListenAndServe")
+    git(project, "checkout", "-q", "main")
+    assert daemon.paths("ListenAndServe")[0] == "src/server.go"
+    assert "src/client.rs" not in daemon.paths("connect_to_host")
+
+
+def test_the_index_of_the_current_directory_is_used(daemon: Daemon, project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "one.py").write_text("def only_here():\n    pass\n")
+    daemon.ctl("up", str(project), "--wait")
+    daemon.ctl("up", str(other), "--name", "second", "--wait")
+    assert daemon.json("query", "only_here", cwd=other)["index"] == "second"
+    assert daemon.json("query", "only_here", cwd=project / "src")["index"] == "project"
+    refused = daemon.ctl("query", "only_here", check=False)
+    assert refused.returncode != 0
+    assert "project" in refused.stderr
+    assert "second" in refused.stderr
+
+
+def test_a_restart_keeps_everything(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    assert daemon.stop() == 0
+    assert daemon.postgres() == []
+    (project / "src" / "while_away.py").write_text("def written_while_away():\n    pass\n")
+    daemon.start()
+    assert daemon.paths("written_while_away")[0] == "src/while_away.py"
+    assert daemon.paths("should_retry")[0] == "src/retry.py"
+
+
+def test_clear_forgets_the_index_only(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    daemon.ctl("clear", "project", "--yes")
+    assert daemon.json("list") == {"indexes": []}
+    assert (project / "src" / "retry.py").exists()
+    daemon.ctl("up", str(project), "--wait")
+    assert daemon.paths("should_retry")[0] == "src/retry.py"
+
+
+def test_down_ends_everything(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    daemon.ctl("down")
+    assert daemon.process is not None
+    assert daemon.process.wait(10) == 0
+    assert daemon.postgres() == []
+    late = daemon.ctl("query", "anything", check=False)
+    assert late.returncode == 69
+    assert late.stderr.startswith("error: ")
+    assert "cocosearchctl up" in late.stderr
+
+
+def test_a_second_daemon_on_the_same_state_is_refused(daemon: Daemon) -> None:
+    assert daemon.launch().wait(20) == 75
+    assert "already" in daemon.log
+    assert daemon.json("list") == {"indexes": []}
