@@ -123,8 +123,7 @@ class _Connection(H11Protocol):
             return
         super().connection_made(transport)
         self._waiting = self.loop.call_later(HEADER_TIMEOUT_S, self._close_if_idle)
-        if len(self.connections) > MAX_CONNECTIONS:
-            self._make_room()
+        self._make_room()
 
     def connection_lost(self, exc: Exception | None) -> None:
         if not self._refused:
@@ -140,11 +139,11 @@ class _Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _make_room(self) -> None:
-        """End the oldest idle TCP connection; with none to be found, this one: the Unix socket always gets in."""
-        tcp = [c for c in self.connections if isinstance(c, _Connection) and c.server and c.server[1] is not None]
-        idle = [c for c in tcp if c._is_idle() and c is not self]
-        oldest = min(idle, key=lambda c: c._waiting.when() if c._waiting else 0.0, default=None)
-        if oldest is not None:
+        """With too many connections, end the oldest idle TCP one, else this one; the Unix socket always gets in."""
+        is_open = [c for c in self.connections if isinstance(c, _Connection) and not c.transport.is_closing()]
+        if len(is_open) <= MAX_CONNECTIONS:
+            return
+        idle = [c for c in is_open if c.server and c.server[1] is not None and c._is_idle() and c is not self]
+        oldest = min(idle, key=lambda c: c._waiting.when() if c._waiting else 0.0, default=self)
+        if oldest.server and oldest.server[1] is not None:
             oldest.transport.abort()
-        elif self in tcp:
-            self.transport.abort()

@@ -1,13 +1,10 @@
 """Real MCP clients (the SDK's and fastmcp's) over every transport; and who is turned away."""
 
-import gc
 import http.client
 import json
 import subprocess
 import sys
 import time
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +17,9 @@ from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 
 from cocosearch_ipc import protocol as p
-from tests.ipc.conftest import Served, start
+from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
 
-# The SDK's SSE transports, of client and server, leave memory streams to the garbage collector.
-pytestmark = pytest.mark.filterwarnings("ignore:Unclosed <MemoryObject:ResourceWarning")
-
-
-@pytest.fixture(autouse=True)
-def _collected() -> Iterator[None]:
-    """What the SDK left is collected here, not in a test that comes later."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+pytestmark = SDK_LEAVES_STREAMS
 
 
 TOOLS = {"search_code", "list_indexes", "index_stats", "index_codebase", "clear_index"}
