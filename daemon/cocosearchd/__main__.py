@@ -33,10 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except Failure as failure:
         return _end(failure)
     except BaseExceptionGroup as group:
-        failure = _first_failure(group)
-        if failure is None:
+        found = _first_failure(group)
+        if found is None:
             raise
-        return _end(failure)
+        return _end(found)
     return 0
 
 

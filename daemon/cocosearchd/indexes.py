@@ -1,4 +1,4 @@
-"""The running indexes: each a record and the root it copies. Started and stopped at run time.
+"""The running indexes: each a record, the root it copies and its words in memory. Started and stopped at run time.
 
 An index whose rows were made by another embedder or chunker than the configured one is listed but not run: it says
 how it was made and what to do (`IdentityMismatch`). What an answer needs of an index is in `RunningIndex`.
@@ -19,6 +19,7 @@ from cocosearchd.indexing.updater import Updater
 from cocosearchd.model import Commit, IndexIdentity, IndexRecord
 from cocosearchd.roots.registry import check_root, propose_name
 from cocosearchd.roots.watched import WatchedRoot
+from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.settings import IndexingSettings, Settings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
@@ -33,6 +34,7 @@ class RunningIndex:
 
     record: IndexRecord
     root: WatchedRoot
+    lexical: LexicalIndex
     tasks: anyio.CancelScope
     refusal: IdentityMismatch | None = None
 
@@ -122,6 +124,7 @@ class Indexes:
         async with self._changing:
             index = self.get(name)
             await self._stop(index)
+            await index.lexical.discard()
             return await records.drop_index(self._db, index.record)
 
     async def rebuild(self, name: str) -> RunningIndex:
@@ -134,14 +137,16 @@ class Indexes:
                 index.root.rescan("asked for", force=True)
                 return index
             await self._stop(index)
+            await index.lexical.discard()
             record = await records.set_identity(self._db, index.record, fingerprint.dimension, identity)
             return await self._start(record)
 
     async def committed(self, commit: Commit) -> None:
-        """The hook after each commit: the generation by which the caches are keyed."""
+        """The hook after each commit: words first, then the generation by which the caches are keyed."""
         index = self._running.get(commit.index)
         if index is None:
             return
+        await index.lexical.apply(commit)
         index.record = replace(index.record, generation=max(index.record.generation, commit.generation))
 
     async def _start(self, record: IndexRecord) -> RunningIndex:
@@ -150,6 +155,7 @@ class Indexes:
         index = RunningIndex(
             record,
             WatchedRoot(record, self._db, settings.indexing, settings.watching, sync_dir),
+            LexicalIndex(self._db, record, self._state_dir / "lexical" / record.slug),
             anyio.CancelScope(),
             self._refusal(record),
         )
@@ -161,7 +167,9 @@ class Indexes:
 
     async def _run(self, index: RunningIndex) -> None:
         with index.tasks:
-            await supervise(f"root {index.record.name}", index.root.run)
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(supervise, f"root {index.record.name}", index.root.run)
+                tasks.start_soon(supervise, f"words {index.record.name}", index.lexical.run)
 
     async def _stop(self, index: RunningIndex) -> None:
         del self._running[index.record.name]
