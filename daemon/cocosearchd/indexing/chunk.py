@@ -102,6 +102,7 @@ class _View:
     def __init__(self, parsed: Parsed) -> None:
         self.parsed = parsed
         self.starts = [symbol.start_byte for symbol in parsed.symbols]
+        self.parents = list(_parents(parsed.symbols))
         self.block_starts = [block.start_byte for block in parsed.blocks]
         self.line, self.seen = 1, 0  # the line of byte `seen`
 
@@ -145,15 +146,12 @@ class _View:
 
     def _around(self, byte: int) -> list[Symbol]:
         """The definitions that are open at a byte, innermost first."""
-        found = []
+        symbols, found = self.parsed.symbols, []
         index = self._at(byte) - 1
         while index >= 0:
-            symbol = self.parsed.symbols[index]
-            if symbol.end_byte > byte:
-                found.append(symbol)
-            if symbol.parent is None and symbol.end_byte <= byte:
-                break
-            index -= 1
+            if symbols[index].end_byte > byte:
+                found.append(symbols[index])
+            index = self.parents[index]
         return found
 
     def _block(self, start: int, end: int) -> Block | None:
@@ -165,6 +163,16 @@ class _View:
         if inside is None or (around is not None and 2 * (inside.end_byte - inside.start_byte) < end - start):
             return around or inside
         return inside
+
+
+def _parents(symbols: Iterable[Symbol]) -> Iterator[int]:
+    """For each definition the number of the one around it, -1 at the top."""
+    around: list[tuple[int, int]] = []  # (end, number) of what is open
+    for number, symbol in enumerate(symbols):
+        while around and around[-1][0] < symbol.end_byte:
+            around.pop()
+        yield around[-1][1] if around else -1
+        around.append((symbol.end_byte, number))
 
 
 def _symbol_of(inside: tuple[Symbol, ...], around: list[Symbol], start: int, end: int) -> Symbol | None:

@@ -57,13 +57,11 @@ _SLACK = 1.5
 # Deeper than this, lines are packed as they come. Real code stays below 20.
 _MAX_ROUNDS = 60
 
-_LINE = re.compile(rb"([ \t]*)([^\n]?)[^\n]*\n?")
 # What belongs to the definition right below: comments, decorators, attributes, annotations.
 _ATTACHED = re.compile(rb"[ \t]*(?:#|//|/\*|\*|--|;;|@|<!--|\{-|\[[A-Z#]|template\b|%)")
-_CLOSING = b")]}"
-_CONTINUING = re.compile(
-    rb"[ \t]*(?:end|else|elif|elsif|except|catch|finally|fi|done|esac|then|do|begin|rescue|ensure)\b"
-)
+_CLOSING = frozenset(b")]}")
+_CONTINUING_FIRST = frozenset(b"edfctbr")
+_CONTINUING = re.compile(rb"(?:end|else|elif|elsif|except|catch|finally|fi|done|esac|then|do|begin|rescue|ensure)\b")
 _BREAK = re.compile(rb"[\s,;>})\]](?=[^\s,;>})\]])")
 
 _Piece = tuple[int, int, bool]  # first line, line after the last, whether it is a definition
@@ -71,23 +69,30 @@ _Piece = tuple[int, int, bool]  # first line, line after the last, whether it is
 
 def plan(data: bytes, spans: Iterable[Span]) -> Plan:
     """The lines of a file and what cutting before each costs."""
-    starts: list[int] = []
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
     costs: list[int] = []
     blanks: list[bool] = []
     blank = True
-    for match in _LINE.finditer(data):
-        if match.start() == len(data):
-            break
-        space, first = match[1], match[2]
-        starts.append(match.start())
-        columns = min(len(space) + (_TAB - 1) * space.count(b"\t"), _MAX_COLUMNS)
-        cost = _STATEMENT + columns * _PER_COLUMN - (_AFTER_BLANK if blank else 0)
-        blank = not first or first == b"\r"
-        if blank or first in _CLOSING or (first in b"edfctbr" and _CONTINUING.match(data, match.start())):
-            cost += _CLOSER
+    for line in lines:
+        text = line.lstrip()
+        cost = _STATEMENT - _AFTER_BLANK if blank else _STATEMENT
+        blank = not text
+        if blank:
+            cost = _STATEMENT + _CLOSER
+        else:
+            columns = len(line) - len(text)
+            if columns:
+                columns += (_TAB - 1) * line.count(b"\t", 0, columns)
+                cost += min(columns, _MAX_COLUMNS) * _PER_COLUMN
+            first = text[0]
+            if first in _CLOSING or (first in _CONTINUING_FIRST and _CONTINUING.match(text)):
+                cost += _CLOSER
         costs.append(cost)
         blanks.append(blank)
-    starts.append(len(data))
+    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    starts[-1] = len(data)
     return _nested(data, starts, costs, blanks, spans)
 
 

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 MAX_WORD = 128
 
-_WORD = re.compile(r"[^\W\d]\w*(?:-[^\W\d]\w*)+|\w+")
+_WORD = re.compile(r"\w+(?:-[^\W\d]\w*)*")
 # An upper-case run before a capitalised hump, a hump, an upper-case run, a digit run.
 _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _CLASS_HUMP = re.compile(r"U+(?=Ul)|U?l+|U+|d+")

@@ -68,7 +68,7 @@ _DESIGN = (
         interpreters="ruby jruby",
         aliases="rb",
     ),
-    _row("php", ".php .phtml .php5 .inc", "php", symbols=True, interpreters="php"),
+    _row("php", ".php .phtml .php5", "php", symbols=True, interpreters="php"),
     _row("swift", ".swift", "swift", symbols=True, interpreters="swift"),
     _row("kotlin", ".kt .kts", "kotlin", symbols=True, aliases="kt"),
     _row("scala", ".scala .sbt .sc", "scala", symbols=True, interpreters="scala"),
@@ -140,7 +140,7 @@ _MORE = (
     _row("svelte", ".svelte", "svelte"),
     _row("gotemplate", ".tpl .gotmpl .tmpl", ""),
     _row("jinja", ".j2 .jinja .jinja2", ""),
-    _row("rst", ".rst", "rst"),
+    _row("rst", ".rst", ""),
     _row(
         "ini",
         ".ini .cfg .conf .properties .editorconfig .service .timer .socket",
