@@ -138,7 +138,9 @@ def test_filters_come_from_text_and_parameters_alike() -> None:
         symbol_name="User*",
     )
     assert inline == given
-    assert inline.where == Filter(("go",), ("src/**",), ("/vendor",), ("class",), "User*")
+    where = inline.where
+    assert where == Filter(("go",), ("src/**",), ("/vendor",), where.symbol_types, "User*")
+    assert "class" in where.symbol_types
 
 
 def test_the_order_of_alternatives_means_nothing() -> None:
@@ -165,6 +167,12 @@ def test_a_wrong_value_names_the_nearest_valid_one(parameters: dict[str, object]
     assert hint in caught.value.hint
 
 
+def test_a_documented_symbol_type_stands_for_its_like() -> None:
+    assert "struct" in plan_of("x sym:class").where.symbol_types
+    assert "trait" in plan_of("x sym:interface").where.symbol_types
+    assert plan_of("x sym:struct").where.symbol_types == ("struct",)
+
+
 def test_two_symbol_names_are_refused() -> None:
     with pytest.raises(InvalidInput, match="more than one"):
         plan_of("x name:a name:b")
@@ -184,7 +192,7 @@ def test_no_words_and_no_symbol_filter_are_refused(text: str) -> None:
 
 def test_the_digest_differs_with_every_field() -> None:
     plan = plan_of("x")
-    other = Plan("y", Filter(("go",)), "classic", 11, 12, False, ("a",), "auto", 0.5, True, True)
+    other = Plan("y", Filter(("go",)), "classic", 11, 12, False, ("a",), "auto", 0.5, True, True, True)
     for field in fields(Plan):
         changed = replace(plan, **{field.name: getattr(other, field.name)})
         assert digest(changed) != digest(plan), field.name

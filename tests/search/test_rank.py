@@ -1,6 +1,5 @@
 """Fusion, boosts and selection; `classic` against the documents, spelled out slowly."""
 
-import itertools
 from dataclasses import replace
 
 import pytest
@@ -118,10 +117,8 @@ def test_one_chunk_per_file_keeps_the_best_of_each(corpus: tuple[list[Candidate]
     legs = Legs(tuple(corpus[0]), tuple(corpus[1]), len(corpus[1]))
     scored = classic(PLAN, legs)
     chosen = select(replace(PLAN, all_chunks=False, limit=limit), scored)
-    first = {path: next(group) for path, group in itertools.groupby(
-        sorted(enumerate(scored), key=lambda item: (item[1].candidate.path, item[0])), lambda item: item[1].candidate.path
-    )}  # fmt: skip
-    expected = [one for _, one in sorted(first.values(), key=lambda item: item[0])][:limit]
+    first = {one.candidate.path: one for one in reversed(scored)}
+    expected = [one for one in scored if first[one.candidate.path] is one][:limit]
     assert list(chosen) == expected
 
 

@@ -133,10 +133,11 @@ def _read_regular(place: Path) -> tuple[os.stat_result, bytes] | None:
         fd = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
+    before = os.fstat(fd)
+    if not stat.S_ISREG(before.st_mode):
+        os.close(fd)
+        return None
     with os.fdopen(fd, "rb") as file:
-        before = os.fstat(fd)
-        if not stat.S_ISREG(before.st_mode):
-            return None
         try:
             data = file.read()
         except OSError:

@@ -15,25 +15,17 @@ from cocosearchd.embedding.base import Embedder, EmbedderFingerprint
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, StoreUnavailable
 from cocosearchd.model import Hit, IndexRecord
 from cocosearchd.search.cache import Cache, CacheStatistics, Found
-from cocosearchd.search.code_candidates import code_candidates
-from cocosearchd.search.code_profile import load_weights
 from cocosearchd.search.context import Context, fit
 from cocosearchd.search.explain import describe, describe_plan
-from cocosearchd.search.lexical import LexicalIndex
+from cocosearchd.search.look import LexicalOf, Looker
 from cocosearchd.search.plan import Plan, Query, View, language_names, make_plan, make_view
-from cocosearchd.search.rank import Legs, Scored, score, select, to_hit
-from cocosearchd.search.rerankers.choose import Rerankers
-from cocosearchd.search.retrieve import retrieve
+from cocosearchd.search.rank import to_hit
 from cocosearchd.search.trace import Trace
 from cocosearchd.search.why_not import why_not
 from cocosearchd.settings import SearchSettings
-from cocosearchd.store.file_states import file_states
 from cocosearchd.store.pool import Database
 
 CacheUse = Literal["miss", "exact", "semantic"]
-# A writer commits at most some hundred times a second, so collisions in a row are rare. An answer that still met a
-# commit each time is right in itself, but of two generations; it is not kept, and says so.
-ATTEMPTS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,31 +54,7 @@ class Embedded:
     lasting: bool = True  # False: it may be there for the next question, so the answer is not worth keeping
 
 
-@dataclass(frozen=True, slots=True)
-class Ranked:
-    """What one look at the index gave: everything in order, what is shown of it, and the files' content hashes."""
-
-    legs: Legs
-    scored: list[Scored]
-    chosen: tuple[Scored, ...]
-    generation: int
-    hashes: tuple[tuple[str, bytes], ...]
-    notes: tuple[str, ...] = ()
-    settled: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Retrieved:
-    """Everything in order, the legs it came from (none from memory), and the generation, None if it is not known."""
-
-    legs: Legs
-    scored: list[Scored]
-    generation: int | None = None
-    complete: bool = True
-
-
 Embed = Callable[[str, Trace], Awaitable[Embedded]]
-LexicalOf = Callable[[str], LexicalIndex | None]
 
 
 class Pipeline:
@@ -100,11 +68,10 @@ class Pipeline:
         lexical_of: LexicalOf | None = None,
     ) -> None:
         """`lexical_of` gives the lexical index of an index by name; where there is none, PostgreSQL answers alone."""
-        self._lexical_of, self._weights = lexical_of, load_weights()
         self._db, self._embedder, self._settings = db, embedder, settings
+        self._looker = Looker(db, lexical_of)
         self._cache = Cache(settings.cache_bytes, settings.cache_ttl_s)
         self._context = Context(settings.context_lines, settings.line_width)
-        self._rerankers = Rerankers()
         self._languages = language_names()
         self._known: tuple[EmbedderFingerprint | None, tuple[tuple[str, str], ...]] = (None, ())
 
@@ -116,6 +83,9 @@ class Pipeline:
         """
         with trace.stage("plan"):
             plan, view = make_plan(query, self._settings, self._languages), make_view(query)
+            lexical = self._looker.lexical(record, plan)
+            if lexical is not None and lexical.warm:
+                plan = replace(plan, lexical=True)  # a warm answer is another one than a cold one
             trace.tell("plan", lambda: describe_plan(plan))
         try:
             found, use = await self._find(record, plan, query, trace, embed or self.embed)
@@ -165,64 +135,16 @@ class Pipeline:
                 if found is not None:
                     return found, "semantic"
         self._cache.missed()
-        ranked = await self._rank(record, plan, vector, trace)
-        notes = (*((embedded.note,) if embedded.note else ()), *ranked.notes)
-        hits = tuple(to_hit(record.name, one) for one in ranked.chosen)
-        found = Found(ranked.generation, hits, ranked.hashes, notes)
-        if query.use_cache and embedded.lasting and ranked.settled:
+        look = await self._looker.look(record, plan, vector, trace)
+        notes = (*((embedded.note,) if embedded.note else ()), *look.notes)
+        hits = tuple(to_hit(record.name, one) for one in look.chosen)
+        found = Found(look.generation, hits, look.hashes, notes)
+        if query.use_cache and embedded.lasting and look.lasting:
             self._cache.put(record.number, plan, vector, found)
-        trace.tell("ranking", lambda: describe(ranked.legs, ranked.scored, ranked.chosen))
+        trace.tell("ranking", lambda: describe(look.legs, look.scored, look.chosen))
         if query.why_not is not None:
-            trace.details["why_not"] = await why_not(self._db, record, plan, vector, query.why_not, ranked.scored)
+            trace.details["why_not"] = await why_not(self._db, record, plan, vector, query.why_not, look.scored)
         return found, "miss"
-
-    async def _rank(self, record: IndexRecord, plan: Plan, vector: NDArray[np.float32] | None, trace: Trace) -> Ranked:
-        """Look until both legs and the content hashes are from one generation."""
-        # Without a vector the words are all there is, whatever the profile would do with one.
-        keyword = plan.keyword or vector is None
-        generation = record.generation
-        for _ in range(ATTEMPTS):
-            found = await self._retrieve(record, plan, vector, generation, keyword=keyword, trace=trace)
-            scored = found.scored
-            if plan.reranker != "disabled" and not plan.listing:
-                with trace.stage("rerank"):
-                    scored = await anyio.to_thread.run_sync(self._rerankers.rerank, plan.reranker, plan.text, scored)
-            chosen = select(plan, scored)
-            paths = dict.fromkeys(one.candidate.path for one in chosen)
-            with trace.stage("verify"):
-                states = await file_states(self._db, record, list(paths))
-            asked = generation if found.generation is None else found.generation
-            settled, generation = states.generation == asked and found.complete, states.generation
-            if settled:
-                break
-        hashes = tuple((path, state[0]) for path, state in states.files.items())
-        return Ranked(found.legs, scored, chosen, generation, hashes, (), settled)
-
-    async def _retrieve(
-        self,
-        record: IndexRecord,
-        plan: Plan,
-        vector: NDArray[np.float32] | None,
-        generation: int,
-        *,
-        keyword: bool,
-        trace: Trace,
-    ) -> Retrieved:
-        """`code` from the lexical index, if it is there, warm and at `generation`; else the legs of PostgreSQL."""
-        lexical = self._lexical_of(record.name) if self._lexical_of and plan.profile == "code" else None
-        if lexical is not None:
-            depth = plan.depth if trace.explain else plan.limit
-            with trace.stage("score"):
-                code = await code_candidates(self._db, record, lexical, plan, vector, self._weights, generation, depth)
-            kind = "cold" if not lexical.warm else "behind or not selective" if code is None else "warm"
-            trace.tell("lexical", lambda: {"state": kind, "generation": lexical.generation})
-            if code is not None:
-                return Retrieved(Legs(), code.scored, code.generation, code.complete)
-        with trace.stage("retrieve"):
-            legs = await retrieve(self._db, record, plan, vector, keyword=keyword)
-        with trace.stage("rank"):
-            scored = score(plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs)
-        return Retrieved(legs, scored)
 
     async def _shown(self, record: IndexRecord, found: Found, use: CacheUse, view: View, trace: Trace) -> Answer:
         """Hits with their context, from files that are as they were indexed; else what was stored, marked stale."""

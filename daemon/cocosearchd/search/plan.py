@@ -14,13 +14,20 @@ from typing import Literal, cast, get_args
 
 from cocosearchd.errors import InvalidInput
 from cocosearchd.languages import blocks, tables
+from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
 from cocosearchd.model import Filter
 from cocosearchd.settings import SearchSettings
 
 Profile = Literal["code", "classic"]
 RerankerName = Literal["auto", "functional", "spacy", "disabled"]
 
-SYMBOL_TYPES = ("function", "class", "method", "interface")
+# What may be asked for -> kinds as stored. The four documented ones stand for what other languages call the same.
+SYMBOL_TYPES: dict[str, tuple[str, ...]] = {kind: (kind,) for kind in TYPE_KINDS | FUNCTION_KINDS | MINOR_KINDS} | {
+    "function": ("function", "macro"),
+    "method": ("method", "constructor"),
+    "class": ("class", "struct", "enum", "union", "record", "object", "actor", "contract", "extension"),
+    "interface": ("interface", "trait", "protocol", "type"),
+}
 MAX_LIMIT = 200
 RRF_DEPTH = 100  # candidates of a leg never exceed this in `classic` (CocoSearch, retrieval.md)
 CANDIDATE_MULTIPLIER = 8  # CocoRAG, reranker-design.md: candidates fetched for each result when a reranker runs
@@ -88,6 +95,7 @@ class Plan:
     min_score: float
     all_chunks: bool
     listing: bool  # no words, only a symbol filter: list symbols
+    lexical: bool = False  # whether the lexical index was there to answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +118,10 @@ def language_names() -> dict[str, tuple[str, ...]]:
 
     A language stands for its kinds as well: `yaml` finds workflows and manifests too.
     """
-    kinds = {kind.name: (kind.name,) for kind in blocks.GRAMMARS}
-    names = dict[str, tuple[str, ...]]()
+    names: dict[str, tuple[str, ...]] = {kind.name: (kind.name,) for kind in blocks.GRAMMARS}
     for info in tables.languages():
-        ids = (info.name, *(kind.name for kind in blocks.GRAMMARS if kind.base == info.name))
-        names |= dict.fromkeys((*info.aliases, info.name), ids)
-    return kinds | names
+        names |= dict.fromkeys((*info.aliases, info.name), blocks.family(info.name))
+    return names
 
 
 def digest(plan: Plan) -> bytes:
@@ -237,7 +243,9 @@ def _where(query: Query, inline: Inline, languages: Mapping[str, tuple[str, ...]
         languages=_sorted(known for name in spoken for known in languages[_one_of("language", name, languages)]),
         paths=_sorted(map(_glob, (*query.paths, *inline.paths))),
         not_paths=_sorted(map(_glob, (*query.not_paths, *inline.not_paths))),
-        symbol_types=_sorted(_one_of("symbol type", kind, SYMBOL_TYPES) for kind in kinds),
+        symbol_types=_sorted(
+            stored for kind in kinds for stored in SYMBOL_TYPES[_one_of("symbol type", kind, SYMBOL_TYPES)]
+        ),
         symbol_name=names.pop() if names else None,
         phrases=_sorted(inline.phrases),
     )

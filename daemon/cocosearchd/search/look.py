@@ -1,0 +1,131 @@
+"""One look at an index, bypassing every cache: retrieve -> rank -> rerank -> select, all from one generation.
+
+Reads go over several connections and, in `code`, over memory, so a commit may fall between them. What is read last is
+the generation and the state of the shown files; if they contradict what was read before, everything is read again.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import anyio
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.model import IndexRecord
+from cocosearchd.search.code_candidates import code_candidates
+from cocosearchd.search.code_profile import load_weights
+from cocosearchd.search.lexical import LexicalIndex
+from cocosearchd.search.plan import Plan
+from cocosearchd.search.rank import Legs, Scored, score, select
+from cocosearchd.search.rerankers.choose import Rerankers
+from cocosearchd.search.retrieve import retrieve
+from cocosearchd.search.trace import Trace
+from cocosearchd.store.file_states import FileStates, file_states
+from cocosearchd.store.pool import Database
+
+# A writer commits at most some hundred times a second, so collisions in a row are rare. An answer that still met a
+# commit each time may mix two generations; it is not kept, and says so.
+ATTEMPTS = 5
+UNSETTLED = "the index is changing faster than it can be read: this may mix two states of it"
+
+LexicalOf = Callable[[str], LexicalIndex | None]
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look gave: everything in order, what is shown of it, and the content hashes of the shown files.
+
+    `legs` is empty when the lexical index answered. `lasting` is False for an answer that is not worth keeping.
+    """
+
+    legs: Legs
+    scored: list[Scored]
+    chosen: tuple[Scored, ...]
+    generation: int
+    hashes: tuple[tuple[str, bytes], ...]
+    notes: tuple[str, ...] = ()
+    lasting: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """Candidates in order. `generation` is that of the memory they came from, None for PostgreSQL's legs."""
+
+    legs: Legs
+    scored: list[Scored]
+    generation: int | None = None
+    complete: bool = True  # every candidate still had its row
+    lasting: bool = True
+
+
+class Looker:
+    """Looks at indexes. `lexical_of` gives the lexical index of an index by name; None: PostgreSQL answers alone."""
+
+    def __init__(self, db: Database, lexical_of: LexicalOf | None) -> None:
+        self._db, self._lexical_of = db, lexical_of
+        self._weights = load_weights()
+        self._rerankers = Rerankers()
+
+    def lexical(self, record: IndexRecord, plan: Plan) -> LexicalIndex | None:
+        """The lexical index that is to answer a plan."""
+        return self._lexical_of(record.name) if self._lexical_of and plan.profile == "code" else None
+
+    async def look(self, record: IndexRecord, plan: Plan, vector: Vector | None, trace: Trace) -> Look:
+        """The answer as of `record.generation` or a later one. Raises `StoreUnavailable`."""
+        generation = record.generation
+        for _ in range(ATTEMPTS):
+            found = await self._ranked(record, plan, vector, generation, trace)
+            scored = await self._reranked(plan, found.scored, trace)
+            chosen = select(plan, scored)
+            paths = list(dict.fromkeys(one.candidate.path for one in chosen))
+            with trace.stage("verify"):
+                states = await file_states(self._db, record, paths)
+            settled = _agree(found, states, generation, paths)
+            if settled:
+                break
+            generation = states.generation
+        hashes = tuple((path, state[0]) for path, state in states.files.items())
+        seen = states.generation if found.generation is None else found.generation
+        notes = () if settled else (UNSETTLED,)
+        return Look(found.legs, scored, chosen, seen, hashes, notes, settled and found.lasting)
+
+    async def _ranked(
+        self, record: IndexRecord, plan: Plan, vector: Vector | None, generation: int, trace: Trace
+    ) -> _Ranked:
+        """`code` from the lexical index, if it is there, warm and at `generation`; else the legs of PostgreSQL."""
+        # Without a vector the words are all there is, whatever the profile would do with one.
+        keyword = plan.keyword or vector is None
+        lexical, behind = self.lexical(record, plan), False
+        if lexical is not None and keyword:
+            depth = plan.depth if trace.explain else plan.limit
+            with trace.stage("score"):
+                code = await code_candidates(self._db, record, lexical, plan, vector, self._weights, generation, depth)
+            behind = code is None and lexical.warm and lexical.generation < generation
+            state = "used" if code else "cold" if not lexical.warm else "behind" if behind else "not used"
+            trace.tell("lexical", lambda: {"state": state, "generation": lexical.generation})
+            if code is not None:
+                return _Ranked(Legs(), code.scored, code.generation, code.complete)
+        with trace.stage("retrieve"):
+            legs = await retrieve(self._db, record, plan, vector, keyword=keyword)
+        with trace.stage("rank"):
+            scored = score(plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs)
+        return _Ranked(legs, scored, lasting=not behind)
+
+    async def _reranked(self, plan: Plan, scored: list[Scored], trace: Trace) -> list[Scored]:
+        if plan.reranker == "disabled" or plan.listing:
+            return scored
+        with trace.stage("rerank"):
+            return await anyio.to_thread.run_sync(self._rerankers.rerank, plan.reranker, plan.text, scored)
+
+
+def _agree(found: _Ranked, states: FileStates, generation: int, paths: list[str]) -> bool:
+    """Whether all that was read is of one generation.
+
+    Legs are, if the index has not moved at all. Candidates from memory are of that memory's generation; their rows are
+    as well, if the files have not changed since, whatever else has.
+    """
+    if found.generation is None:
+        return states.generation == generation
+    known = states.files
+    return found.complete and all(path in known and known[path][1] <= found.generation for path in paths)

@@ -1,0 +1,84 @@
+"""Puts files on disk and into an index, as the write flow does, in the test's own process."""
+# ruff: noqa: ASYNC240 - the files are tiny, and nothing else waits
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from cocosearchd.embedding.base import Embedder
+from cocosearchd.embedding.builtin import BuiltinEmbedder
+from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunk, chunker_id
+from cocosearchd.languages.parse import parse
+from cocosearchd.model import IndexIdentity, IndexRecord, SkipReason, encode_path
+from cocosearchd.search.disk import content_hash
+from cocosearchd.search.pipeline import Answer, Pipeline
+from cocosearchd.search.plan import Query
+from cocosearchd.search.trace import Trace
+from cocosearchd.settings import SearchSettings
+from cocosearchd.store.pool import Database
+from cocosearchd.store.queries import FileWrite, delete_file, replace_file
+from cocosearchd.store.records import create_index, list_indexes
+
+
+@dataclass
+class Corpus:
+    """An index over `root`, and a pipeline that answers from it."""
+
+    db: Database
+    root: Path
+    record: IndexRecord
+    embedder: Embedder
+    pipeline: Pipeline
+
+    async def save(self, path: str, text: str) -> int:
+        """Write a file and index it; the generation after that."""
+        place = self.root / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(text.encode())
+        return await self.index(path, text.encode())
+
+    async def index(self, path: str, data: bytes, skip: SkipReason | None = None) -> int:
+        """Index `data` as the content of a file, whatever is on disk."""
+        parsed = parse(path, data)
+        chunks = () if skip else chunk(parsed, Limits())
+        vectors = await self.embedder.embed_documents([f"{one.header}\n{one.text}" for one in chunks])
+        write = FileWrite(
+            encode_path(path.encode()), content_hash(data), None, parsed.language, chunks, vectors, parsed.report, skip
+        )
+        return await self._at(await replace_file(self.db, self.record, write))
+
+    async def delete(self, path: str) -> int:
+        (self.root / path).unlink(missing_ok=True)
+        return await self._at(await delete_file(self.db, self.record, path))
+
+    async def ask(self, query: Query | str, trace: Trace | None = None) -> Answer:
+        asked = Query(query) if isinstance(query, str) else query
+        return await self.pipeline.run(self.record, asked, trace or Trace())
+
+    async def _at(self, generation: int) -> int:
+        # The daemon's record follows the commits in the same way.
+        self.record = next(each for each in await list_indexes(self.db) if each.number == self.record.number)
+        assert self.record.generation >= generation
+        return generation
+
+
+async def new_corpus(
+    db: Database,
+    root: Path,
+    files: Mapping[str, str] | None = None,
+    *,
+    name: str = "code",
+    settings: SearchSettings | None = None,
+    embedder: Embedder | None = None,
+    pipeline: Pipeline | None = None,
+) -> Corpus:
+    root.mkdir(parents=True, exist_ok=True)
+    embedder = embedder or BuiltinEmbedder()
+    fingerprint = embedder.fingerprint
+    identity = IndexIdentity(fingerprint.pairs(), chunker_id(Limits()), HEADER_VERSION)
+    record = await create_index(db, name, bytes(root.resolve()), (), fingerprint.dimension, identity)
+    pipeline = pipeline or Pipeline(db, embedder, settings or SearchSettings())
+    corpus = Corpus(db, root.resolve(), record, embedder, pipeline)
+    for path, text in (files or {}).items():
+        await corpus.save(path, text)
+    return corpus

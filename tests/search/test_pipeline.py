@@ -1,0 +1,398 @@
+"""The whole read flow over real PostgreSQL and real files."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cocosearchd.embedding.base import Vectors
+from cocosearchd.embedding.builtin import BuiltinEmbedder
+from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, InvalidInput, StoreUnavailable
+from cocosearchd.search.pipeline import Pipeline
+from cocosearchd.search.plan import Query
+from cocosearchd.search.trace import Trace
+from cocosearchd.settings import DatabaseSettings, SearchSettings
+from cocosearchd.store.pool import Database
+from tests.search.corpus import Corpus, new_corpus
+
+pytestmark = pytest.mark.anyio
+
+FILES = {
+    "app/users.py": '''"""Users."""
+
+
+class UserRepository:
+    """Reads and writes users."""
+
+    def get_user_by_id(self, user_id):
+        """The user with an id."""
+        return self.rows[user_id]
+
+    def delete_user(self, user_id):
+        del self.rows[user_id]
+''',
+    "app/mail.py": '''def send_mail(address, subject, body):
+    """Deliver a message to a mailbox."""
+    connection.sendmail(address, f"{subject}\\n\\n{body}")
+
+
+def welcome(repository, user_id):
+    user = repository.get_user_by_id(user_id)
+    send_mail(user.address, "Welcome", "hello")
+''',
+    "cmd/main.go": """package main
+
+// retryLater waits a little longer after each failure.
+func retryLater(attempt int) int {
+	return attempt * attempt
+}
+
+type Server struct {
+	Port int
+}
+""",
+    "web/list.ts": """export interface ListOptions { page: number }
+
+export function listUsers(options: ListOptions): string[] {
+  return fetchPage("/users", options.page);
+}
+""",
+    "deploy/run.sh": """#!/bin/sh
+start_server() {
+    exec server --port 80
+}
+start_server
+""",
+}
+
+
+@pytest.fixture
+async def corpus(db: Database, tmp_path: Path) -> Corpus:
+    return await new_corpus(db, tmp_path / "root", FILES)
+
+
+@pytest.fixture(scope="module")
+async def indexed(module_db: Database, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """The files, indexed once."""
+    return await new_corpus(module_db, tmp_path_factory.mktemp("root"), FILES)
+
+
+@pytest.fixture
+def shared(indexed: Corpus) -> Corpus:
+    """For tests that change nothing: the same index, with a cache of the test's own."""
+    return replace(indexed, pipeline=Pipeline(indexed.db, indexed.embedder, SearchSettings()))
+
+
+async def test_an_identifier_finds_its_definition_first(shared: Corpus) -> None:
+    answer = await shared.ask("get_user_by_id")
+    assert answer.hits[0].path == "app/users.py"
+    assert answer.hits[0].match_type == "both"
+    assert "app/mail.py" in [hit.path for hit in answer.hits]
+    assert answer.generation == shared.record.generation
+    assert answer.index == "code"
+
+
+async def test_plain_words_find_what_is_meant(shared: Corpus) -> None:
+    answer = await shared.ask("deliver a message to a mailbox")
+    assert answer.hits[0].path == "app/mail.py"
+
+
+async def test_one_chunk_per_file_unless_all_are_wanted(db: Database, tmp_path: Path) -> None:
+    functions = "\n\n".join(
+        f"def parse_{n}(text):\n    return text.split('{n}')\n" + "    # filler\n" * 60 for n in range(8)
+    )
+    corpus = await new_corpus(db, tmp_path, {"many.py": functions, "one.py": "def parse(text):\n    return text\n"})
+    single = await corpus.ask("parse text")
+    assert sorted(hit.path for hit in single.hits) == ["many.py", "one.py"]
+    every = await corpus.ask(Query("parse text", all_chunks=True))
+    assert [hit.path for hit in every.hits].count("many.py") > 1
+
+
+@pytest.mark.parametrize(
+    ("text", "paths"),
+    [
+        ("user lang:python", {"app/users.py", "app/mail.py"}),
+        ("server lang:go,shell", {"cmd/main.go", "deploy/run.sh"}),
+        ("user path:app", {"app/users.py", "app/mail.py"}),
+        ("user path:app/**  -path:*mail*", {"app/users.py"}),
+        ("user path:*.ts", {"web/list.ts"}),
+        ("user sym:class", {"app/users.py", "cmd/main.go"}),
+        ("port sym:function,class name:server", {"cmd/main.go"}),
+        ("sym:struct", {"cmd/main.go"}),
+        ("users sym:function name:LIST*", {"web/list.ts"}),
+        ("sym:class", {"app/users.py", "cmd/main.go"}),
+        ("name:*user_by*", {"app/users.py"}),
+        ('start "exec server"', {"deploy/run.sh"}),
+        ('start "EXEC SERVER"', {"deploy/run.sh"}),
+        ('start "exec  nothing"', set()),
+    ],
+)
+@pytest.mark.parametrize("profile", ["classic", "code"])
+async def test_filters_hold_in_postgresql(shared: Corpus, text: str, paths: set[str], profile: str) -> None:
+    answer = await shared.ask(Query(text, profile=profile, use_hybrid=True))
+    assert {hit.path for hit in answer.hits} == paths
+
+
+async def test_classic_is_vectors_alone_without_an_identifier(shared: Corpus) -> None:
+    plain = await shared.ask(Query("send a message", profile="classic"))
+    assert {hit.match_type for hit in plain.hits} == {"semantic"}
+    assert [hit.score for hit in plain.hits] == sorted((hit.score for hit in plain.hits), reverse=True)
+    named = await shared.ask(Query("get_user_by_id", profile="classic"))
+    assert named.hits[0].match_type == "both"
+    assert named.hits[0].score < 0.1  # reciprocal ranks, not a cosine
+
+
+async def test_min_score_means_the_same_in_every_mode(shared: Corpus) -> None:
+    everything = await shared.ask(Query("send a message", profile="classic"))
+    cosines = {hit.path: hit.score for hit in everything.hits}
+    wanted = {path for path, cosine in cosines.items() if cosine >= 0.1}
+    assert wanted != set(cosines), "the corpus must have something that is not alike"
+    for hybrid in (False, True):
+        answer = await shared.ask(Query("send a message", profile="classic", use_hybrid=hybrid, min_score=0.1))
+        assert {hit.path for hit in answer.hits} == wanted
+
+
+async def test_a_second_question_is_answered_from_the_cache(shared: Corpus) -> None:
+    first = await shared.ask("get_user_by_id")
+    second = await shared.ask("get_user_by_id")
+    assert (first.cache, second.cache) == ("miss", "exact")
+    assert second.hits == first.hits
+    assert shared.pipeline.cache_statistics().exact_hits == 1
+
+
+async def test_the_semantic_level_is_consulted(shared: Corpus) -> None:
+    await shared.ask("deliver mail message")
+    answer = await shared.ask("message mail deliver")
+    assert answer.cache == "semantic"
+    assert shared.pipeline.cache_statistics().semantic_hits == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Query("deliver mail", limit=3),
+        Query("deliver mail", languages=("go",)),
+        Query("deliver mail", paths=("cmd",)),
+        Query("deliver mail", not_paths=("cmd",)),
+        Query("deliver mail", symbol_types=("class",)),
+        Query("deliver mail", symbol_name="x*"),
+        Query("deliver mail", profile="classic"),
+        Query("deliver mail", use_hybrid=False),
+        Query("deliver mail", reranker="functional"),
+        Query("deliver mail", min_score=0.2),
+        Query("deliver mail", all_chunks=True),
+        Query('"deliver mail"'),
+    ],
+)
+async def test_no_parameter_is_missing_from_the_key(shared: Corpus, other: Query) -> None:
+    await shared.ask("deliver mail")
+    assert (await shared.ask(other)).cache == "miss"
+
+
+async def test_how_hits_are_shown_does_not_miss_the_cache(shared: Corpus) -> None:
+    plain = await shared.ask(Query("get_user_by_id", smart_context=False))
+    wide = await shared.ask(Query("get_user_by_id", lines_before=1, lines_after=1))
+    assert wide.cache == "exact"
+    assert plain.hits[0].context_before == plain.hits[0].context_after == ""
+
+
+async def test_the_cache_can_be_left_aside(shared: Corpus) -> None:
+    await shared.ask("deliver mail")
+    assert (await shared.ask(Query("deliver mail", use_cache=False))).cache == "miss"
+
+
+async def test_an_edit_of_one_index_leaves_the_cache_of_another(corpus: Corpus, tmp_path: Path) -> None:
+    other = await new_corpus(corpus.db, tmp_path / "other", FILES, name="other", pipeline=corpus.pipeline)
+    await corpus.ask("deliver mail")
+    await other.ask("deliver mail")
+    await corpus.save("app/new.py", "def deliver_mail(): ...\n")
+    edited = await corpus.ask("deliver mail")
+    assert edited.cache == "miss"
+    assert "app/new.py" in [hit.path for hit in edited.hits]
+    assert (await other.ask("deliver mail")).cache == "exact"
+
+
+async def test_a_changed_file_is_never_shown_as_current(corpus: Corpus) -> None:
+    before = await corpus.ask("get_user_by_id")
+    (corpus.root / "app/users.py").write_text("# all gone\n")
+    answer = await corpus.ask("get_user_by_id")
+    assert answer.cache == "exact"
+    assert answer.changed_paths == ("app/users.py",)
+    stale = next(hit for hit in answer.hits if hit.path == "app/users.py")
+    assert stale.stale
+    assert stale.content == before.hits[0].content
+    assert stale.context_before == stale.context_after == ""
+    assert not any(hit.stale for hit in answer.hits if hit.path != "app/users.py")
+
+
+async def test_a_deleted_file_is_marked(corpus: Corpus) -> None:
+    (corpus.root / "app/users.py").unlink()
+    assert (await corpus.ask("get_user_by_id")).changed_paths == ("app/users.py",)
+
+
+async def test_a_file_behind_a_link_out_of_the_root_is_not_read(corpus: Corpus, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.py"
+    outside.write_text(FILES["app/users.py"])
+    (corpus.root / "app/users.py").unlink()
+    (corpus.root / "app/users.py").symlink_to(outside)
+    assert (await corpus.ask("get_user_by_id")).changed_paths == ("app/users.py",)
+
+
+async def test_hits_are_widened_to_their_definition(db: Database, tmp_path: Path) -> None:
+    body = "\n".join(f"    step_{n} = compute(step_{n - 1})  # {'x' * 40}" for n in range(1, 41))
+    corpus = await new_corpus(db, tmp_path, {"long.py": f"def pipeline(step_0):\n{body}\n    return step_40\n"})
+    answer = await corpus.ask("step_30")
+    hit = answer.hits[0]
+    whole = "\n".join(part for part in (hit.context_before, hit.content.rstrip("\n"), hit.context_after) if part)
+    assert whole.startswith("def pipeline(step_0):")
+    assert whole.endswith("return step_40")
+    assert len(whole.splitlines()) == 42
+
+
+async def test_a_budget_keeps_the_best(shared: Corpus) -> None:
+    everything = await shared.ask("user server mail")
+    assert len(everything.hits) > 2
+    small = await shared.ask(Query("user server mail", budget_chars=300))
+    shown = sum(len(hit.content) + len(hit.context_before) + len(hit.context_after) for hit in small.hits)
+    assert 0 < shown <= 300
+    assert [hit.path for hit in small.hits] == [hit.path for hit in everything.hits][: len(small.hits)]
+
+
+class DownEmbedder(BuiltinEmbedder):
+    """A model server that is away. (A real one cannot be told to be away at the right moment.)"""
+
+    async def embed_query(self, text: str) -> Vectors:
+        raise EmbedderUnavailable("the model does not answer", "start it")
+
+
+async def test_words_are_found_while_the_model_is_away(db: Database, tmp_path: Path) -> None:
+    corpus = await new_corpus(db, tmp_path, FILES, embedder=DownEmbedder())
+    for profile in ("code", "classic"):
+        answer = await corpus.ask(Query("deliver message", profile=profile))
+        assert answer.hits[0].path == "app/mail.py"
+        assert answer.hits[0].match_type == "keyword"
+        assert "the model does not answer" in answer.notes[0]
+        again = await corpus.ask(Query("deliver message", profile=profile))
+        assert again.cache == "miss", "the model may be back"
+
+
+async def test_a_text_the_model_knows_nothing_of(shared: Corpus) -> None:
+    answer = await shared.ask("??? !!!")
+    assert answer.hits == ()
+    assert "none of them" in answer.notes[0]
+
+
+async def test_vectors_of_different_models_are_never_compared(shared: Corpus) -> None:
+    other = replace(shared.record.identity, embedder=(("model", "nomic-embed-text"), ("provider", "ollama")))
+    foreign = replace(shared.record, identity=other)
+    with pytest.raises(IdentityMismatch, match="ollama/nomic-embed-text"):
+        await shared.pipeline.run(foreign, Query("deliver"), Trace())
+
+
+async def test_an_earlier_answer_is_better_than_none(dsn: str, tmp_path: Path) -> None:
+    async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=2)) as db:
+        corpus = await new_corpus(db, tmp_path, FILES)
+        first = await corpus.ask("deliver mail")
+    corpus.record = replace(corpus.record, generation=corpus.record.generation + 1)
+    answer = await corpus.ask("deliver mail")  # the pool is closed now: nothing answers
+    assert answer.outdated is not None
+    assert "earlier answer" in answer.outdated
+    assert [hit.path for hit in answer.hits] == [hit.path for hit in first.hits]
+    assert answer.generation == first.generation
+    with pytest.raises(StoreUnavailable):
+        await corpus.ask("something else")
+
+
+async def test_an_explained_run_is_the_same_run(shared: Corpus) -> None:
+    plain = await shared.ask("get_user_by_id lang:python")
+    trace = Trace(explain=True)
+    explained = await shared.ask("get_user_by_id lang:python", trace)
+    assert explained.hits == plain.hits
+    details = trace.details
+    assert details["plan"]["where"] == {"languages": ("python",)}
+    assert details["cache"] == {"exact": True}
+    assert details["ranking"]["results"][0]["path"] == "app/users.py"
+    assert details["ranking"]["results"][0]["features"] == {"definition_boost": 2.0}
+    assert {"plan", "embed", "retrieve", "rank", "verify", "expand"} <= set(trace.timings_ms)
+
+
+async def test_a_plain_run_keeps_no_details(shared: Corpus) -> None:
+    trace = Trace()
+    await shared.ask("deliver", trace)
+    assert trace.details == {}
+    assert trace.timings_ms["retrieve"] > 0
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "status"),
+    [
+        (Query("get_user_by_id"), "app/users.py", "shown"),
+        (Query("get_user_by_id", limit=1), "app/mail.py", "ranked_lower"),
+        (Query("get_user_by_id", min_score=1.0), "cmd/main.go", "below_min_score"),
+        (Query("get_user_by_id lang:go"), "app/users.py", "filtered"),
+        (Query("get_user_by_id -path:app"), "./app/users.py", "filtered"),
+        (Query("get_user_by_id path:web"), "app/users.py", "filtered"),
+        (Query("get_user_by_id sym:interface"), "app/users.py", "filtered"),
+        (Query("get_user_by_id limit", use_hybrid=False, profile="classic", limit=1), "deploy/run.sh", "not_retrieved"),
+        (Query("get_user_by_id"), "app/nothing.py", "not_indexed"),
+    ],
+)
+async def test_why_not(shared: Corpus, query: Query, path: str, status: str) -> None:
+    trace = Trace(explain=True)
+    await shared.ask(replace(query, why_not=path), trace)
+    assert trace.details["why_not"]["status"] == status, trace.details["why_not"]
+
+
+async def test_why_not_names_the_filter(shared: Corpus) -> None:
+    trace = Trace(explain=True)
+    await shared.ask(Query("user lang:go sym:interface", why_not="app/users.py"), trace)
+    assert trace.details["why_not"]["filters"] == ["language", "symbol type"]
+
+
+async def test_why_not_a_skipped_file(corpus: Corpus) -> None:
+    await corpus.index("big.py", b"x = 1\n", skip="too_large")
+    (corpus.root / "later.py").write_text("x = 1\n")
+    trace = Trace(explain=True)
+    await corpus.ask(Query("x", why_not="big.py"), trace)
+    assert trace.details["why_not"]["reason"] == "seen and skipped: too_large"
+    await corpus.ask(Query("x", why_not="later.py"), trace)
+    assert trace.details["why_not"]["on_disk"] is True
+
+
+async def test_rerankers_reorder_and_show_their_features(shared: Corpus) -> None:
+    answer = await shared.ask(Query("how to send a mail message", profile="classic", reranker="functional"))
+    assert answer.hits[0].path == "app/mail.py"
+    scores = dict(answer.hits[0].scores)
+    assert {"vector_score", "entity_relevance", "code_quality"} <= set(scores)
+    assert 0 < answer.hits[0].score <= 1
+
+
+async def test_a_wrong_value_is_refused_before_anything_is_read(shared: Corpus) -> None:
+    with pytest.raises(InvalidInput):
+        await shared.ask("x lang:cobol2000")
+
+
+class CountingEmbedder(BuiltinEmbedder):
+    """Counts questions: the number of calls is what is tested."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked: list[str] = []
+
+    async def embed_query(self, text: str) -> Vectors:
+        self.asked.append(text)
+        return await super().embed_query(text)
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        return np.ascontiguousarray(await super().embed_documents(texts))
+
+
+async def test_exact_hits_and_listings_are_not_embedded(db: Database, tmp_path: Path) -> None:
+    embedder = CountingEmbedder()
+    corpus = await new_corpus(db, tmp_path, FILES, embedder=embedder)
+    await corpus.ask("deliver mail lang:python")
+    await corpus.ask("deliver mail lang:python")
+    await corpus.ask("sym:class")
+    assert embedder.asked == ["deliver mail"]
