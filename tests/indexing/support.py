@@ -66,9 +66,21 @@ class Source:
         self._waiting.append(change)
         self._moved.set()
 
-    async def idle(self) -> dict[str, str]:
+    @property
+    def waiting(self) -> int:
+        """Batches that nobody has asked for yet."""
+        return len(self._waiting)
+
+    async def overtake(self, change: Change) -> None:
+        """Give something urgent: next, whatever waits. Returns when it is settled."""
+        self._waiting.insert(0, change)
+        self._moved.set()
+        while not any(batch is change for batch, _ in self.settled):
+            await self._next_move()
+
+    async def idle(self, wait_s: float = WAIT_S) -> dict[str, str]:
         """Wait until all that was given is settled; what failed since the last call."""
-        with anyio.fail_after(WAIT_S):
+        with anyio.fail_after(wait_s):
             while self._waiting or self._under_way:
                 await self._next_move()
         failed = {path: error for _, part in self.settled for path, error in part.items()}
