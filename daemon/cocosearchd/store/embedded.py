@@ -235,12 +235,13 @@ class EmbeddedPostgres:
 
     def _postmaster(self) -> Process | None:
         """The server's first process. Its children show the same command line until they have named themselves."""
-        if self._child:
-            self._child.poll()  # takes the place of a zombie from the table
         mark = f" -D {self.data} -c config_file="
         found = [running for running in processes() if mark in running.command]
-        inner = {running.pid for running in found}
-        return next((running for running in found if running.parent not in inner), None)
+        pids = {running.pid for running in found}
+        if self._child and self._child.pid not in pids:
+            self._child.wait()  # it has ended, since its command line is gone
+            self._child = None
+        return next((running for running in found if running.parent not in pids), None)
 
     def _reachable(self, path: Path) -> bool:
         return self.account is None or self._call("/bin/sh", "-c", 'test -x "$0"', path).returncode == 0

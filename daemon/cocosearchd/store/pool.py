@@ -34,9 +34,12 @@ class Database:
 
     @classmethod
     @asynccontextmanager
-    async def open(cls, dsn: str, settings: DatabaseSettings) -> AsyncIterator["Database"]:
+    async def open(
+        cls, dsn: str, settings: DatabaseSettings, checkout_timeout_s: float = CHECKOUT_TIMEOUT_S
+    ) -> AsyncIterator["Database"]:
         """Check the server (PostgreSQL >= 14, pgvector >= 0.8) and hold a pool to it.
 
+        Whoever asks for a connection waits `checkout_timeout_s` for a server that is being restarted.
         Installs the extension where it is available and allowed. Raises `StoreUnavailable`, one sentence and a hint
         for each cause, and never shows a password.
         """
@@ -46,7 +49,7 @@ class Database:
             conninfo,
             min_size=settings.pool_min,
             max_size=settings.pool_max,
-            timeout=CHECKOUT_TIMEOUT_S,
+            timeout=checkout_timeout_s,
             reconnect_timeout=60,
             configure=register_vector_async,
             check=AsyncConnectionPool.check_connection,  # a restarted server costs no caller an error
