@@ -1,5 +1,6 @@
 """A whole daemon for tests and benchmarks: the real programs with directories and sockets of their own."""
 
+import contextlib
 import json
 import os
 import signal
@@ -113,7 +114,8 @@ class Daemon:
             self.process.kill()
             self.process.wait()
         for process in self.postgres():
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):  # a child goes with its postmaster
+                process.kill()
 
 
 def make_daemon(**variables: str) -> Daemon:

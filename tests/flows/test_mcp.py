@@ -22,7 +22,7 @@ def served(daemon: Daemon, project: Path) -> dict[str, str]:
 async def search(transport: Any) -> tuple[set[str], Any]:
     async with Client(transport) as client:
         tools = {tool.name for tool in await client.list_tools()}
-        answer = await client.call_tool("search_code", {"query": "should_retry", "index": "project"})
+        answer = await client.call_tool("search_code", {"query": "should_retry", "index_name": "project"})
         return tools, answer.structured_content
 
 
