@@ -5,10 +5,15 @@ line a quarter of its start). Order: our own variable, the XDG variable, the pla
 own `COCOSEARCH_STATE_DIR` has its own runtime directory as well, so that instances can live side by side.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 import sys
-from collections.abc import Mapping
+
+TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # sockaddr_un: 108 bytes on Linux, 104 on macOS and the BSDs, one of them for the final NUL.
 SOCKET_PATH_BYTES = 107 if sys.platform == "linux" else 103

@@ -6,13 +6,20 @@
 Only parameters that differ from their default should be sent: an older daemon refuses names it does not know.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import socket
 import struct
 import sys
-from collections.abc import Generator, Iterator
-from typing import Any
+
+TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+    from typing import Any
+
+    Params = dict[str, Any]
 
 SPEAKS = 1  # protocol.PROTOCOL_VERSION; not imported, because dataclasses cost the hot path 8 ms
 UNAVAILABLE, TIMED_OUT = -32001, -32006  # protocol's codes
@@ -20,11 +27,14 @@ NOT_RUNNING, REFUSED_SOCKET = "not running", "socket refused"
 MAX_REPLY_BYTES = 256 << 20
 LINUX = sys.platform == "linux"
 
-Params = dict[str, Any]
-
 
 class CallFailed(Exception):
-    """A call without a result: the daemon's own error, or none could be reached (`reason` says which)."""
+    """A call without a result: the daemon's own error, or none could be reached (`reason` says which).
+
+    `exit_code` is for the command line, where the code alone does not say enough.
+    """
+
+    exit_code: int | None = None
 
     def __init__(self, message: str, hint: str = "", *, code: int = UNAVAILABLE, reason: str = "") -> None:
         super().__init__(message)

@@ -110,15 +110,9 @@ def _start_failed(env: Mapping[str, str], code: int, offset: int) -> client.Call
     with log.open("rb") as stream:
         stream.seek(offset)
         message, hint = last_error(stream.read().decode("utf-8", "replace"))
-    shown = StartFailed(f"cocosearchd did not start: {message}", hint or f"its log is {log}")
-    shown.exit_code = code if code in (exits.ALREADY_RUNNING, exits.BAD_SETTINGS) else exits.NOT_RUNNING
-    return shown
-
-
-class StartFailed(client.CallFailed):
-    """The daemon ended before it answered. `exit_code` is what to exit with."""
-
-    exit_code = exits.NOT_RUNNING
+    failed = client.CallFailed(f"cocosearchd did not start: {message}", hint or f"its log is {log}")
+    failed.exit_code = code if code in (exits.ALREADY_RUNNING, exits.BAD_SETTINGS) else exits.NOT_RUNNING
+    return failed
 
 
 def _alive(pid: int) -> bool:

@@ -19,7 +19,6 @@ Env = Mapping[str, str]
 LABEL = "org.cocosearch.cocosearchd"
 # What the unit files name as the program, to be replaced by the one that is installed.
 PLACEHOLDERS = ("%h/.local/bin/cocosearchd", "/usr/local/bin/cocosearchd")
-VERBS = ("install", "uninstall", "start", "stop", "status")
 
 
 @dataclass(frozen=True, slots=True)

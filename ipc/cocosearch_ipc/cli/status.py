@@ -1,7 +1,6 @@
 """Verbs about the daemon itself: status, down, logs, token."""
 
 import argparse
-import importlib.metadata
 import json
 import os
 import sys
@@ -12,8 +11,7 @@ from typing import TextIO
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import daemon, exits
-from cocosearch_ipc.credentials import TokenFile
-from cocosearch_ipc.protocol import Failure
+from cocosearch_ipc.cli.version import VERSION
 from cocosearch_ipc.render import out, tables
 
 Env = Mapping[str, str]
@@ -27,20 +25,10 @@ def status(args: argparse.Namespace, env: Env) -> int:
         return exits.OK
     for line in tables.status(reply, out.Style.of(sys.stdout, env)):
         out.line(line)
-    mine = own_version()
-    if reply["version"] != mine:
-        out.note(
-            f"the daemon is version {reply['version']}, this is {mine}: `cocosearchctl down`, then `up`, updates it"
-        )
+    if reply["version"] != VERSION:
+        advice = "`cocosearchctl down`, then `cocosearchctl up PATH`, starts the new one"
+        out.note(f"the daemon is version {reply['version']}, this is {VERSION}: {advice}")
     return exits.OK
-
-
-def own_version() -> str:
-    """The version of the installed distribution."""
-    try:
-        return importlib.metadata.version("cocosearchd")
-    except importlib.metadata.PackageNotFoundError:  # run from a checkout that was never installed
-        return "unknown"
 
 
 def down(args: argparse.Namespace, env: Env) -> int:
@@ -95,18 +83,3 @@ def readable(line: str, style: out.Style) -> str:
         + style.paint(f"{level:<8}", colour)
         + out.printable(f"{event} {rest}".rstrip(), keep="")
     )
-
-
-def token(args: argparse.Namespace, env: Env) -> int:
-    """Print the bearer token of the loopback listener, or replace it."""
-    file = TokenFile(Path(address.token_file(env)))
-    try:
-        shown = file.rotate() if args.rotate else file.ensure()
-    except Failure as failure:
-        out.error(failure.message, failure.hint, as_json=args.json)
-        return exits.FAILED
-    if args.json:
-        out.document({"token": shown, "file": str(file.path)})
-    else:
-        out.line(shown)
-    return exits.OK

@@ -2,17 +2,19 @@
 
 import argparse
 import difflib
+import importlib
 import re
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn, cast
 
-from cocosearch_ipc.cli import bridge, daemon, exits, query, roots, service, status
+from cocosearch_ipc.cli import exits
+from cocosearch_ipc.cli.version import VERSION
 from cocosearch_ipc.render import out
 
 Env = Mapping[str, str]
 Run = Callable[[argparse.Namespace, Env], int]
+Add = Callable[[argparse.ArgumentParser], object]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -26,25 +28,26 @@ class _Parser(argparse.ArgumentParser):
         raise SystemExit(exits.USAGE)
 
 
-@dataclass(frozen=True, slots=True)
 class Verb:
-    """A command: what it does, an example, its arguments, its function."""
+    """A command: what it does, an example, its arguments, and `module:function` below this package that does it.
 
-    name: str
-    help: str
-    example: str
-    add: Callable[[argparse.ArgumentParser], object]
-    run: Run
+    Modules are imported when their verb is called: all of them together would cost every verb 50 ms.
+    """
+
+    def __init__(self, name: str, help_text: str, example: str, add: Add, run: str) -> None:
+        self.name, self.help, self.example, self.add, self.run = name, help_text, example, add, run
+
+    def function(self) -> Run:
+        """What does it, imported now."""
+        module, _, function = self.run.partition(":")
+        return cast(Run, getattr(importlib.import_module(f"cocosearch_ipc.cli.{module}"), function))
 
 
 def run(arguments: list[str], env: Env) -> int:
     """Parse and run. Raises `client.CallFailed`; argparse itself exits with 2."""
     args = parser().parse_args(arguments)
-    try:
-        return int(args.run(args, env))
-    except daemon.StartFailed as failed:
-        out.error(failed.message, failed.hint, as_json=args.json)
-        return failed.exit_code
+    verb: Verb = args.verb
+    return verb.function()(args, env)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -54,7 +57,7 @@ def parser() -> argparse.ArgumentParser:
         description="Search code by meaning and by words, in an index that follows the disk.",
         epilog="`cocosearchctl VERB --help` shows examples. Start with `cocosearchctl up PATH`.",
     )
-    top.add_argument("--version", action="version", version=f"cocosearchctl {status.own_version()}")
+    top.add_argument("--version", action="version", version=f"cocosearchctl {VERSION}")
     verbs = top.add_subparsers(metavar="VERB", required=True)
     for verb in VERBS:
         sub = verbs.add_parser(
@@ -65,7 +68,7 @@ def parser() -> argparse.ArgumentParser:
         )
         verb.add(sub)
         sub.add_argument("--json", action="store_true", help="print JSON; errors too, on standard error")
-        sub.set_defaults(run=verb.run)
+        sub.set_defaults(verb=verb)
     return top
 
 
@@ -116,28 +119,6 @@ def _query(p: argparse.ArgumentParser) -> None:
     shown.add_argument("--open", type=int, metavar="N", help="open the Nth hit in $EDITOR")
 
 
-def _run_query(args: argparse.Namespace, env: Env) -> int:
-    params = query_params(args)
-    if args.open is not None:
-        return query.open_hit(params, env, args.open)
-    return query.run(params, env, "json" if args.json else args.format, full=args.full)
-
-
-def query_params(args: argparse.Namespace) -> dict[str, Any]:
-    """Parameters of `search`: only those that were given."""
-    several = ("language", "path", "not_path", "symbol_type", "topic")
-    plain: tuple[str, ...] = ("limit", "symbol_name", "min_score", "profile", "reranker", "sync_timeout_ms", "why_not")
-    plain += ("lines_before", "lines_after", "budget_chars")
-    found: dict[str, Any] = {"query": " ".join(args.words)}
-    found |= {f"{name}s": getattr(args, name) for name in several if getattr(args, name)}
-    found |= {name: getattr(args, name) for name in plain if getattr(args, name) is not None}
-    found |= {name: True for name in ("all_indexes", "all_chunks", "explain") if getattr(args, name)}
-    if args.index:
-        found |= {"index": args.index[0]} if len(args.index) == 1 else {"indexes": args.index}
-    off = (("no_hybrid", "use_hybrid"), ("no_cache", "use_cache"), ("no_smart_context", "smart_context"))
-    return found | {name: False for flag, name in off if getattr(args, flag)}
-
-
 def _named(help_text: str) -> Callable[[argparse.ArgumentParser], None]:
     def add(p: argparse.ArgumentParser) -> None:
         p.add_argument("name", nargs="?", metavar="NAME", help=f"{help_text}; by default that of this directory")
@@ -175,7 +156,7 @@ def _logs(p: argparse.ArgumentParser) -> None:
 
 
 def _service(p: argparse.ArgumentParser) -> None:
-    p.add_argument("what", choices=service.VERBS)
+    p.add_argument("what", choices=("install", "uninstall", "start", "stop", "status"))
     p.add_argument("--system", action="store_true", help="of the system, for the user who calls sudo")
 
 
@@ -194,30 +175,30 @@ VERBS = (
         "Watch a directory and make it searchable; starts the daemon.",
         "cocosearchctl up ~/code/project --name project",
         _up,
-        roots.up,
+        "roots:up",
     ),
     Verb(
         "query",
         "Find code by meaning, by words or by a name.",
         'cocosearchctl query "where are retries decided" --language python',
         _query,
-        _run_query,
+        "query:run_parsed",
     ),
-    Verb("status", "Show the daemon and its indexes.", "cocosearchctl status --json", _nothing, status.status),
-    Verb("list", "List the indexes.", "cocosearchctl list", _list, roots.list_indexes),
-    Verb("stats", "Count files, chunks and symbols of an index.", "cocosearchctl stats project", _stats, roots.stats),
-    Verb("sync", "Wait until every change is searchable.", "cocosearchctl sync --timeout 10", _sync, roots.sync),
-    Verb("reindex", "Index every file again.", "cocosearchctl reindex project", _reindex, roots.reindex),
-    Verb("clear", "Forget an index; files stay.", "cocosearchctl clear project --yes", _clear, roots.clear),
-    Verb("down", "Stop the daemon.", "cocosearchctl down", _nothing, status.down),
-    Verb("logs", "Show the daemon's log.", "cocosearchctl logs -f", _logs, status.logs),
-    Verb("mcp", "Speak MCP on standard input and output.", "cocosearchctl mcp --project ~/code/a", _mcp, bridge.run),
-    Verb("token", "Print the token of the MCP listener.", "cocosearchctl token --rotate", _token, status.token),
+    Verb("status", "Show the daemon and its indexes.", "cocosearchctl status --json", _nothing, "status:status"),
+    Verb("list", "List the indexes.", "cocosearchctl list", _list, "roots:list_indexes"),
+    Verb("stats", "Count files, chunks and symbols of an index.", "cocosearchctl stats project", _stats, "roots:stats"),
+    Verb("sync", "Wait until every change is searchable.", "cocosearchctl sync --timeout 10", _sync, "roots:sync"),
+    Verb("reindex", "Index every file again.", "cocosearchctl reindex project", _reindex, "roots:reindex"),
+    Verb("clear", "Forget an index; files stay.", "cocosearchctl clear project --yes", _clear, "roots:clear"),
+    Verb("down", "Stop the daemon.", "cocosearchctl down", _nothing, "status:down"),
+    Verb("logs", "Show the daemon's log.", "cocosearchctl logs -f", _logs, "status:logs"),
+    Verb("mcp", "Speak MCP on standard input and output.", "cocosearchctl mcp --project ~/code/a", _mcp, "bridge:run"),
+    Verb("token", "Print the token of the MCP listener.", "cocosearchctl token --rotate", _token, "token:run"),
     Verb(
         "service",
         "Run the daemon under systemd or launchd.",
         "cocosearchctl service install",
         _service,
-        service.run,
+        "service:run",
     ),
 )

@@ -1,13 +1,18 @@
 """Search answers as text: for people, for editors (`grep`). Loaded by every query, so it imports next to nothing."""
 
+from __future__ import annotations
+
 import os
 import re
-from collections.abc import Iterator, Mapping
-from typing import Any
-from urllib.parse import quote
 
 from cocosearch_ipc.render import out
 
+TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+_UNRESERVED = frozenset("/-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 SNIPPET_LINES, SNIPPET_COLUMNS = 10, 160
 
 
@@ -40,13 +45,18 @@ def _head(number: int, hit: dict[str, Any], style: out.Style, roots: Mapping[str
     path = out.printable(hit["path"], keep="")
     where = style.paint(path, out.BOLD, out.BLUE) + style.paint(f":{hit['start_line']}", out.GREEN)
     if root := roots.get(hit["index"]):
-        where = style.link(where, "file://" + quote(os.fsencode(os.path.join(root, hit["path"]))))
+        where = style.link(where, "file://" + _quoted(os.path.join(root, hit["path"])))
     symbol = ""
     if hit["symbol_name"]:
         symbol = f"  {hit['symbol_type'] or ''} " + style.paint(out.printable(hit["symbol_name"], keep=""), out.MAGENTA)
     index = f"  [{hit['index']}]" if several else ""
     score = style.paint(f"{hit['score']:.3f} {hit['match_type']}", out.DIM)
     return f"{number:>2}. {where}{symbol}  {score}{index}"
+
+
+def _quoted(path: str) -> str:
+    """`path` as RFC 3986 wants it in a URI; urllib.parse costs the hot path 3 ms."""
+    return "".join(chr(b) if chr(b) in _UNRESERVED else f"%{b:02X}" for b in os.fsencode(path))
 
 
 def _snippet(hit: dict[str, Any], words: re.Pattern[str] | None, style: out.Style, most: int | None) -> Iterator[str]:

@@ -1,10 +1,15 @@
 """Writes to standard output and standard error: text, JSON, errors; knows what a terminal can show."""
 
+from __future__ import annotations
+
 import json
 import os
 import sys
-from collections.abc import Mapping
-from typing import Any, TextIO
+
+TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any, TextIO
 
 BOLD, DIM, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = "1", "2", "31", "32", "33", "34", "35", "36"
 
@@ -16,7 +21,7 @@ class Style:
         self.colour, self.links = colour, links
 
     @classmethod
-    def of(cls, stream: TextIO, env: Mapping[str, str]) -> "Style":
+    def of(cls, stream: TextIO, env: Mapping[str, str]) -> Style:
         """Both on a terminal; no colour with NO_COLOR (no-color.org) or a dumb terminal."""
         terminal = stream.isatty() and env.get("TERM") != "dumb"
         return cls(colour=terminal and not env.get("NO_COLOR"), links=terminal)

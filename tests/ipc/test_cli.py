@@ -1,0 +1,310 @@
+"""`cocosearchctl` as a process against real sockets: what it prints, how it ends, what it imports."""
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cocosearch_ipc import protocol as p
+from cocosearch_ipc.cli import daemon, exits, query, verbs
+from cocosearch_ipc.cli.main import plain_query
+from cocosearch_ipc.cli.version import VERSION
+from cocosearch_ipc.render import answers, out, tables
+from tests.ipc.conftest import Served
+
+CTL = [sys.executable, "-c", "import sys; from cocosearch_ipc.cli.main import main; sys.exit(main())"]
+# What a plain query may load, beside what a bare interpreter has. Nothing here without a look at its cost.
+ALLOWED = {
+    *("json", "json.decoder", "json.encoder", "json.scanner", "_json", "re", "sre_compile", "sre_parse", "_sre"),
+    *("re._casefix", "re._compiler", "re._constants", "re._parser", "enum", "types", "operator", "_operator"),
+    *("functools", "_functools", "collections", "_collections", "itertools", "keyword", "reprlib", "copyreg"),
+    *("socket", "_socket", "selectors", "select", "math", "errno", "array", "struct", "_struct", "collections.abc"),
+    *("unicodedata", "__future__"),
+    *("cocosearch_ipc", "cocosearch_ipc.address", "cocosearch_ipc.client", "cocosearch_ipc.cli"),
+    *("cocosearch_ipc.cli.exits", "cocosearch_ipc.cli.main", "cocosearch_ipc.cli.query"),
+    *("cocosearch_ipc.render", "cocosearch_ipc.render.answers", "cocosearch_ipc.render.out"),
+}
+
+
+def ctl(served: Served, *arguments: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    environment = served.environment | more.pop("env", {})
+    return subprocess.run([*CTL, *arguments], env=environment, capture_output=True, text=True, timeout=30, **more)
+
+
+def test_the_json_answer_has_the_documented_shape(served: Served) -> None:
+    done = ctl(served, "query", "where are", "retries", "--index", "demo", "--limit", "3", "--json")
+    answer = json.loads(done.stdout)
+    assert (done.returncode, done.stderr) == (0, "")
+    keys = {"query", "index", "results", "fresh", "stale_reason", "as_of", "cache", "timings_ms"}
+    assert set(answer) >= keys
+    assert set(answer["results"][0]) >= {
+        *("index", "path", "start_line", "end_line", "start_byte", "end_byte", "language", "score", "match_type"),
+        *("block_type", "hierarchy", "symbol_type", "symbol_name", "symbol_signature", "content"),
+        *("context_before", "context_after"),
+    }
+    assert served.engine.requests == [p.SearchRequest("where are retries", index="demo", limit=3)]
+
+
+def test_the_answer_for_people(served: Served) -> None:
+    done = ctl(served, "query", "retry", cwd="/srv")
+    assert done.stdout.splitlines() == [
+        " 1. src/retry.py:3  method Client.retry  0.731 both",
+        "    3      def retry(self, times: int) -> None:",
+        "    4          for _ in range(times):",
+        "    5              self.send()",
+        "",
+        "1 of demo in 1.5 ms, fresh",
+    ]
+    assert served.engine.requests == [p.SearchRequest("retry", cwd="/srv")]
+
+
+def test_the_answer_for_editors(served: Served) -> None:
+    done = ctl(served, "query", "retry", "--format", "grep", cwd="/srv")
+    assert done.stdout == "demo/src/retry.py:3:def retry(self, times: int) -> None:\n"
+
+
+def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
+    options = (
+        "--index a --index b --topic t --all --limit 2 --language go --path src/** --not-path x --symbol-type class"
+    )
+    options += (
+        " --symbol-name N* --min-score 0.5 --all-chunks --profile classic --reranker spacy --no-hybrid --no-cache"
+    )
+    options += " --sync-timeout-ms 0 --explain --why-not p:1 -B 1 -A 2 --no-smart-context --budget-chars 9"
+    args = verbs.parser().parse_args(["query", "q", *options.split()])
+    found = query.query_params(args)
+    defaults = p.SearchRequest("q")
+    assert set(found) <= set(p.SearchRequest.__slots__)
+    left_out = {name for name in p.SearchRequest.__slots__ if name not in found}
+    assert left_out == {"index", "cwd", "client"}
+    assert all(value != getattr(defaults, name) for name, value in found.items() if name != "query")
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        (["query", "a", "b"], ({"query": "a b"}, "text")),
+        (["query", "--json", "a", "--limit", "3", "--index", "x"], ({"query": "a", "limit": 3, "index": "x"}, "json")),
+        (["query"], None),
+        (["query", "a", "--limit", "x"], None),
+        (["query", "a", "--limit"], None),
+        (["query", "a", "--index"], None),
+        (["query", "a", "--language", "go"], None),
+        (["query", "--help"], None),
+        (["status"], None),
+        ([], None),
+    ],
+)
+def test_the_plain_query_leaves_everything_else_to_argparse(line: list[str], expected: object) -> None:
+    assert plain_query(line) == expected
+
+
+def test_a_query_imports_next_to_nothing(served: Served) -> None:
+    code = (
+        "import sys; before = set(sys.modules); from cocosearch_ipc.cli.main import run; import os\n"
+        "assert run(['query', 'retry', '--index', 'demo'], os.environ) == 0\n"
+        "sys.stderr.write(' '.join(sorted(set(sys.modules) - before)))"
+    )
+    command = [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = {sys.path!r}; {code}"]
+    done = subprocess.run(command, env=served.environment, capture_output=True, text=True, timeout=30, check=True)
+    assert set(done.stderr.split()) <= ALLOWED
+
+
+def test_lists_and_counts(served: Served) -> None:
+    assert ctl(served, "list", "--names").stdout == "demo\n"
+    assert ctl(served, "list").stdout.splitlines()[1].split() == ["demo", "live", "2", "5", "0", "/srv/demo"]
+    assert json.loads(ctl(served, "list", "--json").stdout)["indexes"][0]["topics"] == []
+    assert "python        2       5       2       0    0" in ctl(served, "stats", "demo").stdout
+    status = json.loads(ctl(served, "status", "--json").stdout)
+    assert set(status) >= {"mcp", "indexes", "store", "embedder", "rss_bytes", "version"}
+    assert set(status["mcp"]) == {"url", "sse_url"}
+    shown = ctl(served, "status").stdout
+    assert "memory    1.0 MB (daemon 1.0 MB)" in shown
+    assert ctl(served, "sync", "demo").stdout == "demo: fresh\n"
+    assert ctl(served, "reindex", "demo").stdout == "demo: live, 3 files, 6 chunks\n"
+    assert ctl(served, "token").stdout.strip() == served.token
+
+
+def test_up_shows_progress_and_is_idempotent(served: Served, tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    first = ctl(served, "up", str(tmp_path / "project"), "--wait")
+    assert first.returncode == 0
+    assert first.stderr.startswith("project: indexing, 0 of 3 files, 0 chunks\n")
+    assert re.match(r"project: \S+/project is watched \(live, 3 files, 6 chunks, after ", first.stdout)
+    assert first.stdout.splitlines()[-1].startswith('try:  cocosearchctl query "')
+    again = ctl(served, "up", str(tmp_path / "project"))
+    assert "is already watched, nothing changed" in again.stdout
+    assert json.loads(ctl(served, "up", str(tmp_path / "project"), "--json").stdout)["created"] is False
+    missing = ctl(served, "up", str(tmp_path / "nothing"))
+    assert missing.returncode == exits.USAGE
+    assert missing.stderr == f"error: {tmp_path}/nothing is not a directory — hint: give the project's directory\n"
+
+
+def test_clear_asks_first(served: Served) -> None:
+    asked = ctl(served, "clear", "demo", stdin=subprocess.DEVNULL)
+    assert (asked.returncode, "clear demo --yes" in asked.stderr) == (exits.USAGE, True)
+    assert ctl(served, "clear", "demo", "--yes").stdout == "demo is gone (2 files, 5 chunks)\n"
+    gone = ctl(served, "clear", "demo", "--yes", "--json")
+    assert (gone.returncode, json.loads(gone.stderr)["code"]) == (exits.FAILED, p.NOT_FOUND)
+
+
+@pytest.mark.parametrize("verb", ["query x", "status", "list", "stats", "sync", "clear x --yes", "reindex"])
+def test_without_a_daemon(tmp_path: Path, verb: str) -> None:
+    environment = {"COCOSEARCH_RUNTIME_DIR": str(tmp_path), "COCOSEARCH_STATE_DIR": str(tmp_path), "HOME": "/"}
+    for extra in ([], ["--json"]):
+        command = [*CTL, *verb.split(), *extra]
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+        assert (done.returncode, done.stdout) == (exits.NOT_RUNNING, "")
+        if extra:
+            found = json.loads(done.stderr)
+            assert found["error"] == "cocosearchd is not running"
+        else:
+            assert done.stderr == "error: cocosearchd is not running — hint: start it with `cocosearchctl up PATH`\n"
+
+
+@pytest.mark.parametrize(
+    ("line", "code", "message"),
+    [
+        ("qurey x", 2, "error: argument VERB: invalid choice: 'qurey' — hint: did you mean query?"),
+        ("query x --limt 3", 2, "error: unrecognized arguments: --limt 3 — hint: cocosearchctl --help"),
+        ("query x --limit y", 2, "error: argument --limit: invalid int value: 'y' — hint: cocosearchctl query --help"),
+        ("query x --index nope", 1, "error: no index 'nope' — hint: there are demo"),
+        ("", 2, "error: the following arguments are required: VERB — hint: cocosearchctl --help"),
+    ],
+)
+def test_errors_are_one_line(served: Served, line: str, code: int, message: str) -> None:
+    done = ctl(served, *line.split())
+    assert (done.returncode, done.stdout, done.stderr) == (code, "", message + "\n")
+
+
+def test_an_interrupt_and_a_closed_pipe_leave_no_traceback(served: Served) -> None:
+    served.engine.busy = 30
+    process = subprocess.Popen(
+        [*CTL, "query", "x", "--index", "demo"], env=served.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    while not served.engine.requests:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=10) == (b"", b"")
+    assert process.returncode == exits.INTERRUPTED
+    served.engine.busy = 0
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [*CTL, "query", "x", "--index", "demo"], env=served.environment, stdout=writing, stderr=subprocess.PIPE
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_colour_and_links_on_a_terminal_only(served: Served) -> None:
+    plain = ctl(served, "query", "retry", "--index", "demo").stdout
+    assert "\x1b" not in plain
+    shown = _on_a_terminal(served, {})
+    assert "\x1b]8;;file:///srv/demo/src/retry.py\x1b\\" in shown
+    assert "\x1b[1;31mretry\x1b[0m" in shown
+    assert "\x1b[" not in _on_a_terminal(served, {"NO_COLOR": "1"})
+    assert "\x1b" not in _on_a_terminal(served, {"TERM": "dumb"})
+
+
+def _on_a_terminal(served: Served, more: dict[str, str]) -> str:
+    main, worker = pty.openpty()
+    environment = served.environment | {"TERM": "xterm"} | more
+    command = [*CTL, "query", "retry", "--index", "demo"]
+    subprocess.run(command, env=environment, stdout=worker, stderr=worker, timeout=30, check=True)
+    os.close(worker)
+    parts = list[bytes]()
+    while True:
+        try:
+            part = os.read(main, 65536)
+        except OSError:  # EIO: the other side is closed
+            part = b""
+        if not part:
+            break
+        parts.append(part)
+    os.close(main)
+    return b"".join(parts).decode()
+
+
+def test_code_cannot_drive_the_terminal() -> None:
+    hit = {
+        "index": "a",
+        "path": "a\x1b[31m.py",
+        "start_line": 1,
+        "content": "x = '\x1b]0;owned\x07'\n\x9b31m",
+        "symbol_name": "n\r\n",
+        "symbol_type": "function",
+        "score": 1.0,
+        "match_type": "both",
+    }
+    reply = {"query": "x", "index": "a", "results": [hit], "fresh": True, "cache": "miss", "timings_ms": {}}
+    shown = "\n".join(answers.text(reply, out.Style(colour=False, links=False), {}))
+    assert not set(shown) & {"\x1b", "\x07", "\x9b", "\r"}
+    assert len(list(answers.grep(reply, {}, "/"))) == 1
+
+
+def test_open_goes_to_the_line(served: Served) -> None:
+    done = ctl(served, "query", "retry", "--index", "demo", "--open", "1", env={"EDITOR": "echo"})
+    assert done.stdout == "+3 /srv/demo/src/retry.py\n"
+    assert query.editor("code -w", "/a", 3) == ["code", "-w", "--goto", "/a:3"]
+    assert ctl(served, "query", "retry", "--index", "demo", "--open", "9").returncode == exits.FAILED
+    done = ctl(served, "query", "retry", "--index", "demo", "--open", "1", env={"EDITOR": "/nowhere/ed"})
+    assert done.stderr.startswith("error: cannot start /nowhere/ed")
+
+
+def test_every_verb_has_help_with_an_example_and_a_function(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in verbs.VERBS:
+        with pytest.raises(SystemExit, match="0"):
+            verbs.parser().parse_args([verb.name, "--help"])
+        shown = " ".join(capsys.readouterr().out.split())
+        assert f"example: {verb.example}" in shown
+        assert callable(verb.function())
+
+
+def test_the_version_is_the_distributions() -> None:
+    text = (Path(__file__).parents[2] / "pyproject.toml").read_text("utf-8")
+    assert f'\nversion = "{VERSION}"\n' in text
+
+
+def test_exit_codes_are_documented() -> None:
+    documented = {int(code) for code in re.findall(r"^\| (\d+) \|", exits.__doc__ or "", re.MULTILINE)}
+    assert documented == {value for name, value in vars(exits).items() if name.isupper() and isinstance(value, int)}
+
+
+@pytest.mark.parametrize(
+    ("log", "expected"),
+    [
+        ("error: no luck — hint: try again\n", ("no luck", "try again")),
+        ('{"event": "start_failed", "level": "error", "error": "e", "hint": "h"}\n{"level": "info"}\n', ("e", "h")),
+        ('{"event": "start_failed", "level": "error"}\n', ("start_failed", "")),
+        ("Traceback:\n  x\nValueError: y\n\n", ("ValueError: y", "")),
+        ("", ("it said nothing", "")),
+    ],
+)
+def test_the_last_error_of_a_log(log: str, expected: tuple[str, str]) -> None:
+    assert daemon.last_error(log) == expected
+
+
+def test_a_daemon_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = [sys.executable, "-c", "import sys; sys.exit('error: a setting is wrong — hint: mend it')"]
+    environment = {"COCOSEARCH_STATE_DIR": str(tmp_path), "COCOSEARCH_RUNTIME_DIR": str(tmp_path / "run"), "HOME": "/"}
+    # The program itself is replaced: what is tested is what is said when it ends.
+    monkeypatch.setattr("cocosearch_ipc.cli.program.command", lambda _: failing)
+    said = list[str]()
+    with pytest.raises(Exception, match="cocosearchd did not start: a setting is wrong") as failed:
+        daemon.ensure_running(environment, said.append)
+    assert getattr(failed.value, "hint", "") == "mend it"
+    assert said == ["starting cocosearchd (a first start also makes its database) ..."]
+
+
+def test_numbers_for_people() -> None:
+    assert [tables.size(n) for n in (0, 999, 1500, 12_345_678)] == ["0 B", "999 B", "1.5 kB", "12.3 MB"]
+    assert [tables.duration(s) for s in (0.25, 59, 65, 3_700, 90_000)] == ["0.2 s", "59 s", "1m 05s", "1h 01m", "1d 1h"]
