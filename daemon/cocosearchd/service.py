@@ -80,7 +80,7 @@ class Places:
 async def run(settings: Settings, places: Places) -> None:
     """Serve until told to stop. Raises `Failure` for what keeps it from starting, maybe inside of a group."""
     started = time.monotonic()
-    places.state.mkdir(parents=True, exist_ok=True, mode=0o711 if os.geteuid() == 0 else 0o700)
+    _prepare(places.state)
     with _only_one(places.state / "daemon.lock"):
         port = settings.server.port if settings.server.enabled else None
         bound = sockets.bind(
@@ -252,6 +252,17 @@ async def _signals(stop: anyio.Event, notifier: Notifier) -> None:
             else:
                 log.info("stopping", extra={"signal": signal.Signals(number).name})
                 stop.set()
+
+
+def _prepare(state: Path) -> None:
+    """Make the state directory. Its files are the daemon's alone.
+
+    As root it must let others through, because PostgreSQL gives up root's rights and has its data below it.
+    """
+    os.umask(0o077)
+    state.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if os.geteuid() == 0 and state.stat().st_uid == 0:
+        state.chmod(0o711)
 
 
 @contextmanager
