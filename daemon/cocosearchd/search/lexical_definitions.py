@@ -82,9 +82,10 @@ _COMMENT_STYLE = {
 _PROSE = {"markdown", "text", "rst", "html", "json", "xml", "css", ""}
 _LICENCE = re.compile(r"licen[sc]e|copyright|all rights reserved|spdx|warrant", re.IGNORECASE)
 _MARKER = re.compile(
-    r"^[ \t]*(?:/\*+|\*+/?|//+[!/]?|#+|--+|\{-|-\}|\"\"\"|'''|=begin|=end)|\*/|-\}|\"\"\"|'''", re.MULTILINE
+    r"^[ \t]*(?:/\*+|\*+/?|//+[!/]?|#+|--+(?:\[\[)?|\]\]|\{-|-\}|\"\"\"|'''|=begin|=end)|\*/|\]\]|-\}|\"\"\"|'''",
+    re.MULTILINE,
 )
-_COMMENT_LIMIT = 20_000  # characters of one file; measured in the note this ranking follows
+_COMMENT_LIMIT = 20_000  # characters of one file
 
 
 @dataclass(frozen=True, slots=True)

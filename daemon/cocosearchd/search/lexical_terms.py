@@ -67,7 +67,7 @@ class Terms:
         found = parts(word)
         if len(found) > 1:
             return (word.lower(), *(self.stem(part) for part in found))
-        return (self.stem(word.lower()),) if found else ()
+        return tuple(self.stem(part) for part in found)
 
     def count(self, text: str) -> Counter[int]:
         """How often each term occurs, by hash."""

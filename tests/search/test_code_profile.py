@@ -1,0 +1,109 @@
+"""The linear score: what it adds up, which chunk stands for a file, and what it does without vectors."""
+
+import numpy as np
+import pytest
+
+from cocosearchd.search.code_profile import Ranked, Weights, load_weights, rank_code, signals
+from cocosearchd.search.lexical_segment import Part, build
+from cocosearchd.search.lexical_terms import Terms
+from cocosearchd.search.lexical_view import Evidence, evidence, view
+from tests.search.toy import DIMENSION, documents
+
+FILES = {
+    "src/router.py": "class Router:\n    def add(self): ...\n---\ndef helper(route): ...",
+    "src/route_group.py": "def mount(router, prefix): ...",
+    "tests/test_router.py": "def test_add():\n    Router().add()",
+    "src/session.py": "class Session:\n    token = 1",
+    "README.md": "The router.",
+}
+AXES = {"class Session:\n    token = 1": 0, "The router.": 1}
+ONLY_S3 = Weights({"s3": 1.0, "chunk": 0.0}, {"s3": 1.0}, {"s3": 1.0}, {"s3": 1.0})
+
+
+def ask(query: str, vector: bool = False, files: dict[str, str] = FILES) -> tuple[Evidence, bool]:
+    terms = Terms()
+    asked = terms.query(query)
+    state = view((Part(build(documents(files, AXES), DIMENSION)),), 1)
+    return evidence(state, asked, terms, np.eye(DIMENSION, dtype=np.float32)[0] if vector else None), asked.symbol
+
+
+def ranked(query: str, vector: bool = False, weights: Weights | None = None, limit: int = 10) -> tuple[Ranked, ...]:
+    found, symbol = ask(query, vector)
+    return rank_code(found, symbol, weights or load_weights(), limit)
+
+
+def test_every_weight_has_its_signal() -> None:
+    weights = load_weights()
+    with_vectors, without = signals(ask("Router", vector=True)[0]), signals(ask("Router")[0])
+    for names in (weights.plain, weights.symbol):
+        assert names.keys() <= with_vectors.keys()
+    for names in (weights.plain_without_vectors, weights.symbol_without_vectors):
+        assert names.keys() <= without.keys()
+
+
+def test_signals_of_a_symbol() -> None:
+    found, _ = ask("Router")
+    values = {name: dict(zip(found.paths, array.tolist(), strict=True)) for name, array in signals(found).items()}
+    assert values["symF"]["src/router.py"] == 1.0  # a type, at the margin
+    assert values["stemeq"] == {"src/router.py": 1.0, "src/route_group.py": 0.0, "tests/test_router.py": 0.0,
+                                "src/session.py": 0.0, "README.md": 0.0}  # fmt: skip
+    assert values["test"]["tests/test_router.py"] == 1.0
+    assert values["prose"]["README.md"] == 1.0
+    assert values["s3"]["src/session.py"] == 0.0
+    assert max(values["s3"].values()) == pytest.approx(1.0)
+    assert values["depth"]["README.md"] == pytest.approx(-0.8)  # four of five files lie one deeper
+
+
+def test_definition_first_test_later() -> None:
+    paths = [one.path for one in ranked("Router")]
+    assert paths[0] == "src/router.py"
+    assert "src/session.py" not in paths  # nothing speaks for it
+
+
+def test_the_chunk_that_defines_the_name_stands_for_its_file() -> None:
+    (best, *_) = ranked("Router")
+    assert best.start_byte == 0
+    found, symbol = ask("helper route")
+    two = rank_code(found, symbol, load_weights(), 10, per_file=2)
+    assert next(one.start_byte for one in two if one.path == "src/router.py") > 0
+
+
+def test_score_is_the_sum_of_what_it_explains() -> None:
+    for one in ranked("how does the router add routes", vector=True):
+        assert one.score == pytest.approx(sum(value for _, value in one.signals), abs=1e-4)
+
+
+def test_vectors_find_what_words_do_not() -> None:
+    assert [one.path for one in ranked("zzz", vector=True)] == ["src/session.py"]
+    assert ranked("zzz") == ()
+    assert ranked("zzz", vector=True)[0].cosine == pytest.approx(1.0, abs=0.01)
+
+
+def test_files_without_vectors_stand_at_the_mean() -> None:
+    found, _ = ask("router", vector=True)
+    chunk = dict(zip(found.paths, signals(found)["chunk"].tolist(), strict=True))
+    # Two files have vectors, cosines 1 and 0: z-scores 1 and -1, a third of each.
+    assert (chunk.pop("src/session.py"), chunk.pop("README.md")) == pytest.approx((1 / 3, -1 / 3), abs=1e-3)
+    assert set(chunk.values()) == {0.0}
+
+
+def test_masks_leave_out_without_changing_scores() -> None:
+    found, symbol = ask("router")
+    full = {one.path: one.score for one in rank_code(found, symbol, ONLY_S3, 10)}
+    files = np.array([path.startswith("src/") for path in found.paths])
+    some = rank_code(found, symbol, ONLY_S3, 10, allowed_files=files)
+    assert {one.path: one.score for one in some} == {p: s for p, s in full.items() if p.startswith("src/")}
+    chunks = np.array([path == "README.md" for path in (found.paths[file] for file in found.chunk_files)])
+    assert [one.path for one in rank_code(found, symbol, ONLY_S3, 10, allowed_chunks=chunks)] == ["README.md"]
+
+
+@pytest.mark.parametrize("files", [{}, {"only.py": "class Router: ..."}])
+def test_tiny_indexes(files: dict[str, str]) -> None:
+    found, symbol = ask("Router", vector=True, files=files)
+    assert [one.path for one in rank_code(found, symbol, load_weights(), 10)] == list(files)
+
+
+def test_limit_and_one_chunk_per_file() -> None:
+    assert len(ranked("router", limit=2)) == 2
+    paths = [one.path for one in ranked("router add route")]
+    assert len(paths) == len(set(paths))

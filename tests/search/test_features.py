@@ -1,0 +1,119 @@
+"""Each ranking signal by itself, with values worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cocosearchd.search import features
+from cocosearchd.search.lexical_names import best_name_match, path_names, stem_coverage
+from cocosearchd.search.lexical_segment import build
+from cocosearchd.search.lexical_terms import Terms
+from tests.search.toy import documents
+
+
+def test_idf_is_robertsons() -> None:
+    assert features.idf(1, 5) == pytest.approx(math.log(1 + (5 - 1 + 0.5) / (1 + 0.5)))
+    assert features.idf(5, 5) > 0
+
+
+def test_bm25_of_one_term() -> None:
+    scores = features.bm25(2.0, np.array([1, 3], np.float32), np.array([10, 30], np.float32), 20.0, 1.5, 0.75)
+    # norms: 1.5 (1 - .75 + .75 l / 20) = .9375 and 2.0625
+    assert scores == pytest.approx([2 * 2.5 / 1.9375, 2 * 3 * 2.5 / 5.0625])
+
+
+def test_best_three_of_sparse_and_of_dense_scores() -> None:
+    starts, files = np.array([0, 4, 5]), np.array([0, 0, 0, 0, 1, 2, 2], np.int32)
+    dense = np.array([4, 4, 1, 2, 7, 0, 3], np.float32)
+    assert features.best_three(dense, starts, files).tolist() == [10, 7, 3]
+    sparse = np.zeros(7, np.float32)
+    sparse[3] = 5
+    assert features.best_three(sparse, starts, files).tolist() == [5, 0, 0]
+
+
+@given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), min_size=1, max_size=6))
+def test_best_three_is_the_sum_of_the_three_largest(files: list[list[int]]) -> None:
+    scores = np.array([score for each in files for score in each], np.float32)
+    sizes = np.array([len(each) for each in files])
+    found = features.best_three(
+        scores, np.cumsum(sizes) - sizes, np.repeat(np.arange(len(files), dtype=np.int32), sizes)
+    )
+    assert found.tolist() == [sum(sorted(each)[-3:]) for each in files]
+
+
+def test_scaling() -> None:
+    assert features.scaled(np.array([1, 4], np.float32)).tolist() == [0.25, 1]
+    assert features.scaled(np.zeros(2, np.float32)).tolist() == [0, 0]
+    assert features.standardised(np.array([1, 3], np.float32)).tolist() == [-1, 1]
+    assert features.standardised(np.array([7], np.float32)).tolist() == [0]  # one file: no deviation
+    assert features.standardised(np.zeros(0, np.float32)).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "share"),
+    [
+        ("route group", "src/router_group.go", 10 / 11),  # route and group of routergroup
+        ("configuration", "app/config.py", 1.0),  # abbreviation, and beginning
+        ("synchronise threads", "lib/sync.rs", 1.0),  # sync begins synchronise
+        ("requests", "http/req.go", 1.0),
+        ("message queue", "lib/msg.c", 1.0),  # abbreviation
+        ("zebra", "lib/msg.c", 0.0),
+        ("a of", "lib/a.c", 0.0),  # single letters are no evidence
+    ],
+)
+def test_share_of_a_name_that_a_query_explains(query: str, path: str, share: float) -> None:
+    terms = Terms()
+    asked = terms.query(query)
+    names = path_names(build(documents({path: "x = 1"})))
+    found, _ = stem_coverage(names, asked.words, [terms.stem(word) for word in asked.words])
+    assert found[0] == pytest.approx(share)
+
+
+def test_a_stem_that_begins_a_word_counts_only_where_the_word_is_not_in_the_path() -> None:
+    terms = Terms()
+    names = path_names(build(documents({"synchronise/sync.rs": "a", "lib/sync.rs": "b"})))
+    share, _ = stem_coverage(names, ("synchronise",), [terms.stem("synchronise")])
+    assert share.tolist() == [0.0, 1.0]
+
+
+@pytest.mark.parametrize(
+    ("stem", "identifier", "value"),
+    [
+        ("router", "Router", 1.0),
+        ("routers", "Router", 1.0),
+        ("router", "Routers", 0.5),
+        ("joinset", "join_set", 1.0),
+        ("mergeconfig", "mergeConfigDeep", 0.5),
+        ("abc", "abcdef", 0.0),  # three letters may begin anything
+        ("router", "Route", 0.5),
+        ("session", "Router", 0.0),
+    ],
+)
+def test_name_match(stem: str, identifier: str, value: float) -> None:
+    assert features.name_match(stem, identifier) == value
+    names = path_names(build(documents({f"lib/{stem}.py": "x"})))
+    assert best_name_match(names, (identifier,)).tolist() == [value]
+
+
+@pytest.mark.parametrize(
+    ("path", "test"),
+    [
+        ("tests/a.py", True),
+        ("src/test_a.py", True),
+        ("src/a_test.go", True),
+        ("web/a.spec.ts", True),
+        ("web/a.test.tsx", True),
+        ("src/UserTest.java", True),
+        ("pkg/testdata/x.json", True),
+        ("src/bench/run.rs", True),
+        ("src/testing.py", False),  # flask's client for tests is code
+        ("src/contest.py", False),
+        ("src/latest/x.py", False),
+        ("src/attest.java", True),  # a rule by name has its price: it ends like a test
+    ],
+)
+def test_tests_by_name(path: str, test: bool) -> None:
+    assert features.is_test(path) is test

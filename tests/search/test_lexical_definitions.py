@@ -1,0 +1,58 @@
+"""Definitions and comments by regular expressions, language by language."""
+
+import pytest
+
+from cocosearchd.search.lexical_definitions import comments, definitions
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("python", "class User(Base):\n    async def save(self):\n        pass\n", {"User": 3.0, "save": 2.0}),
+        ("python", "class A:\n    class B:\n        def c(self): ...\n", {"A": 3.0, "B": 3.0, "c": 1.5}),
+        ("go", "func (m *Mux) Handle(p string) {}\ntype Mux struct {\n}\n", {"Handle": 2.0, "Mux": 1.0}),
+        ("rust", "pub(crate) const fn new() -> Self {}\npub struct Wheel<T> {}\n", {"new": 2.0, "Wheel": 3.0}),
+        ("kotlin", "data class Point(val x: Int)\nfun <T> lift(t: T) = t\n", {"Point": 3.0, "lift": 2.0}),
+        ("ruby", "module Rack\n  def self.build(app)\n", {"Rack": 3.0, "build": 2.0}),
+        ("haskell", "module Data.Key where\nfromText :: Text -> Key\n", {"Data.Key": 3.0, "Key": 3.0, "fromText": 2.0}),
+        ("zig", "const Server = struct {\n};\nconst max = 5;\n", {"Server": 3.0, "max": 1.0}),
+        ("typescript", "export const run = async (x: number) => x\nconst n = 1\n", {"run": 2.0, "n": 1.0}),
+        ("lua", "function M.setup(opts)\nend\n", {"M.setup": 2.0, "setup": 2.0}),
+        ("lua", "M.reload = function()\nend\n", {"M.reload": 2.0, "reload": 2.0}),
+        ("c", "static int zslInsert(zsl *l, double s) {\n  if (x) {\n  }\n}\nstruct node *p;\n", {"zslInsert": 2.0}),
+        ("java", "public final class Cache {\n    public int size() {\n", {"Cache": 3.0, "size": 2.0}),
+        ("bash", "nvm_echo() {\n", {"nvm_echo": 2.0}),
+    ],
+)  # fmt: skip
+def test_definitions(language: str, text: str, expected: dict[str, float]) -> None:
+    assert {item.name: item.value for item in definitions(text, language)} == expected
+
+
+def test_minor_names_deep_inside_are_dropped() -> None:
+    assert definitions("        let counter = 1;\n", "rust") == []
+
+
+def test_offsets_are_of_the_names() -> None:
+    text = "x = 1\ndef first(): ...\n"
+    assert [text[item.offset :][:5] for item in definitions(text, "python")] == ["first"]
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "words"),
+    [
+        ("python", '"""Doc."""\nx = 1  # why\ny = "#no"\n', "Doc. why"),
+        ("c", "/* Copyright 2020, all rights reserved */\nint a; // the count\n", "the count"),
+        ("go", "// A router\n// of paths.\npackage x\n", "A router of paths."),
+        ("haskell", "{- block -}\nx = 1 -- line\n", "block line"),
+        ("lua", "--[[ many\nlines ]]\nlocal x -- one\n", "many lines one"),
+        ("php", "# shell style\n// slash style\n", "shell style slash style"),
+        ("markdown", "# not a comment\n", ""),
+        ("javascript", 'fetch("http://example.org")\n', ""),
+    ],
+)
+def test_comments(language: str, text: str, words: str) -> None:
+    assert " ".join(comments(text, language).split()) == words
+
+
+def test_comments_are_bounded() -> None:
+    assert len(comments("# word word word\nx = 1\n" * 10_000, "python")) <= 20_000

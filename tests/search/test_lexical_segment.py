@@ -1,0 +1,107 @@
+"""Segments and views: what is built, merged, killed and asked, without a database."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cocosearchd.search.lexical_segment import SEGMENT_CHUNKS, Part, build, compacted, merge, size_bytes
+from cocosearchd.search.lexical_terms import Terms, term_hash
+from cocosearchd.search.lexical_view import SIGNALS, View, evidence, view
+from tests.search.toy import DIMENSION, documents
+
+WORDS = ("route", "session", "cache", "lock", "queue", "Router", "parseHeader")
+FILES = {
+    f"src/{first}_{second}.py": f"def {first}_{second}(): return {third}\n---\n# {second} of {first}\n{third} = 1"
+    for first, second, third in itertools.permutations(("route", "session", "cache", "lock"), 3)
+}
+
+
+def answers(state: View, query: str) -> dict[str, tuple[float, ...]]:
+    terms = Terms()
+    found = evidence(state, terms.query(query), terms, np.eye(DIMENSION, dtype=np.float32)[0])
+    return {path: tuple(float(found.values[name][file]) for name in SIGNALS) for file, path in enumerate(found.paths)}
+
+
+def test_a_term_has_the_rows_of_its_chunks() -> None:
+    segment = build(documents({"a.py": "cache lock\n---\ncache cache", "b.py": "lock"}))
+    rows = segment.chunk_rows(term_hash("cach"))
+    assert segment.posting_chunks[rows].tolist() == [0, 1]
+    assert segment.posting_bodies[rows].tolist() == [1, 2]
+    assert segment.chunk_rows(term_hash("nothing")) == slice(0, 0)
+    assert segment.file_rows(2**64 - 1) == slice(0, 0)
+
+
+def test_counts_are_clipped_not_wrapped() -> None:
+    segment = build(documents({"a.py": "# " + "word " * 70_000}))
+    rows = segment.chunk_rows(term_hash("word"))
+    assert segment.posting_bodies[rows].tolist() == [255]
+    assert segment.posting_everything[segment.file_rows(term_hash("word"))].tolist() == [65_535]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6))
+def test_any_history_of_parts_answers_like_one_segment(seed: int) -> None:
+    random_ = random.Random(seed)
+    living: dict[str, str] = {}
+    parts: tuple[Part, ...] = ()
+    for _ in range(6):
+        chosen = random_.sample(sorted(FILES), random_.randint(1, 6))
+        gone = [path for path in chosen if path in living]
+        fresh = {path: FILES[path] + f"\n---\n{random_.choice(WORDS)}" for path in chosen if random_.random() < 0.8}
+        parts = tuple(
+            part.without([n for n, path in enumerate(part.segment.path_list()) if path in gone]) for part in parts
+        )
+        for path in gone:
+            del living[path]
+        living |= fresh
+        if fresh:
+            parts = compacted((*parts, Part(build(documents(fresh), DIMENSION))))
+    state, afresh = view(parts, 1), view((Part(build(documents(living), DIMENSION)),), 1)
+    assert (state.files, state.chunks) == (afresh.files, afresh.chunks)
+    for query in ("route session", "Router", "how is a cache locked", "lock_route"):
+        left, right = answers(state, query), answers(afresh, query)
+        assert left.keys() == right.keys()
+        for path, values in left.items():
+            assert values == pytest.approx(right[path], abs=2e-4), (query, path)
+
+
+def test_merging_keeps_order_and_drops_the_dead() -> None:
+    first, second = build(documents({"a.py": "cache", "b.py": "lock"})), build(documents({"c.py": "cache queue"}))
+    merged = merge([Part(first).without([0]), Part(second)])
+    assert merged.path_list() == ["b.py", "c.py"]
+    assert merged.posting_chunks[merged.chunk_rows(term_hash("cach"))].tolist() == [1]
+    assert size_bytes(merged) > 0
+
+
+def test_masks_are_copied() -> None:
+    part = Part(build(documents({"a.py": "cache", "b.py": "lock"})))
+    once = part.without([0])
+    twice = once.without([1])
+    assert (part.files_alive, once.files_alive, twice.files_alive) == (2, 1, 0)
+
+
+def test_small_segments_merge_and_large_ones_stay() -> None:
+    one, many = build(documents({"a.py": "x"})), build(documents(FILES))
+    assert len(compacted([Part(many), Part(one)])) == 2  # much smaller than the one before
+    assert len(compacted([Part(one), Part(one)])) == 1
+    assert compacted([Part(one).without([0])]) == ()
+    assert SEGMENT_CHUNKS == 100_000
+
+
+def test_an_empty_index_answers_with_nothing() -> None:
+    terms = Terms()
+    found = evidence(view((), 3), terms.query("anything"), terms, None)
+    assert (found.generation, list(found.paths), found.keys.shape) == (3, [], (0, 2))
+
+
+def test_cosines_of_quantised_vectors() -> None:
+    terms = Terms()
+    state = view((Part(build(documents({"a.py": "x = 1", "b.py": "y = 2"}, {"x = 1": 0}), DIMENSION)),), 1)
+    found = evidence(state, terms.query("x"), terms, np.array([0.6, 0.8, 0, 0], np.float32))
+    assert found.cosines is not None
+    assert found.cosines[0] == pytest.approx(0.6, abs=1e-3)
+    assert np.isnan(found.cosines[1])

@@ -1,0 +1,68 @@
+"""Text to terms, and what a query asks."""
+
+import pytest
+
+from cocosearchd.search.lexical_terms import Terms, parts, term_hash
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("HTTPServer2", ("httpserver2", "http", "server", "2")),
+        ("snake_case", ("snake_case", "snake", "case")),
+        ("getUserById", ("getuserbyid", "get", "user", "by", "id")),
+        ("x", ("x",)),
+        ("generations", ("generat",)),
+        ("_private", ("privat",)),
+        ("__", ()),
+        ("straße", ("straße", "stra", "ß", "e")),
+        ("日本語", ("日本語",)),
+    ],
+)
+def test_terms_of_a_word(word: str, expected: tuple[str, ...]) -> None:
+    assert Terms().of_word(word) == expected
+
+
+def test_counts_words_parts_and_runs_of_digits() -> None:
+    counts = Terms().count("route routes RouteGroup 42 7 café")
+    assert counts[term_hash("rout")] == 3
+    assert counts[term_hash("routegroup")] == 1
+    assert counts[term_hash("42")] == 1
+    assert term_hash("7") not in counts  # a lone digit says nothing
+    assert counts[term_hash("cafe")] == 1  # accents are dropped
+
+
+def test_parts_of_an_abbreviation() -> None:
+    assert parts("parseHTTPResponse") == ("parse", "http", "response")
+
+
+def test_stop_words_are_dropped_from_queries_unless_nothing_is_left() -> None:
+    terms = Terms()
+    assert [term for term, _ in terms.query("how is a route found").terms] == [term_hash("rout"), term_hash("found")]
+    assert len(terms.query("what is it").terms) == 3
+    assert terms.query("").terms == ()
+
+
+def test_a_word_asked_twice_counts_twice() -> None:
+    assert dict(Terms().query("session session key").terms)[term_hash("session")] == 2.0
+
+
+@pytest.mark.parametrize(
+    ("query", "symbol", "identifiers"),
+    [
+        ("Router", True, ("Router",)),
+        ("std::fs::File", True, ("std::fs::File", "File")),
+        ("  user.save() ", True, ("user.save()", "save")),
+        ("how does getUserById work", False, ("getUserById",)),
+        ("use snake_case in HTTPServer with JSON", False, ("snake_case", "HTTPServer")),
+        ("plain words only", False, ()),
+    ],
+)
+def test_identifiers_of_a_query(query: str, symbol: bool, identifiers: tuple[str, ...]) -> None:
+    asked = Terms().query(query)
+    assert asked.symbol is symbol
+    assert asked.identifiers == identifiers
+
+
+def test_words_are_distinct_parts_without_single_letters() -> None:
+    assert Terms().query("parse parse a RouteGroup x").words == ("parse", "route", "group")
