@@ -4,6 +4,7 @@ Content comes from disk only while it is what was indexed; otherwise it is put t
 marked so. Thus nothing outside of a root is ever given out, whatever links point there.
 """
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -92,7 +93,7 @@ async def list_files(
         if len(found) > limit:
             break
     page = tuple(found[:limit])
-    return FilePage(page, f"{page[-1].index}:{page[-1].path}" if len(found) > limit else None)
+    return FilePage(page, json.dumps([page[-1].index, page[-1].path]) if len(found) > limit else None)
 
 
 async def get_file(
@@ -145,9 +146,13 @@ def _assembled(chunks: Sequence[queries.StoredChunk]) -> list[str]:
 
 
 def _read_cursor(cursor: str | None) -> tuple[str, str] | None:
+    """A cursor is JSON, because names of indexes and files may hold any separator."""
     if cursor is None:
         return None
-    index, separator, path = cursor.partition(":")
-    if not separator:
+    try:
+        index, path = json.loads(cursor)
+    except (ValueError, TypeError):
+        index = path = None
+    if not isinstance(index, str) or not isinstance(path, str):
         raise InvalidInput(f"{cursor!r} is not a cursor", "pass on the one of the page before, unchanged")
     return index, path

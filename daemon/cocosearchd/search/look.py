@@ -11,6 +11,7 @@ import anyio
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.errors import CocoSearchError, StoreUnavailable
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.code_candidates import code_candidates
 from cocosearchd.search.code_profile import load_weights
@@ -72,7 +73,16 @@ class Looker:
         return self._lexical_of(record.name) if self._lexical_of and plan.profile == "code" else None
 
     async def look(self, record: IndexRecord, plan: Plan, vector: Vector | None, trace: Trace) -> Look:
-        """The answer as of `record.generation` or a later one. Raises `StoreUnavailable`."""
+        """The answer as of `record.generation` or a later one. Raises `StoreUnavailable`, `NotFound` for a gone index."""
+        try:
+            return await self._look(record, plan, vector, trace)
+        except StoreUnavailable:
+            raise
+        except CocoSearchError:
+            await file_states(self._db, record, [])  # if the index was dropped meanwhile, this says so better
+            raise
+
+    async def _look(self, record: IndexRecord, plan: Plan, vector: Vector | None, trace: Trace) -> Look:
         generation = record.generation
         for _ in range(ATTEMPTS):
             found = await self._ranked(record, plan, vector, generation, trace)

@@ -1,8 +1,7 @@
-"""Chunks of other files that are like the one at a place: by vector, as the place itself is embedded."""
+"""Chunks of other files that are like the one at a place, by the stored vectors: no model is asked."""
 
 import numpy as np
 
-from cocosearchd.embedding.base import Embedder
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.model import Filter, Hit, IndexRecord
 from cocosearchd.search.plan import MAX_LIMIT
@@ -13,22 +12,20 @@ from cocosearchd.store.pool import Database
 CANDIDATES_PER_RESULT = 4  # chunks of one file crowd each other; four for each wanted file leave enough
 
 
-async def find_related(
-    db: Database, record: IndexRecord, embedder: Embedder, path: str, line: int, limit: int = 10
-) -> tuple[Hit, ...]:
+async def find_related(db: Database, record: IndexRecord, path: str, line: int, limit: int = 10) -> tuple[Hit, ...]:
     """The best chunk of each of at most `limit` other files, most alike first; a score is a cosine similarity.
 
-    Raises `NotFound` if nothing is indexed at that line, `EmbedderUnavailable` while the model is away.
+    Nothing is like a chunk without a vector. Raises `NotFound` if nothing is indexed of that file.
     """
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidInput(f"limit is {limit}", f"use 1 to {MAX_LIMIT}")
-    here = await _chunk_at(db, record, path.removeprefix("./"), line)
-    # As it was embedded when it was indexed: the header is part of the text.
-    vector = (await embedder.embed_documents([f"{here.header}\n{here.content}"]))[0]
-    if not np.any(vector):
+    path = path.removeprefix("./")
+    here = await _chunk_at(db, record, path, line)
+    if here.vector is None:
         return ()
+    vector = np.asarray(here.vector, dtype=np.float32)
     found = await queries.vector_search(db, record, vector, Filter(), CANDIDATES_PER_RESULT * (limit + 1))
-    hits, files = list[Hit](), {path.removeprefix("./")}
+    hits, files = list[Hit](), {path}
     for rank, candidate in enumerate(found, 1):
         if candidate.path not in files and len(hits) < limit:
             files.add(candidate.path)

@@ -1,0 +1,158 @@
+"""Listing files, reading one, and what is like a place."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd.search.disk import Disk
+from cocosearchd.search.files import get_file, list_files
+from cocosearchd.search.related import find_related
+from cocosearchd.store.pool import Database
+from tests.search.corpus import Corpus, new_corpus
+
+pytestmark = pytest.mark.anyio
+
+FILES = {
+    "src/a.py": "def read_file(path):\n    return open(path).read()\n",
+    "src/b.py": "def read_lines(path):\n    return open(path).readlines()\n",
+    "src/sub/c.go": "package sub\n\nfunc Add(a int, b int) int {\n\treturn a + b\n}\n",
+    "docs/x.md": "# Title\n\nText.\n",
+    "srcs.py": "x = 1\n",
+}
+
+
+@pytest.fixture(scope="module")
+async def shared(module_db: Database, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    return await new_corpus(module_db, tmp_path_factory.mktemp("root"), FILES)
+
+
+@pytest.fixture
+async def corpus(db: Database, tmp_path: Path) -> Corpus:
+    return await new_corpus(db, tmp_path / "root", FILES)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "glob", "paths"),
+    [
+        ("", None, ["docs/x.md", "src/a.py", "src/b.py", "src/sub/c.go", "srcs.py"]),
+        ("src", None, ["src/a.py", "src/b.py", "src/sub/c.go"]),
+        ("./src/", "*.py", ["src/a.py", "src/b.py"]),
+        ("", "*.go", ["src/sub/c.go"]),
+        ("", "src/*.py", ["src/a.py", "src/b.py"]),
+        ("nothing", None, []),
+        ("src/a.py", None, ["src/a.py"]),
+    ],
+)
+async def test_files_are_listed(shared: Corpus, prefix: str, glob: str | None, paths: list[str]) -> None:
+    page = await list_files(shared.db, [shared.record], prefix=prefix, glob=glob)
+    assert [entry.path for entry in page.files] == paths
+    assert page.cursor is None
+
+
+async def test_a_list_goes_on_where_it_stopped(shared: Corpus, tmp_path: Path) -> None:
+    both = [shared.record, replace(shared.record, name="again:1")]
+    seen, cursor = [], None
+    while True:
+        page = await list_files(shared.db, both, limit=3, cursor=cursor)
+        seen += [(entry.index, entry.path) for entry in page.files]
+        cursor = page.cursor
+        if cursor is None:
+            break
+        assert len(page.files) == 3
+    assert seen == sorted((record.name, path) for record in both for path in FILES)
+
+
+async def test_skipped_files_are_not_listed(corpus: Corpus) -> None:
+    await corpus.index("big.bin", b"\0", skip="binary")
+    assert "big.bin" not in [entry.path for entry in (await list_files(corpus.db, [corpus.record])).files]
+
+
+async def test_wrong_cursors_and_limits_are_refused(shared: Corpus) -> None:
+    for cursor in ("nonsense", "[1, 2]", "{}", '["a"]', "3"):
+        with pytest.raises(InvalidInput):
+            await list_files(shared.db, [shared.record], cursor=cursor)
+    with pytest.raises(InvalidInput):
+        await list_files(shared.db, [shared.record], limit=0)
+
+
+async def test_a_file_is_given_as_it_is_on_disk(shared: Corpus) -> None:
+    file = await get_file(shared.db, [shared.record], "./src/a.py", Disk())
+    assert file.content == FILES["src/a.py"].removesuffix("\n")
+    assert (file.source, file.language, file.first_line, file.last_line, file.lines) == ("disk", "python", 1, 2, 2)
+
+
+@pytest.mark.parametrize(
+    ("first", "last", "content", "shown"),
+    [(2, 3, "\nfunc Add(a int, b int) int {", (2, 3)), (5, 99, "}", (5, 5)), (9, None, "", (9, 8))],
+)
+async def test_lines_of_a_file(
+    shared: Corpus, first: int, last: int | None, content: str, shown: tuple[int, int]
+) -> None:
+    file = await get_file(shared.db, [shared.record], "src/sub/c.go", Disk(), first_line=first, last_line=last)
+    assert file.content == content
+    assert (file.first_line, file.last_line) == shown
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, None), (3, 2)])
+async def test_wrong_lines_are_refused(shared: Corpus, first: int, last: int | None) -> None:
+    with pytest.raises(InvalidInput):
+        await get_file(shared.db, [shared.record], "src/a.py", Disk(), first_line=first, last_line=last)
+
+
+@pytest.mark.parametrize("change", ["edited", "deleted", "link"])
+async def test_a_file_that_is_no_longer_as_indexed_comes_from_the_index(corpus: Corpus, change: str) -> None:
+    place = corpus.root / "src/sub/c.go"
+    if change == "edited":
+        place.write_text("other\n")
+    else:
+        place.unlink()
+    if change == "link":
+        outside = corpus.root.parent / "secret"
+        outside.write_text("secret\n")
+        place.symlink_to(outside)
+    file = await get_file(corpus.db, [corpus.record], "src/sub/c.go", Disk())
+    assert file.source == "index"
+    assert file.content == FILES["src/sub/c.go"].removesuffix("\n")
+    assert file.lines == 5
+
+
+async def test_blank_lines_that_no_chunk_has_keep_their_place(corpus: Corpus) -> None:
+    body = "\n".join(f"    value_{n} = {n}  # {'x' * 60}" for n in range(30))
+    text = "".join(f"def f{n}():\n{body}\n\n\n" for n in range(3))
+    await corpus.save("gaps.py", text)
+    corpus.root.joinpath("gaps.py").unlink()
+    file = await get_file(corpus.db, [corpus.record], "gaps.py", Disk())
+    lines, expected = file.content.split("\n"), text.rstrip("\n").split("\n")
+    assert len(lines) == len(expected)
+    assert all(line == wanted or not wanted for line, wanted in zip(lines, expected, strict=True))
+
+
+async def test_only_indexed_files_are_given(corpus: Corpus) -> None:
+    (corpus.root / "new.py").write_text("x")
+    for path in ("new.py", "../root/src/a.py", "/etc/passwd", ""):
+        with pytest.raises(NotFound):
+            await get_file(corpus.db, [corpus.record], path, Disk())
+
+
+async def test_a_path_in_several_indexes_is_told(corpus: Corpus, tmp_path: Path) -> None:
+    other = await new_corpus(corpus.db, tmp_path / "other", {"src/a.py": "x = 1\n"}, name="other")
+    with pytest.raises(InvalidInput, match="code, other"):
+        await get_file(corpus.db, [corpus.record, other.record], "src/a.py", Disk())
+    file = await get_file(corpus.db, [corpus.record, other.record], "src/b.py", Disk())
+    assert file.index == "code"
+
+
+async def test_what_is_like_a_place(shared: Corpus) -> None:
+    hits = await find_related(shared.db, shared.record, "src/a.py", 2)
+    assert hits[0].path == "src/b.py"
+    assert "src/a.py" not in [hit.path for hit in hits]
+    assert len({hit.path for hit in hits}) == len(hits)
+    assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
+    assert len(await find_related(shared.db, shared.record, "src/a.py", 2, limit=1)) == 1
+
+
+async def test_nothing_is_like_what_is_not_indexed(shared: Corpus) -> None:
+    with pytest.raises(NotFound):
+        await find_related(shared.db, shared.record, "nothing.py", 1)
