@@ -21,9 +21,12 @@ def words(text: str) -> list[str]:
 
     Accents are dropped, so that é is e. Underscores, punctuation and blanks only separate.
     """
-    if not text.isascii():
-        text = _MARK.sub("", unicodedata.normalize("NFKD", text))
-    return [word.lower() for word in _WORD.findall(text)]
+    return [word.lower() for word in _WORD.findall(plain(text))]
+
+
+def plain(text: str) -> str:
+    """Without accents and typographic variants: é is e, and the ligature fi is f and i."""
+    return text if text.isascii() else _MARK.sub("", unicodedata.normalize("NFKD", text))
 
 
 def pieces(word: str, buckets: int) -> list[int]:

@@ -1,0 +1,250 @@
+"""Step 3: pairs -> weights. `python -m training.train PAIRS OUT.npz [--set name=value …]`. Needs torch; see README.md.
+
+A text is the sum of the vectors of its words, at length 1; a sentence must lie nearer to its code than to the other
+code of its batch (symmetric InfoNCE). Batches are made of runs from one package, because near neighbours are what a
+search in one project must tell apart. Everything is drawn from one seed: same pairs, same library, same bytes.
+"""
+
+import argparse
+import json
+from collections import Counter
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from training.features import Bags, Lexicon, Vocabulary, choose_vocabulary, count_words
+
+# Ways to ask that say nothing about what is asked for. Training sees them before sentences, so their words lose weight.
+LEAD_INS = (
+    "how to", "where is", "where do we", "how does it", "function that", "function to", "code that", "method which",
+    "find the code that", "what", "which part", "show me", "implementation of", "where is the code for", "how are",
+    "what is responsible for", "class that", "logic for", "handling of", "how can I", "when does it",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """All that shapes the weights apart from the pairs."""
+
+    seed: int = 7
+    dimension: int = 256
+    words: int = 20_480
+    minimum: int = 5
+    buckets: int = 4096
+    epochs: int = 3
+    batch: int = 1024
+    run: int = 32  # pairs in a row from one package
+    rate: float = 2e-3
+    beta1: float = 0.9
+    beta2: float = 0.99
+    warm_up: int = 20
+    temperature: float = 0.05
+    sif: float = 1e-3  # Arora et al. 2017: a / (a + p(word)), here only as the start
+    headers: float = 0.7  # share of codes with their header line
+    lead_ins: float = 0.2
+    soups: float = 0.3  # share of queries that lose words
+    kept: float = 0.6  # of which each word stays with this probability
+    unknown: float = 0.1  # share of known words that are spelled out in pieces, another choice for each epoch
+    power: float = 0.5  # a word that occurs n times counts n ** power
+    python: int = 70_000
+    others: int = 30_000
+    types: int = 1
+
+
+def load(path: Path, recipe: Recipe) -> list[dict[str, Any]]:
+    """Pairs, capped for each language, in a shuffled order."""
+    generator = np.random.default_rng(recipe.seed)
+    with path.open(encoding="utf-8") as file:
+        pairs = [json.loads(line) for line in file]
+    taken, chosen = Counter[str](), []
+    for number in generator.permutation(len(pairs)):
+        pair = pairs[number]
+        cap = recipe.python if pair["language"] == "python" else recipe.others
+        if taken[pair["language"]] < cap and (recipe.types or pair["kind"] == "function"):
+            taken[pair["language"]] += 1
+            chosen.append(pair)
+    return chosen
+
+
+def header(pair: dict[str, Any]) -> str:
+    """The line in front of a chunk: path, enclosing name, own name."""
+    return f"{pair['path']} {pair['parent']} {pair['name']}"
+
+
+class Encoder(torch.nn.Module):
+    """Bags of rows -> unit vectors."""
+
+    def __init__(self, start: NDArray[np.float32]) -> None:
+        super().__init__()
+        self.bag = torch.nn.EmbeddingBag.from_pretrained(torch.from_numpy(start), freeze=False, mode="sum")
+
+    def forward(self, rows: torch.Tensor, weights: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        """Shape ``(len(offsets), d)``."""
+        return torch.nn.functional.normalize(self.bag(rows, offsets, per_sample_weights=weights), dim=1)
+
+
+class Batches:
+    """Turns choices of texts into the three tensors of `Encoder.forward`."""
+
+    def __init__(self, lexicon: Lexicon, recipe: Recipe) -> None:
+        self._pieces = lexicon.piece_rows()
+        self._known = len(lexicon.vocabulary.words)
+        self._power = recipe.power
+        self.spelled = np.zeros(0, dtype=bool)
+
+    def redraw(self, generator: np.random.Generator, share: float) -> None:
+        """Choose which known words are spelled out from now on."""
+        self.spelled = np.ones(len(self._pieces.starts) - 1, dtype=bool)
+        self.spelled[: self._known] = generator.random(self._known) < share
+
+    def tensors(
+        self, ids: NDArray[np.int64], counts: NDArray[np.float32], lengths: NDArray[np.int64]
+    ) -> list[torch.Tensor]:
+        """(rows, weights, offsets) of texts given as `Bags.take` gives them."""
+        weights = counts**self._power
+        owner = np.repeat(np.arange(len(lengths)), lengths)
+        whole = ~self.spelled[ids]
+        split_ids, split_owner, split_weights = ids[~whole], owner[~whole], weights[~whole]
+        rows, shares, parts = self._pieces.take(split_ids)
+        all_rows = np.concatenate([ids[whole], rows])
+        all_weights = np.concatenate([weights[whole], shares * np.repeat(split_weights, parts)])
+        all_owners = np.concatenate([owner[whole], np.repeat(split_owner, parts)])
+        order = np.argsort(all_owners, kind="stable")
+        offsets = np.searchsorted(all_owners[order], np.arange(len(lengths)))
+        return [
+            torch.from_numpy(all_rows[order]),
+            torch.from_numpy(all_weights[order].astype(np.float32)),
+            torch.from_numpy(offsets),
+        ]
+
+
+def start_matrix(vocabulary: Vocabulary, counts: Counter[str], recipe: Recipe) -> NDArray[np.float32]:
+    """Random directions; the length of a known word falls with its frequency."""
+    generator = np.random.default_rng(recipe.seed)
+    matrix = generator.standard_normal((vocabulary.rows, recipe.dimension)).astype(np.float32)
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    total = sum(counts.values())
+    shares = np.array([counts[word] / total for word in vocabulary.words], dtype=np.float32)
+    matrix[: len(shares)] *= (recipe.sif / (recipe.sif + shares))[:, None]
+    return matrix
+
+
+def ordered(packages: NDArray[np.int64], recipe: Recipe, generator: np.random.Generator) -> NDArray[np.int64]:
+    """Numbers of all pairs: shuffled runs of `recipe.run` pairs of one package."""
+    shuffled = generator.permutation(len(packages))
+    by_package = shuffled[np.argsort(packages[shuffled], kind="stable")]
+    runs = np.array_split(by_package, max(1, len(by_package) // recipe.run))
+    return np.concatenate([runs[number] for number in generator.permutation(len(runs))])
+
+
+def vary(
+    bag: tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]],
+    lead_ins: Bags,
+    recipe: Recipe,
+    generator: np.random.Generator,
+) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
+    """Queries as people put them: some with a lead-in, some as a few key words out of the sentence."""
+    ids, counts, lengths = bag
+    owner = np.repeat(np.arange(len(lengths)), lengths)
+    souped = generator.random(len(lengths)) < recipe.soups
+    keep = ~souped[owner] | (generator.random(len(ids)) < recipe.kept)
+    led = np.flatnonzero(generator.random(len(lengths)) < recipe.lead_ins)
+    more, more_counts, more_lengths = lead_ins.take(generator.integers(0, len(LEAD_INS), len(led)))
+    owners = np.concatenate([owner[keep], np.repeat(led, more_lengths)])
+    order = np.argsort(owners, kind="stable")
+    new_ids = np.concatenate([ids[keep], more])[order]
+    new_counts = np.concatenate([counts[keep], more_counts])[order]
+    return new_ids, new_counts, np.bincount(owners, minlength=len(lengths))
+
+
+def train(pairs: list[dict[str, Any]], recipe: Recipe) -> tuple[Vocabulary, NDArray[np.float32]]:
+    """The vocabulary and the trained matrix."""
+    torch.manual_seed(recipe.seed)
+    torch.use_deterministic_algorithms(True)
+    docs, codes = [pair["doc"] for pair in pairs], [pair["text"] for pair in pairs]
+    headers = [header(pair) for pair in pairs]
+    counts = count_words([*docs, *codes, *headers])
+    vocabulary = choose_vocabulary(counts, recipe.words, recipe.minimum, recipe.buckets)
+    lexicon = Lexicon(vocabulary)
+    queries, plain = lexicon.bags(docs), lexicon.bags(codes)
+    headed = lexicon.bags([f"{line}\n{code}" for line, code in zip(headers, codes, strict=True)])
+    lead_ins = lexicon.bags(LEAD_INS)
+    names = {name: number for number, name in enumerate(sorted({pair["package"] for pair in pairs}))}
+    packages = np.array([names[pair["package"]] for pair in pairs])
+    batches = Batches(lexicon, recipe)
+    encoder = Encoder(start_matrix(vocabulary, counts, recipe))
+    # Dense on purpose: with a thousand texts a step the gradient is not sparse enough to pay for being so.
+    optimiser = torch.optim.Adam(encoder.parameters(), lr=recipe.rate, betas=(recipe.beta1, recipe.beta2), fused=True)
+    steps = recipe.epochs * (len(pairs) // recipe.batch)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, steps, recipe))
+    generator = np.random.default_rng(recipe.seed)
+    for epoch in range(recipe.epochs):
+        order = ordered(packages, recipe, generator)
+        batches.redraw(generator, recipe.unknown)
+        losses = []
+        for start in range(0, len(order) - recipe.batch + 1, recipe.batch):
+            chosen = order[start : start + recipe.batch]
+            with_header = generator.random(len(chosen)) < recipe.headers
+            asked = encoder(*batches.tensors(*vary(queries.take(chosen), lead_ins, recipe, generator)))
+            code = encoder(*batches.tensors(*_mixed(headed, plain, chosen, with_header)))
+            scores = asked @ code.T / recipe.temperature
+            target = torch.arange(len(chosen))
+            cross = torch.nn.functional.cross_entropy
+            loss = (cross(scores, target) + cross(scores.T, target)) / 2
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+            losses.append(loss.item())
+        print(f"epoch {epoch + 1}: loss {np.mean(losses):.4f}", flush=True)
+    return vocabulary, encoder.bag.weight.detach().numpy()
+
+
+def _rate(step: int, steps: int, recipe: Recipe) -> float:
+    """Share of the full rate: up in the first steps, then down in a line to a tenth."""
+    return min(1.0, (step + 1) / recipe.warm_up) * (1.0 - 0.9 * step / max(1, steps))
+
+
+def _mixed(
+    headed: Bags, plain: Bags, chosen: NDArray[np.int64], with_header: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
+    ids, counts, lengths = headed.take(chosen)
+    other_ids, other_counts, other_lengths = plain.take(chosen)
+    keep, other_keep = np.repeat(with_header, lengths), np.repeat(~with_header, other_lengths)
+    owner = np.concatenate(
+        [np.repeat(np.arange(len(chosen)), n)[k] for n, k in ((lengths, keep), (other_lengths, other_keep))]
+    )
+    order = np.argsort(owner, kind="stable")
+    all_ids = np.concatenate([ids[keep], other_ids[other_keep]])[order]
+    all_counts = np.concatenate([counts[keep], other_counts[other_keep]])[order]
+    return all_ids, all_counts, np.where(with_header, lengths, other_lengths)
+
+
+def recipe_from(settings: list[str]) -> Recipe:
+    """The default recipe with some `name=value` changed."""
+    changes = dict(setting.split("=", 1) for setting in settings)
+    kinds = {field.name: type(field.default) for field in fields(Recipe)}
+    return Recipe(**{name: kinds[name](value) for name, value in changes.items()})
+
+
+def main() -> None:
+    """Train and save the float32 matrix, the words and the recipe."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("pairs", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--set", nargs="*", default=[])
+    parser.add_argument("--threads", type=int, default=2)
+    arguments = parser.parse_args()
+    torch.set_num_threads(arguments.threads)
+    recipe = recipe_from(arguments.set)
+    vocabulary, matrix = train(load(arguments.pairs, recipe), recipe)
+    words = np.array(vocabulary.words)
+    np.savez(arguments.out, matrix=matrix, words=words, buckets=vocabulary.buckets, power=recipe.power)
+
+
+if __name__ == "__main__":
+    main()
