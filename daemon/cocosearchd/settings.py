@@ -34,6 +34,7 @@ NOT_SETTINGS = frozenset(
         "COCOSEARCH_RUNTIME_DIR",
         "COCOSEARCH_PG_BIN",
         "COCOSEARCH_TOKEN",
+        "COCOSEARCH_PROJECT",
         "COCOSEARCH_EMBEDDER_API_KEY",
     }
 )

@@ -73,6 +73,8 @@ def _hit(result: SearchResult, *, several: bool) -> str:
     head = (
         f"{where}{result.path}:{result.start_line}-{result.end_line}{symbol}  [{result.score:.3f} {result.match_type}]"
     )
+    if result.stale:
+        head += "  STALE: the file has changed since; read it before you rely on this"
     return f"{head}\n```{result.language}\n{code}\n```"
 
 

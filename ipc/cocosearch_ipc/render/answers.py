@@ -51,7 +51,8 @@ def _head(number: int, hit: dict[str, Any], style: out.Style, roots: Mapping[str
         symbol = f"  {hit['symbol_type'] or ''} " + style.paint(out.printable(hit["symbol_name"], keep=""), out.MAGENTA)
     index = f"  [{hit['index']}]" if several else ""
     score = style.paint(f"{hit['score']:.3f} {hit['match_type']}", out.DIM)
-    return f"{number:>2}. {where}{symbol}  {score}{index}"
+    stale = style.paint("  (its file has changed since)", out.YELLOW) if hit.get("stale") else ""
+    return f"{number:>2}. {where}{symbol}  {score}{index}{stale}"
 
 
 def _quoted(path: str) -> str:

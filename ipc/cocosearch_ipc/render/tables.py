@@ -5,6 +5,9 @@ from typing import Any
 
 from cocosearch_ipc.render import out
 
+# What a person wants to read; `--json` has the rest.
+_OF_STORE = ("kind", "state", "server", "pgvector", "error", "hint")
+_OF_EMBEDDER = ("provider", "model", "dimension", "state", "error", "hint")
 _STATES = {"live": out.GREEN, "failed": out.RED, "root_missing": out.RED, "lost": out.RED, "degraded": out.YELLOW}
 
 
@@ -74,8 +77,8 @@ def status(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
     parts = ", ".join(f"{name} {size(count)}" for name, count in rss.items() if name != "total")
     yield f"cocosearchd {reply['version']}, pid {reply['pid']}, up {duration(reply['uptime_s'])}"
     yield f"memory    {size(rss.get('total', 0))} ({parts})"
-    yield f"store     {_flat(reply['store'])}"
-    yield f"embedder  {_flat(reply['embedder'])}"
+    yield f"store     {_flat(reply['store'], _OF_STORE)}"
+    yield f"embedder  {_flat(reply['embedder'], _OF_EMBEDDER)}"
     yield f"worker    {_flat(reply['worker'])}"
     yield f"mcp       {reply['mcp'].get('url') or 'off'}"
     for warning in reply.get("warnings") or ():
@@ -91,7 +94,7 @@ def stats(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
         f"{reply['files']:,} files, {reply['chunks']:,} chunks, {reply['symbols']:,} symbols, "
         f"{size(reply['size_bytes'])}, last change {reply['last_change'] or 'never'}"
     )
-    yield f"embedder  {_flat(reply['embedder'])}"
+    yield f"embedder  {_flat(reply['embedder'], _OF_EMBEDDER)}"
     if reply["skipped"]:
         yield f"skipped   {_flat(reply['skipped'])}"
     rows = [("language", "files", "chunks", "parsed", "partly", "not")]
@@ -105,5 +108,6 @@ def stats(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
         yield out.printable("  ".join(str(value) for value in failure.values()), keep="")
 
 
-def _flat(value: dict[str, Any]) -> str:
+def _flat(value: dict[str, Any], only: Sequence[str] = ()) -> str:
+    value = {key: value[key] for key in only if key in value} if only else value
     return ", ".join(f"{key} {shown}" for key, shown in value.items() if shown not in (None, "", {}, [])) or "-"

@@ -1,0 +1,180 @@
+"""Unit files, agent and compose file: correct by the tools that read them, or by the rules of those that are not here."""
+
+import os
+import plistlib
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from cocosearch_ipc import address
+from cocosearch_ipc.cli import exits, service
+from cocosearchd.settings import NOT_SETTINGS, Settings, load
+
+ROOT = Path(__file__).resolve().parents[2]
+USER = sorted((ROOT / "systemd" / "user").iterdir())
+SYSTEM = sorted((ROOT / "systemd" / "system").iterdir())
+AGENT = ROOT / "launchd" / f"{service.LABEL}.plist"
+# launchd.plist(5). A key that is not here is ignored without a word.
+LAUNCHD_KEYS = {
+    *("Label", "ProgramArguments", "EnvironmentVariables", "RunAtLoad", "KeepAlive", "ThrottleInterval", "ExitTimeOut"),
+    *("ProcessType", "LowPriorityIO", "Nice", "Umask", "SoftResourceLimits", "StandardErrorPath", "Sockets"),
+}
+SOCKET_KEYS = {"SockPathName", "SockPathMode", "SockNodeName", "SockServiceName", "SockFamily"}
+SERVICE_KEYS = {
+    *("image", "environment", "command", "entrypoint", "shm_size", "ports", "volumes", "healthcheck", "restart"),
+    *("profiles", "depends_on"),
+}
+
+needs_systemd = pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="no systemd on this machine")
+
+
+def units(path: Path) -> list[tuple[str, str, str]]:
+    """(section, key, value) of a unit file, in order."""
+    found, section = list[tuple[str, str, str]](), ""
+    for line in path.read_text("utf-8").splitlines():
+        if line.startswith("["):
+            section = line.strip("[]")
+        elif line and not line.startswith("#"):
+            key, _, value = line.partition("=")
+            found.append((section, key, value))
+    return found
+
+
+@pytest.fixture
+def copies(tmp_path: Path) -> dict[str, list[Path]]:
+    """The units with a program that exists, the templates as an instance: what systemd-analyze can look at."""
+    found = dict[str, list[Path]]()
+    for kind, files in (("user", USER), ("system", SYSTEM)):
+        (tmp_path / kind).mkdir()
+        for file in files:
+            text = file.read_text("utf-8")
+            for placeholder in service.PLACEHOLDERS:
+                text = text.replace(placeholder, "/bin/true")
+            names = [file.name, file.name.replace("@", "@1000")] if "@" in file.name else [file.name]
+            for name in names:
+                (tmp_path / kind / name).write_text(text)
+            found.setdefault(kind, []).append(tmp_path / kind / names[-1])
+    return found
+
+
+@needs_systemd
+@pytest.mark.parametrize("kind", ["user", "system"])
+def test_systemd_has_nothing_to_say(copies: dict[str, list[Path]], tmp_path: Path, kind: str) -> None:
+    scope = ["--user"] if kind == "user" else []
+    environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path), "SYSTEMD_LOG_LEVEL": "info"}
+    command = ["systemd-analyze", "verify", *scope, *map(str, copies[kind])]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")  # it returns 0 for a key it does not know, and says so
+
+
+@needs_systemd
+def test_a_misspelt_key_would_be_seen(copies: dict[str, list[Path]], tmp_path: Path) -> None:
+    unit = next(path for path in copies["system"] if path.suffix == ".service")
+    unit.write_text(unit.read_text().replace("RestartSec=", "RestartSecs="))
+    done = subprocess.run(["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, timeout=60)
+    assert "RestartSecs" in done.stderr
+
+
+@needs_systemd
+@pytest.mark.parametrize(("kind", "most"), [("user", 6.6), ("system", 1.6)])
+def test_the_exposure_stays_low(copies: dict[str, list[Path]], tmp_path: Path, kind: str, most: float) -> None:
+    unit = next(path for path in copies[kind] if path.suffix == ".service")
+    scope = ["--user"] if kind == "user" else []
+    command = ["systemd-analyze", "security", "--offline=true", "--no-pager", *scope, str(unit)]
+    environment = os.environ | {"XDG_RUNTIME_DIR": str(tmp_path)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    level = re.search(r"Overall exposure level for \S+: ([\d.]+)", done.stdout)
+    assert level is not None
+    assert float(level[1]) <= most
+
+
+@pytest.mark.parametrize("path", [path for path in (*USER, *SYSTEM) if path.suffix == ".service"], ids=lambda p: p.name)
+def test_a_service_agrees_with_the_daemon(path: Path) -> None:
+    keys = {key: value for _, key, value in units(path)}
+    assert keys["Type"] == "notify"
+    assert keys["WatchdogSec"] == "30"
+    assert keys["RestartPreventExitStatus"] == f"{exits.ALREADY_RUNNING} {exits.BAD_SETTINGS}"
+    assert keys["KillMode"] == "mixed"
+    variables = dict(pair.split("=", 1) for pair in keys["Environment"].split())
+    load(None, dict.fromkeys(variables, "/tmp"))  # unknown names are refused
+    program = keys["ExecStart"].split()
+    assert program[0].endswith("/cocosearchd")
+    assert len(program) == 1
+
+
+def test_the_sockets_are_those_that_clients_use(tmp_path: Path) -> None:
+    listens = {value for path in USER for _, key, value in units(path) if key == "ListenStream"}
+    environment = {"XDG_RUNTIME_DIR": str(tmp_path)}
+    rpc = address.rpc_socket(environment).replace(str(tmp_path), "%t")
+    assert listens == {rpc, f"127.0.0.1:{Settings().server.port}"}
+    for path in (*USER, *SYSTEM):
+        keys = {key: value for _, key, value in units(path)}
+        if keys.get("ListenStream", "").startswith("%t"):
+            assert (keys["SocketMode"], keys["DirectoryMode"], keys["FileDescriptorName"]) == ("0600", "0700", "rpc")
+
+
+def test_the_agent_has_only_keys_that_launchd_knows() -> None:
+    plist = plistlib.loads(AGENT.read_bytes())
+    assert set(plist) <= LAUNCHD_KEYS
+    assert plist["Label"] == service.LABEL
+    assert plist["KeepAlive"] == {"SuccessfulExit": False, "Crashed": True}
+    assert (plist["Umask"], plist["Sockets"]["rpc"]["SockPathMode"]) == (0o077, 0o600)
+    assert plist["Sockets"]["mcp"]["SockServiceName"] == str(Settings().server.port)
+    assert set(plist["Sockets"]) == {"rpc", "mcp"}
+    for options in plist["Sockets"].values():
+        assert set(options) <= SOCKET_KEYS
+
+
+def test_the_agent_gets_this_users_paths(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "run"), "PATH": "/usr/bin"}
+    plist = plistlib.loads(service.agent(AGENT.read_bytes(), environment))
+    assert "/Users/you" not in str(plist)
+    assert plist["Sockets"]["rpc"]["SockPathName"] == address.rpc_socket(environment)
+    assert plist["ProgramArguments"][0].endswith("cocosearchd")
+
+
+def compose() -> dict[str, Any]:
+    found = yaml.safe_load((ROOT / "docker-compose.yml").read_text("utf-8"))
+    assert isinstance(found, dict)
+    return found
+
+
+def test_compose_is_infrastructure_only() -> None:
+    file = compose()
+    assert set(file) == {"name", "services", "volumes"}
+    assert set(file["services"]) == {"postgres", "ollama", "ollama-model"}
+    for name, described in file["services"].items():
+        assert set(described) <= SERVICE_KEYS, name
+        image, _, tag = described["image"].partition(":")
+        assert image in ("pgvector/pgvector", "ollama/ollama")
+        assert tag not in ("", "latest"), "a tag that stays"
+        for port in described.get("ports", ()):
+            assert port.startswith("127.0.0.1:"), "loopback only"
+        for volume in described.get("volumes", ()):
+            assert volume.partition(":")[0] in file["volumes"], "named volumes"
+
+
+def test_compose_services_are_healthy_before_others_start() -> None:
+    services = compose()["services"]
+    for name in ("postgres", "ollama"):
+        check = services[name]["healthcheck"]
+        assert check["test"][0] == "CMD"
+        assert {"interval", "timeout", "retries"} <= set(check)
+    assert services["ollama-model"]["depends_on"] == {"ollama": {"condition": "service_healthy"}}
+    assert services["postgres"]["image"] == "pgvector/pgvector:pg17"
+    assert "profiles" not in services["postgres"]
+
+
+def test_composes_variables_are_settings_or_its_own() -> None:
+    text = (ROOT / "docker-compose.yml").read_text("utf-8")
+    own = {"COCOSEARCH_POSTGRES_PASSWORD", "COCOSEARCH_POSTGRES_PORT", "COCOSEARCH_OLLAMA_PORT"}
+    for name in set(re.findall(r"COCOSEARCH_\w+", text)) - own - NOT_SETTINGS:
+        load(None, {name: "ollama" if name.endswith("PROVIDER") else "x"})
+    url = re.search(r"COCOSEARCH_DATABASE_URL=(\S+)", text)
+    assert url is not None
+    assert url[1] == "postgresql://cocosearch:cocosearch@127.0.0.1:5433/cocosearch"
