@@ -53,7 +53,7 @@ EXACT_MATCHES = 10_000
 BREADTH = 100  # hnsw.ef_search: recall at 10 is .97 to .99 on 100k to 1M vectors
 MAX_BREADTH = 1000  # pgvector's limit
 ENOUGH_HITS = 50  # with fewer hits for all terms, any of the rare ones will do
-ANY_TERM_ROWS, ANY_TERMS = 5000, 16  # ranking a row costs 2.5 to 5 microseconds and more with each term
+ANY_TERM_ROWS, ANY_TERMS = 2000, 16  # ranking a row costs 2.5 to 5 microseconds and more with each term
 
 
 async def replace_file(db: Database, record: IndexRecord, write: FileWrite) -> int:
@@ -287,5 +287,5 @@ async def _candidates(
         return tuple(candidate(row) for row in await cursor.fetchall())
 
 
-async def _row(connection: Connection, query: sql.Composed, values: dict[str, Any]) -> Row | None:
+async def _row(connection: Connection, query: sql.Composed | bytes, values: dict[str, Any]) -> Row | None:
     return await (await connection.execute(query, values)).fetchone()

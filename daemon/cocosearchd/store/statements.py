@@ -2,8 +2,9 @@
 
 import re
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
+from typing import Any
 
 from psycopg import sql
 
@@ -28,19 +29,29 @@ def migrations(family: str) -> tuple[str, ...]:
     return tuple(path.read_text("utf-8") for path in files)
 
 
-def statement(name: str, record: IndexRecord | None = None, **parts: sql.Composable) -> sql.Composed:
+def statement(name: str, record: IndexRecord | None = None, **parts: sql.Composable) -> sql.Composed | bytes:
     """A statement of queries.sql, with the tables of an index and other `parts` in the place of its braces."""
-    return compose(named_statements()[name], record, **parts)
+    if parts:
+        return compose(named_statements()[name], record, **parts)
+    return _ready(name, *((record.slug, record.number, record.dimension) if record else ()))
 
 
 def compose(text: str, record: IndexRecord | None = None, **parts: sql.Composable) -> sql.Composed:
     """`text` with its braces filled; a brace that is meant stands doubled."""
     # The texts are our own files: nothing from outside ever enters them but as an Identifier or a Literal.
-    return sql.SQL(text).format(**(_tables(record) if record else {}), **parts)
+    names = _tables(record.slug, record.number, record.dimension) if record else {}
+    return sql.SQL(text).format(**names, **parts)
 
 
-def _tables(record: IndexRecord) -> dict[str, sql.Composable]:
-    slug, short = record.slug, f"codeindex_{record.number}"
+@lru_cache(maxsize=4096)
+def _ready(name: str, *index: Any) -> bytes:
+    """Composing and quoting costs as much as a small query, and psycopg remembers what it made of equal bytes."""
+    return sql.SQL(named_statements()[name]).format(**(_tables(*index) if index else {})).as_bytes()
+
+
+@lru_cache(maxsize=256)
+def _tables(slug: str, number: int, dimension: int) -> Mapping[str, sql.Composable]:
+    short = f"codeindex_{number}"
     names = {
         "chunks": f"codeindex_{slug}__{slug}_chunks",
         "files": f"codeindex_{slug}__{slug}_files",
@@ -57,4 +68,4 @@ def _tables(record: IndexRecord) -> dict[str, sql.Composable]:
     quoted: dict[str, sql.Composable] = {key: sql.Identifier(name) for key, name in names.items()}
     # The same names as texts, for to_regclass, which reads quotes as SQL does.
     texts = {f"{key}_name": sql.Literal(f'"{name}"') for key, name in names.items()}
-    return quoted | texts | {"dimension": sql.Literal(record.dimension), "number": sql.Literal(record.number)}
+    return quoted | texts | {"dimension": sql.Literal(dimension), "number": sql.Literal(number)}
