@@ -97,6 +97,7 @@ class SearchSettings:
     cache_ttl_s: float = 86_400.0
     context_lines: int = 50
     line_width: int = 200
+    weights_file: str = ""  # of the profile `code`, as training.ranking.fit writes it; empty: those that ship
 
 
 @dataclass(frozen=True, slots=True)

@@ -115,8 +115,7 @@ def cross_validated(found: Sequence[Row], vectors: bool) -> dict[str, float]:
     suffix = "" if vectors else "_without_vectors"
     names = sorted({row.repository for row in found})
     by_repository, by_category = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
-    for fold in range(FOLDS):
-        held_out = {name for number, name in enumerate(names) if number % FOLDS == fold}
+    for held_out in folds(found):
         trained = fit_all([row for row in found if row.repository not in held_out], suffix)
         for row in found:
             if row.repository in held_out:
@@ -126,6 +125,21 @@ def cross_validated(found: Sequence[Row], vectors: bool) -> dict[str, float]:
     means = {category: float(np.mean(by_category[category])) for category in CATEGORIES}
     overall = float(np.mean([np.mean(values) for values in by_repository.values()]))
     return {"overall": overall} | means | {f"  {name}": float(np.mean(by_repository[name])) for name in names}
+
+
+def folds(found: Sequence[Row]) -> tuple[frozenset[str], ...]:
+    """The repositories that each fold holds out: sorted names, index modulo `FOLDS`."""
+    names = sorted({row.repository for row in found})
+    return tuple(frozenset(names[fold::FOLDS]) for fold in range(FOLDS))
+
+
+def write_folds(found: Sequence[Row], folder: Path) -> None:
+    """Per fold: the repositories it holds out, and the weights from all others."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for number, held_out in enumerate(folds(found)):
+        weights = fit_all([row for row in found if row.repository not in held_out])
+        text = json.dumps({"held_out": sorted(held_out), "weights": weights}, indent=1)
+        (folder / f"fold-{number}.json").write_text(text + "\n", "utf-8")
 
 
 def fit_all(found: Sequence[Row], suffix: str | None = None) -> dict[str, dict[str, float]]:
@@ -146,7 +160,7 @@ def provenance(
     return {
         "made_by": "python -m training.ranking.fit",
         "after_commit": head,
-        "data": f"{len(found)} queries over {len({row.repository for row in found})} repositories, benchmarks/quality/data",
+        "data": f"{len(found)} queries, {len({row.repository for row in found})} repositories: benchmarks/quality/data",
         "embedder": dict(embedder.fingerprint.pairs()),
         "chunker": chunker_id(Limits()),
         "header_version": HEADER_VERSION,
@@ -163,6 +177,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkouts", type=Path, required=True, help="made by python -m benchmarks.quality.clone")
     parser.add_argument("--write", action="store_true", help=f"write {WEIGHTS.name}")
+    parser.add_argument(
+        "--folds", type=Path, help="a directory for the weights of each fold: benchmarks.quality --folds"
+    )
     arguments = parser.parse_args()
     embedder = asyncio.run(open_embedder(EmbedderSettings()))
     found = list(rows(arguments.checkouts, embedder))
@@ -175,6 +192,8 @@ def main() -> None:
     }
     for name, values in figures.items():
         print(name, " ".join(f"{key} {value:.4f}" for key, value in values.items() if not key.startswith(" ")))
+    if arguments.folds:
+        write_folds(found, arguments.folds)
     if arguments.write:
         text = json.dumps({"provenance": provenance(found, embedder, figures), "weights": fit_all(found)}, indent=1)
         WEIGHTS.write_text(text + "\n", "utf-8")

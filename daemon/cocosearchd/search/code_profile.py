@@ -8,10 +8,12 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import resources
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.errors import BadSettings
 from cocosearchd.search import features
 from cocosearchd.search.lexical_view import Evidence
 
@@ -54,10 +56,14 @@ class Ranked:
     signals: tuple[tuple[str, float], ...]  # weight x value, the largest first: why the file is where it is
 
 
-def load_weights() -> Weights:
-    """The shipped weights."""
-    raw = json.loads((resources.files("cocosearchd.search") / "code_weights.json").read_text("utf-8"))
-    return Weights(**{name: raw["weights"][name] for name in Weights.__slots__})
+def load_weights(file: str = "") -> Weights:
+    """The weights in a file, or the shipped ones. Raises `BadSettings`."""
+    place = Path(file) if file else resources.files("cocosearchd.search") / "code_weights.json"
+    try:
+        raw = json.loads(place.read_text("utf-8"))["weights"]
+        return Weights(**{name: {str(k): float(v) for k, v in raw[name].items()} for name in Weights.__slots__})
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise BadSettings(f"{place} holds no weights: {error!r}", "write it with training.ranking.fit") from error
 
 
 def signals(found: Evidence) -> dict[str, Floats]:

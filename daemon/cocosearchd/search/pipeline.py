@@ -136,9 +136,8 @@ class Pipeline:
                     return found, "semantic"
         self._cache.missed()
         look = await self._looker.look(record, plan, vector, trace)
-        notes = (*((embedded.note,) if embedded.note else ()), *look.notes)
         hits = tuple(to_hit(record.name, one) for one in look.chosen)
-        found = Found(look.generation, hits, look.hashes, notes)
+        found = Found(look.generation, hits, look.hashes, (embedded.note,) if embedded.note else ())
         if query.use_cache and embedded.lasting and look.lasting:
             self._cache.put(record.number, plan, vector, found)
         trace.tell("ranking", lambda: describe(look.legs, look.scored, look.chosen))
