@@ -2,22 +2,23 @@
 # ruff: noqa: ASYNC240 - the files are tiny, and nothing else waits
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.builtin import BuiltinEmbedder
 from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunk, chunker_id
 from cocosearchd.languages.parse import parse
-from cocosearchd.model import IndexIdentity, IndexRecord, SkipReason, encode_path
+from cocosearchd.model import Commit, IndexIdentity, IndexRecord, SkipReason, encode_path
 from cocosearchd.search.disk import content_hash
+from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
 from cocosearchd.settings import SearchSettings
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import FileWrite, delete_file, replace_file
-from cocosearchd.store.records import create_index, list_indexes
+from cocosearchd.store.records import create_index
 
 
 @dataclass
@@ -29,6 +30,7 @@ class Corpus:
     record: IndexRecord
     embedder: Embedder
     pipeline: Pipeline
+    lexical: LexicalIndex | None = None
 
     async def save(self, path: str, text: str) -> int:
         """Write a file and index it; the generation after that."""
@@ -45,20 +47,21 @@ class Corpus:
         write = FileWrite(
             encode_path(path.encode()), content_hash(data), None, parsed.language, chunks, vectors, parsed.report, skip
         )
-        return await self._at(await replace_file(self.db, self.record, write))
+        return await self._at(path, await replace_file(self.db, self.record, write))
 
     async def delete(self, path: str) -> int:
         (self.root / path).unlink(missing_ok=True)
-        return await self._at(await delete_file(self.db, self.record, path))
+        return await self._at(path, await delete_file(self.db, self.record, path))
 
     async def ask(self, query: Query | str, trace: Trace | None = None) -> Answer:
         asked = Query(query) if isinstance(query, str) else query
         return await self.pipeline.run(self.record, asked, trace or Trace())
 
-    async def _at(self, generation: int) -> int:
-        # The daemon's record follows the commits in the same way.
-        self.record = next(each for each in await list_indexes(self.db) if each.number == self.record.number)
-        assert self.record.generation >= generation
+    async def _at(self, path: str, generation: int) -> int:
+        """What the daemon does after each commit: words first, then the generation by which answers are kept."""
+        if self.lexical is not None:
+            await self.lexical.apply(Commit(self.record.name, generation, (encode_path(path.encode()),)))
+        self.record = replace(self.record, generation=max(self.record.generation, generation))
         return generation
 
 
@@ -71,14 +74,19 @@ async def new_corpus(
     settings: SearchSettings | None = None,
     embedder: Embedder | None = None,
     pipeline: Pipeline | None = None,
+    lexical: Path | None = None,
 ) -> Corpus:
+    """`lexical` is where the lexical index keeps its snapshots; without it PostgreSQL answers alone."""
     root.mkdir(parents=True, exist_ok=True)
     embedder = embedder or BuiltinEmbedder()
     fingerprint = embedder.fingerprint
     identity = IndexIdentity(fingerprint.pairs(), chunker_id(Limits()), HEADER_VERSION)
     record = await create_index(db, name, bytes(root.resolve()), (), fingerprint.dimension, identity)
-    pipeline = pipeline or Pipeline(db, embedder, settings or SearchSettings())
-    corpus = Corpus(db, root.resolve(), record, embedder, pipeline)
+    words = LexicalIndex(db, record, lexical) if lexical is not None else None
+    pipeline = pipeline or Pipeline(db, embedder, settings or SearchSettings(), lambda _: words)
+    corpus = Corpus(db, root.resolve(), record, embedder, pipeline, words)
     for path, text in (files or {}).items():
         await corpus.save(path, text)
+    if words is not None:
+        await words.catch_up()
     return corpus

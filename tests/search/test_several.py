@@ -82,7 +82,7 @@ async def test_when_all_fail_the_error_is_told(db: Database, tmp_path: Path) -> 
     _, corpora = await three(db, tmp_path)
     for corpus in corpora:
         await drop_index(db, corpus.record)
-    with pytest.raises(NotFound, match="no index one"):
+    with pytest.raises(NotFound, match="gone"):
         await search_several(corpora[0].pipeline, [corpus.record for corpus in corpora], Query("send mail"))
 
 

@@ -1,7 +1,8 @@
 """One look at an index, bypassing every cache: retrieve -> rank -> rerank -> select, all from one generation.
 
 Reads go over several connections and, in `code`, over memory, so a commit may fall between them. What is read last is
-the generation and the state of the shown files; if they contradict what was read before, everything is read again.
+the generation and the state of the shown files; if they contradict what was read before, all is read again, and at last
+in one transaction: slower, as the legs then wait for each other, but of one state for certain.
 """
 
 from collections.abc import Callable
@@ -11,7 +12,6 @@ import anyio
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.errors import CocoSearchError, StoreUnavailable
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.code_candidates import code_candidates
 from cocosearchd.search.code_profile import load_weights
@@ -21,13 +21,13 @@ from cocosearchd.search.rank import Legs, Scored, score, select
 from cocosearchd.search.rerankers.choose import Rerankers
 from cocosearchd.search.retrieve import retrieve
 from cocosearchd.search.trace import Trace
+from cocosearchd.store import records
 from cocosearchd.store.file_states import FileStates, file_states
 from cocosearchd.store.pool import Database
+from cocosearchd.store.snapshot import snapshot
 
-# A writer commits at most some hundred times a second, so collisions in a row are rare. An answer that still met a
-# commit each time may mix two generations; it is not kept, and says so.
-ATTEMPTS = 5
-UNSETTLED = "the index is changing faster than it can be read: this may mix two states of it"
+# Before a transaction is worth its price: a writer commits some ten times a second, a look takes some milliseconds.
+ATTEMPTS = 2
 
 LexicalOf = Callable[[str], LexicalIndex | None]
 Vector = NDArray[np.float32]
@@ -45,7 +45,6 @@ class Look:
     chosen: tuple[Scored, ...]
     generation: int
     hashes: tuple[tuple[str, bytes], ...]
-    notes: tuple[str, ...] = ()
     lasting: bool = True
 
 
@@ -73,41 +72,44 @@ class Looker:
         return self._lexical_of(record.name) if self._lexical_of and plan.profile == "code" else None
 
     async def look(self, record: IndexRecord, plan: Plan, vector: Vector | None, trace: Trace) -> Look:
-        """The answer as of `record.generation` or a later one. Raises `StoreUnavailable`, `NotFound` for a gone index."""
-        try:
-            return await self._look(record, plan, vector, trace)
-        except StoreUnavailable:
-            raise
-        except CocoSearchError:
-            await file_states(self._db, record, [])  # if the index was dropped meanwhile, this says so better
-            raise
-
-    async def _look(self, record: IndexRecord, plan: Plan, vector: Vector | None, trace: Trace) -> Look:
+        """The answer as of `record.generation` or a later one. Raises `StoreUnavailable`, `NotFound`."""
         generation = record.generation
         for _ in range(ATTEMPTS):
             found = await self._ranked(record, plan, vector, generation, trace)
-            scored = await self._reranked(plan, found.scored, trace)
-            chosen = select(plan, scored)
-            paths = list(dict.fromkeys(one.candidate.path for one in chosen))
-            with trace.stage("verify"):
-                states = await file_states(self._db, record, paths)
-            settled = _agree(found, states, generation, paths)
-            if settled:
-                break
-            generation = states.generation
+            look = await self._judged(self._db, record, plan, found, generation, trace)
+            if isinstance(look, Look):
+                return look
+            generation = look
+        trace.tell("snapshot", lambda: True)
+        async with snapshot(self._db) as still:
+            generation = await records.generation(still, record)
+            found = await self._legs(still, record, plan, vector, trace)
+            look = await self._judged(still, record, plan, found, generation, trace)
+        assert isinstance(look, Look), "a snapshot agrees with itself"
+        # With the lexical index there, these are not the hits that the same question gets in a quieter moment.
+        return look if self.lexical(record, plan) is None else replace(look, lasting=False)
+
+    async def _judged(
+        self, db: Database, record: IndexRecord, plan: Plan, found: _Ranked, generation: int, trace: Trace
+    ) -> Look | int:
+        """What is shown, if all of it is of one generation; else the generation by now."""
+        scored = await self._reranked(plan, found.scored, trace)
+        chosen = select(plan, scored)
+        paths = list(dict.fromkeys(one.candidate.path for one in chosen))
+        with trace.stage("verify"):
+            states = await file_states(db, record, paths)
+        if not _agree(found, states, generation, paths):
+            return states.generation
         hashes = tuple((path, state[0]) for path, state in states.files.items())
         seen = states.generation if found.generation is None else found.generation
-        notes = () if settled else (UNSETTLED,)
-        return Look(found.legs, scored, chosen, seen, hashes, notes, settled and found.lasting)
+        return Look(found.legs, scored, chosen, seen, hashes, found.lasting)
 
     async def _ranked(
         self, record: IndexRecord, plan: Plan, vector: Vector | None, generation: int, trace: Trace
     ) -> _Ranked:
         """`code` from the lexical index, if it is there, warm and at `generation`; else the legs of PostgreSQL."""
-        # Without a vector the words are all there is, whatever the profile would do with one.
-        keyword = plan.keyword or vector is None
         lexical, behind = self.lexical(record, plan), False
-        if lexical is not None and keyword:
+        if lexical is not None and (plan.keyword or vector is None):
             depth = plan.depth if trace.explain else plan.limit
             with trace.stage("score"):
                 code = await code_candidates(self._db, record, lexical, plan, vector, self._weights, generation, depth)
@@ -116,11 +118,19 @@ class Looker:
             trace.tell("lexical", lambda: {"state": state, "generation": lexical.generation})
             if code is not None:
                 return _Ranked(Legs(), code.scored, code.generation, code.complete)
+        ranked = await self._legs(self._db, record, plan, vector, trace)
+        return replace(ranked, lasting=not behind)
+
+    async def _legs(
+        self, db: Database, record: IndexRecord, plan: Plan, vector: Vector | None, trace: Trace
+    ) -> _Ranked:
+        """What PostgreSQL says by itself."""
+        # Without a vector the words are all there is, whatever the profile would do with one.
+        keyword = plan.keyword or vector is None
         with trace.stage("retrieve"):
-            legs = await retrieve(self._db, record, plan, vector, keyword=keyword)
+            legs = await retrieve(db, record, plan, vector, keyword=keyword)
         with trace.stage("rank"):
-            scored = score(plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs)
-        return _Ranked(legs, scored, lasting=not behind)
+            return _Ranked(legs, score(plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs))
 
     async def _reranked(self, plan: Plan, scored: list[Scored], trace: Trace) -> list[Scored]:
         if plan.reranker == "disabled" or plan.listing:
