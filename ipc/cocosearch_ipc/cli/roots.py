@@ -93,7 +93,7 @@ def stats(args: argparse.Namespace, env: Env) -> int:
 
 def sync(args: argparse.Namespace, env: Env) -> int:
     """Wait until every change made before is searchable; exit code 1 when that is not so in time."""
-    params = query.with_place(_given(index=args.name)) | {"timeout_ms": int(args.timeout * 1000)}
+    params = query.with_place(_given(index=args.named or args.name)) | {"timeout_ms": int(args.timeout * 1000)}
     reply = client.call(address.rpc_socket(env), "sync", params, args.timeout + 30.0)
     if args.json:
         out.document(reply)

@@ -137,6 +137,7 @@ def _stats(p: argparse.ArgumentParser) -> None:
 
 def _sync(p: argparse.ArgumentParser) -> None:
     _named("the index")(p)
+    p.add_argument("--index", dest="named", metavar="NAME", help="the same, as in `query`")
     p.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS")
 
 
@@ -158,6 +159,17 @@ def _logs(p: argparse.ArgumentParser) -> None:
 def _service(p: argparse.ArgumentParser) -> None:
     p.add_argument("what", choices=("install", "uninstall", "start", "stop", "status"))
     p.add_argument("--system", action="store_true", help="of the system, for the user who calls sudo")
+
+
+def _install(p: argparse.ArgumentParser) -> None:
+    p.add_argument("assistant", choices=("claude", "claude-desktop", "cursor", "vscode", "codex", "opencode", "gemini"))
+    p.add_argument("--project", action="store_true", help="for the project in the current directory only")
+    p.add_argument("--print", action="store_true", help="print what would be written, change nothing")
+    p.add_argument("--remove", action="store_true", help="take it out again")
+
+
+def _completion(p: argparse.ArgumentParser) -> None:
+    p.add_argument("shell", choices=("bash", "zsh", "fish"))
 
 
 def _mcp(p: argparse.ArgumentParser) -> None:
@@ -192,6 +204,15 @@ VERBS = (
     Verb("clear", "Forget an index; files stay.", "cocosearchctl clear project --yes", _clear, "roots:clear"),
     Verb("down", "Stop the daemon.", "cocosearchctl down", _nothing, "status:down"),
     Verb("logs", "Show the daemon's log.", "cocosearchctl logs -f", _logs, "status:logs"),
+    Verb("doctor", "Look for trouble and say what mends it.", "cocosearchctl doctor", _nothing, "doctor:run"),
+    Verb("install", "Add the MCP server to an assistant.", "cocosearchctl install claude", _install, "install:run"),
+    Verb(
+        "completion",
+        "Print the shell's completion script.",
+        "source <(cocosearchctl completion bash)",
+        _completion,
+        "completion:run",
+    ),
     Verb("mcp", "Speak MCP on standard input and output.", "cocosearchctl mcp --project ~/code/a", _mcp, "bridge:run"),
     Verb("token", "Print the token of the MCP listener.", "cocosearchctl token --rotate", _token, "token:run"),
     Verb(

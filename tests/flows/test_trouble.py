@@ -1,0 +1,134 @@
+"""What goes wrong around a daemon, and what it does: settings, database, embedder, parts that die, signals."""
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.daemon import Daemon
+from tests.embedding.ollama_server import Script, ollama_server
+
+
+def wait_until(true: Callable[[], bool], what: str, limit_s: float = 30.0) -> None:
+    end = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < end, what
+        time.sleep(0.1)
+
+
+@pytest.mark.parametrize(
+    ("variables", "code", "sentence"),
+    [
+        ({"COCOSEARCH_SEARCH_LIMIT": "many"}, 78, "search.limit in environment is 'many'"),
+        ({"COCOSEARCH_SEARCH_LIMT": "3"}, 78, "did you mean COCOSEARCH_SEARCH_LIMIT"),
+        ({"COCOSEARCH_DATABASE_URL": "postgresql://me:secret@127.0.0.1:1/x"}, 69, "127.0.0.1:1 cannot be reached"),
+    ],
+)
+def test_what_keeps_it_from_starting_is_one_sentence(
+    stopped: Daemon, variables: dict[str, str], code: int, sentence: str
+) -> None:
+    stopped.variables.update(variables)
+    assert stopped.launch().wait(30) == code
+    lines = [line for line in stopped.log.splitlines() if line.startswith("error: ")]
+    assert len(lines) == 1
+    assert sentence in lines[0]
+    assert " — hint: " in lines[0]
+    assert "Traceback" not in stopped.log
+    assert "secret" not in stopped.log
+
+
+def test_up_says_why_the_daemon_does_not_start(stopped: Daemon, project: Path) -> None:
+    stopped.variables["COCOSEARCH_SEARCH_LIMIT"] = "many"
+    refused = stopped.ctl("up", str(project), check=False)
+    assert refused.returncode == 78
+    assert "search.limit in environment is 'many'" in refused.stderr
+
+
+def test_a_killed_worker_costs_no_question(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    os.kill(daemon.json("status")["worker"]["pid"], signal.SIGKILL)
+    assert daemon.paths("should_retry")[0] == "src/retry.py"
+    (project / "src" / "later.py").write_text("def written_after_the_kill():\n    pass\n")
+    wait_until(lambda: daemon.paths("written_after_the_kill")[:1] == ["src/later.py"], daemon.log[-4000:])
+    assert daemon.json("status")["worker"]["deaths"] == 1
+
+
+def test_a_killed_postgres_comes_back_by_itself(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    daemon.kill_postgres()
+    (project / "src" / "later.py").write_text("def written_after_the_kill():\n    pass\n")
+
+    def found() -> bool:
+        answer = daemon.ctl("query", "written_after_the_kill", "--json", check=False)
+        return answer.returncode == 0 and "src/later.py" in answer.stdout
+
+    wait_until(found, daemon.log[-4000:])
+    assert daemon.json("status")["store"]["state"] == "up"
+
+
+def test_without_its_model_server_words_are_found_and_work_waits(stopped: Daemon, project: Path) -> None:
+    script = Script()
+    with ollama_server(script) as url:
+        stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": url}
+        stopped.start()
+        stopped.ctl("up", str(project), "--wait")
+        assert stopped.json("status")["embedder"]["model"] == "nomic-embed-text"
+        assert stopped.paths("should_retry")[0] == "src/retry.py"
+        script.status = 500
+        answer = stopped.query("ListenAndServe accepts connections")
+        assert answer["results"][0]["path"] == "src/server.go"
+        assert any("words" in note for note in answer["notes"])
+        (project / "src" / "later.py").write_text("def written_in_the_meantime():\n    pass\n")
+        late = stopped.query("written_in_the_meantime", "--sync-timeout", "1")
+        assert late["fresh"] is False
+        assert "src/later.py" in late["pending"]
+        script.status = 0
+        wait_until(
+            lambda: stopped.paths("written_in_the_meantime")[:1] == ["src/later.py"], stopped.log[-4000:], limit_s=60
+        )
+
+
+def test_without_its_model_the_daemon_says_what_to_pull(stopped: Daemon, project: Path) -> None:
+    with ollama_server(Script(models={})) as url:
+        stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": url}
+        stopped.start()
+        assert "ollama pull nomic-embed-text" in stopped.json("status")["embedder"]["hint"]
+        refused = stopped.ctl("up", str(project), check=False)
+        assert refused.returncode != 0
+        assert "ollama pull nomic-embed-text" in refused.stderr
+
+
+def test_another_embedder_is_refused_until_reindexed(stopped: Daemon, project: Path) -> None:
+    stopped.start()
+    stopped.ctl("up", str(project), "--wait")
+    assert stopped.stop() == 0
+    with ollama_server(Script()) as url:
+        stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": url}
+        stopped.start()
+        refused = stopped.ctl("query", "should_retry", check=False)
+        assert refused.returncode != 0
+        assert "cocosearchctl reindex project" in refused.stderr
+        stopped.ctl("reindex", "project")
+        stopped.ctl("sync", "--index", "project")
+        assert stopped.paths("should_retry")[0] == "src/retry.py"
+
+
+def test_a_file_that_cannot_be_read_stops_no_other(daemon: Daemon, project: Path) -> None:
+    (project / "src" / "binary.py").write_bytes(b"\x00\x01\x02" * 100)
+    (project / "src" / "large.py").write_text("x = 1\n" * 300_000)
+    daemon.ctl("up", str(project), "--wait")
+    assert daemon.paths("should_retry")[0] == "src/retry.py"
+    skipped = daemon.json("stats", "project")["skipped"]
+    assert skipped["binary"] == 1
+    assert skipped["too_large"] == 1
+
+
+def test_sigterm_is_clean_with_a_reload_before(daemon: Daemon) -> None:
+    assert daemon.process is not None
+    daemon.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: '"reload' in daemon.log, daemon.log)
+    assert daemon.stop() == 0
+    assert "Traceback" not in daemon.log
