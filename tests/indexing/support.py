@@ -12,7 +12,7 @@ from psycopg import sql
 
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
-from cocosearchd.indexing.updater import Updater, WorkerSpec
+from cocosearchd.indexing.updater import STALL_S, Updater, WorkerSpec
 from cocosearchd.model import Commit, IndexIdentity, IndexRecord, encode_path
 from cocosearchd.settings import EmbedderSettings, IndexingSettings
 from cocosearchd.store import records
@@ -160,14 +160,16 @@ async def new_record(
 
 
 @asynccontextmanager
-async def running(db: Database, record: IndexRecord, root: Path, spec: WorkerSpec) -> AsyncIterator[Bench]:
+async def running(
+    db: Database, record: IndexRecord, root: Path, spec: WorkerSpec, stall_s: float = STALL_S
+) -> AsyncIterator[Bench]:
     """An updater with its child over one index, until the block ends."""
     commits: list[Commit] = []
 
     async def on_commit(commit: Commit) -> None:
         commits.append(commit)
 
-    updater = Updater(spec, on_commit)
+    updater = Updater(spec, on_commit, stall_s=stall_s)
     bench = Bench(db, record, root, updater, commits=commits)
     await updater.add(record, bench.source)
     async with anyio.create_task_group() as tasks:

@@ -53,7 +53,7 @@ async def test_a_transaction_that_fails_fails_its_file_only(db: Database, root: 
 
 async def test_postgresql_that_is_away_is_waited_for(db: Database, root: Path, spec: WorkerSpec, server: str) -> None:
     record = await new_record(db, root)
-    async with running(db, record, root, spec) as bench:
+    async with running(db, record, root, replace(spec, store_wait_s=1.0)) as bench:
         assert await bench.feed("lib/cache.py") == {}
         with _closed(server, spec.dsn):
             failed = await bench.feed("lib/retry.py", "README.md")
@@ -112,6 +112,14 @@ async def test_a_file_that_kills_is_set_aside_and_no_other(db: Database, root: P
         assert "SIGKILL" in bench.source.aside["lib/retry.py"]
         assert await bench.feed("README.md") == {}
         assert bench.updater.status.state == "running"
+
+
+async def test_a_file_that_holds_up_the_child_is_set_aside(db: Database, root: Path, spec: WorkerSpec) -> None:
+    record = await new_record(db, root)
+    async with running(db, record, root, replace(spec, hang_on="lib/retry.py"), stall_s=0.5) as bench:
+        assert await bench.feed("lib/retry.py", "README.md") == {}
+        assert set(bench.source.aside) == {"lib/retry.py"}
+        assert set(await bench.stored()) == {"README.md"}
 
 
 async def test_an_index_can_be_removed_while_the_child_is_dead(db: Database, root: Path, spec: WorkerSpec) -> None:

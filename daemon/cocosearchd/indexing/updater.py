@@ -31,6 +31,8 @@ FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 30.0
 # How often a path must end the child, with nothing beside it, to be set aside. Fewer could be somebody else's kills:
 # these hit one piece after another, as pieces take turns, but a path that kills does so at every turn.
 STRIKES = 3
+# A parser in native code, or a pattern that backtracks, can hold up the whole child; nothing it does takes this long.
+PING_EVERY_S, STALL_S = 10.0, 60.0
 CLOSE_S = 15.0  # for the files in flight of an index that is removed; then the child is killed, and starts again
 
 WorkerState = Literal["stopped", "starting", "running", "recovering", "waiting"]
@@ -66,9 +68,14 @@ class _Answer:
 class Updater:
     """One per daemon. `add` and `remove` may be called before and while `run` runs; all in one event loop."""
 
-    def __init__(self, spawn: WorkerSpec, on_commit: Callable[[Commit], Awaitable[None]]) -> None:
-        """`on_commit` is awaited after each batch with all its paths that did not fail, before they are settled."""
-        self._spec, self._on_commit = spawn, on_commit
+    def __init__(
+        self, spawn: WorkerSpec, on_commit: Callable[[Commit], Awaitable[None]], *, stall_s: float = STALL_S
+    ) -> None:
+        """`on_commit` is awaited after each batch with all its paths that did not fail, before they are settled.
+
+        A child that does not answer for `stall_s` seconds is killed.
+        """
+        self._spec, self._on_commit, self._stall_s = spawn, on_commit, stall_s
         self._lanes: dict[str, Lane] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._child: Child | None = None
@@ -150,13 +157,29 @@ class Updater:
                 try:
                     if await child.link.ready():
                         self._begin(child)
-                        await child.link.listen()
+                        await self._listen(child)
                 finally:
                     self._end()
         finally:
             self._child = None
         self._error = child.epitaph()
         return child.link.answers
+
+    async def _listen(self, child: Child) -> None:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._watch, child)
+            await child.link.listen()
+            tasks.cancel_scope.cancel()
+
+    async def _watch(self, child: Child) -> None:
+        """Kill a child that does not answer."""
+        while True:
+            await anyio.sleep(min(PING_EVERY_S, self._stall_s))
+            answer = child.link.ask({"do": "ping"})
+            if not (await asyncio.wait({answer}, timeout=self._stall_s))[0]:
+                log.error("worker_stalled", extra={"pid": child.pid, "seconds": self._stall_s})
+                answer.cancel()
+                child.kill()
 
     def _begin(self, child: Child) -> None:
         self._child = child

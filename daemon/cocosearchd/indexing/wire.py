@@ -4,9 +4,10 @@
                       {"do": "open", "record": ...}            an index whose batches will follow
                       {"do": "work", "id", "index", "paths", "gone", "force"}
                       {"do": "close", "id", "index", "forget"} forget: drop CocoIndex's memory of it as well
+                      {"do": "ping", "id"}
     child -> daemon   {"ready": true}                          it holds the lock and listens
                       {"id", "generation", "failed": {path: text}}
-                      {"id"}                                   closed
+                      {"id"}                                   closed, or alive
 
 End of file means stop. Order matters only between the lines of one index. This module knows neither CocoIndex nor
 sockets: both ends import it.
@@ -35,9 +36,11 @@ class WorkerSpec:
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
     indexing: IndexingSettings = field(default_factory=IndexingSettings)
     api_key: str = field(default="", repr=False)
-    # Only tests set this: the child kills itself when it is about to index a file whose path ends so. No real file is
-    # known that reliably crashes a parser, and the handling of such files is worth little untested.
+    store_wait_s: float = 10.0  # how long a file waits for a PostgreSQL that is being restarted before it fails
+    # Only tests set these: the child kills itself, or stops answering, when it is about to index a file whose path ends
+    # so. No real file is known that reliably does that to a parser, and what is done about it is worth little untested.
     crash_on: str = ""
+    hang_on: str = ""
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

@@ -15,7 +15,9 @@ import shutil
 import signal
 import socket
 import sys
+import threading
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,7 @@ from cocosearchd.store.pool import Database
 
 PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 STOP_S = 2.0
+WRITE_TIMEOUT_MS = 60_000  # nobody waits for a large file's rows as for an answer
 LOCK_POLL_S = 0.02  # an orphan of a killed daemon is gone within 50 ms
 KEPT_MEMORIES = 2  # of this database and of the one used before: switching back costs nothing
 
@@ -65,6 +68,8 @@ class Worker:
                     index = self._indexes[message["index"]]
                     index.busy.add(task := tasks.create_task(self._work(index, message)))
                     task.add_done_callback(index.busy.discard)
+                elif message["do"] == "ping":
+                    self._send({"id": message["id"]})
                 else:
                     tasks.create_task(self._close(self._indexes.pop(message["index"]), message))
             await self._stop()
@@ -111,7 +116,9 @@ class Worker:
     async def _opened_store(self) -> tuple[Database, Path]:
         async with self._opening:
             if self._store is None:
-                opening = Database.open(self._spec.dsn, self._spec.database)
+                patient = max(self._spec.database.statement_timeout_ms, WRITE_TIMEOUT_MS)
+                settings = replace(self._spec.database, statement_timeout_ms=patient)
+                opening = Database.open(self._spec.dsn, settings, self._spec.store_wait_s)
                 database = await self._stack.enter_async_context(opening)
                 memories = Path(self._spec.state_dir) / "cocoindex"
                 memory = memories / await records.incarnation(database)
@@ -143,6 +150,8 @@ class Worker:
     def _guard(self, path: str) -> None:
         if self._spec.crash_on and path.endswith(self._spec.crash_on):
             os.kill(os.getpid(), signal.SIGKILL)
+        if self._spec.hang_on and path.endswith(self._spec.hang_on):
+            threading.Event().wait()
 
     def _send(self, message: dict[str, Any]) -> None:
         self._writer.write(wire.encode(message))

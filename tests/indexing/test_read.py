@@ -1,0 +1,115 @@
+"""Whatever a path has become by the time it is read, nothing outside of the root is read and nothing waits."""
+
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.indexing.read import Missing, Reading, SourceFile, Unread, is_secret, read_files
+
+LIMIT = 1000
+BLOCK = "-----BEGIN {0}-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n" * 4 + "-----END {0}-----\n"
+
+
+def read_one(root: Path, path: str, limit: int = LIMIT) -> Reading:
+    (found,) = read_files(os.fsencode(root), [path], limit)
+    return found
+
+
+def test_bytes_hash_and_fingerprint_are_of_one_moment(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/b.py").write_bytes(b"x = 1\r\n")
+    found = read_one(tmp_path, "a/b.py")
+    assert isinstance(found, SourceFile)
+    status = (tmp_path / "a/b.py").stat()
+    assert found.data == b"x = 1\r\n"
+    assert (found.fingerprint.inode, found.fingerprint.size) == (status.st_ino, 7)
+    same = read_files(os.fsencode(tmp_path), ["a/b.py"], LIMIT, force=7)[0]
+    assert isinstance(same, SourceFile)
+    assert same.content_hash == found.content_hash
+    assert same.__coco_memo_key__() != found.__coco_memo_key__()
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.py").write_text("password = 1\n")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "file.py").symlink_to(outside / "secret.py")
+    (root / "folder").symlink_to(outside)
+    assert isinstance(read_one(root, "file.py"), Missing)
+    assert isinstance(read_one(root, "folder/secret.py"), Missing)
+
+
+def test_what_is_no_file_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    os.mkfifo(tmp_path / "pipe")  # opened in the usual way, this would wait for a writer
+    for path in ("folder", "pipe", "nothing", "file/below", "no/such/folder"):
+        assert isinstance(read_one(tmp_path, path), Missing), path
+
+
+def test_a_large_file_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * (LIMIT + 1))
+    found = read_one(tmp_path, "large")
+    assert isinstance(found, SourceFile)
+    assert (found.skip, found.data) == ("too_large", b"")
+    (tmp_path / "large").write_bytes(b"y" * (LIMIT + 1))
+    os.utime(tmp_path / "large", ns=(1, 1))
+    again = read_one(tmp_path, "large")
+    assert isinstance(again, SourceFile)
+    assert again.content_hash != found.content_hash  # by what `fstat` says, so that its row is renewed
+    (tmp_path / "exact").write_bytes(b"x" * LIMIT)
+    exact = read_one(tmp_path, "exact")
+    assert isinstance(exact, SourceFile)
+    assert exact.skip is None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_worth_another_try(tmp_path: Path) -> None:
+    (tmp_path / "closed").write_text("")
+    (tmp_path / "closed").chmod(0)
+    assert isinstance(read_one(tmp_path, "closed"), Unread)
+
+
+def test_a_root_that_is_away_says_nothing_of_its_files(tmp_path: Path) -> None:
+    found = read_files(os.fsencode(tmp_path / "unmounted"), ["a", "b"], LIMIT)
+    assert [type(one) for one in found] == [Unread, Unread]
+
+
+def test_a_file_that_is_being_written_is_never_read_in_part(tmp_path: Path) -> None:
+    path, stop = tmp_path / "busy", threading.Event()
+    path.write_bytes(b"")
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            number = (number + 1) % 26
+            path.write_bytes(bytes([97 + number]) * 900)  # truncates first
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(300):
+            found = read_one(tmp_path, "busy")
+            if isinstance(found, SourceFile):
+                assert len(found.data) == found.fingerprint.size
+                assert len(set(found.data)) <= 1
+    finally:
+        stop.set()
+        writer.join()
+
+
+@pytest.mark.parametrize("kind", ["PRIVATE KEY", "RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"])
+def test_key_material_is_secret(kind: str) -> None:
+    assert is_secret(BLOCK.format(kind).encode())
+    assert is_secret(b"Bag Attributes\r\n" + BLOCK.format(kind).replace("\n", "\r\n").encode())
+
+
+def test_code_that_speaks_of_keys_is_not_secret() -> None:
+    block = BLOCK.format("PRIVATE KEY")
+    assert not is_secret(f'KEY = """\n{block}"""\n{"x = load(KEY)  # a test" * 40}\n'.encode())
+    assert not is_secret(b'PEM = re.compile("-----BEGIN PRIVATE KEY-----")\n')
+    assert not is_secret(BLOCK.format("CERTIFICATE").encode())
