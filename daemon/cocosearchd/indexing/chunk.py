@@ -7,7 +7,7 @@ is packed with its neighbours.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,12 +23,14 @@ HEADER_VERSION = 1
 HEADER_NAMES = 6
 MAX_HEADER = 400  # characters
 VERSION = 1
-# Kinds that enclose definitions without being a type.
-_OPENED = frozenset({"impl", "namespace", "package"})
+# Kinds whose head says little.
+_SCOPES = frozenset({"impl", "namespace", "module", "extension"})
+_OWNERS = TYPE_KINDS | {"impl"}
 _MAJOR = TYPE_KINDS | FUNCTION_KINDS
 _LEAVES = FUNCTION_KINDS | {"test", "table", "view"}
 # Blocks that may share a chunk with others: settings, sections of a text.
-_SMALL_BLOCKS = frozenset({"metadata", "env", "permissions", "global", "section"})
+_SETTINGS = frozenset({"metadata", "env", "permissions", "global"})
+_SMALL_BLOCKS = _SETTINGS | {"section"}
 # Sizes relative to the chunk size: a definition up to KEEP_WHOLE stays in one piece; nothing is longer than HARD_CAP;
 # pieces below MINIMUM are packed with a neighbour.
 KEEP_WHOLE, HARD_CAP, MINIMUM = 1.5, 2.0, 0.25
@@ -61,8 +63,10 @@ def chunk(parsed: Parsed, limits: Limits) -> tuple[Chunk, ...]:
 def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
     """The byte ranges of the chunks of a file: disjoint, in order, without blank lines at their ends."""
     data, size = parsed.data, max(4, limits.chunk_size)
-    spans = [cuts.Span(symbol.start_byte, symbol.end_byte, _rank(symbol)) for symbol in parsed.symbols]
-    spans += [cuts.Span(block.start_byte, block.end_byte, _rank_of_block(block)) for block in parsed.blocks]
+    if parsed.blocks:
+        spans = [cuts.Span(block.start_byte, block.end_byte, _rank_of_block(block)) for block in parsed.blocks]
+    else:
+        spans = [cuts.Span(symbol.start_byte, symbol.end_byte, _rank(symbol)) for symbol in parsed.symbols]
     plan = cuts.plan(data, spans)
     pieces = cuts.pieces(plan, cuts.Sizes(size, int(size * MINIMUM), int(size * KEEP_WHOLE)))
     trimmed = (_trim(data, plan.starts[first], plan.starts[last]) for first, last in pieces)
@@ -73,7 +77,9 @@ def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
 def _rank(symbol: Symbol) -> cuts.Rank:
     if symbol.kind in _LEAVES:
         return cuts.Rank.LEAF
-    return cuts.Rank.CONTAINER if symbol.kind in TYPE_KINDS or symbol.kind in _OPENED else cuts.Rank.MINOR
+    if symbol.kind in _SCOPES:
+        return cuts.Rank.SCOPE
+    return cuts.Rank.CONTAINER if symbol.kind in TYPE_KINDS else cuts.Rank.MINOR
 
 
 def _rank_of_block(block: Block) -> cuts.Rank:
@@ -111,9 +117,14 @@ class _View:
         inside = parsed.symbols[self._at(start) : self._at(end)]
         around = self._around(start)
         text = data[start:end].decode("utf-8", "replace")
-        symbol = _symbol_of(inside, around, start, end)
-        block = self._block(start, end)
-        header = _header(parsed.path, around, inside)
+        outer, blocks = self._blocks(start, end)
+        block = _block_of(blocks, outer, start, end)
+        symbol = next((one for one in inside if block and one.start_byte == block.start_byte), None)
+        symbol = symbol or _symbol_of(inside, around, start, end)
+        titles = (
+            () if inside else tuple(one.title for one in (outer, *blocks) if one and one.block_type not in _SETTINGS)
+        )
+        header = _header(parsed.path, around, inside, titles, MINOR_KINDS if not parsed.blocks else frozenset())
         first = self._line_of(start)
         return Chunk(
             start,
@@ -154,15 +165,11 @@ class _View:
             index = self.parents[index]
         return found
 
-    def _block(self, start: int, end: int) -> Block | None:
-        """The block that a chunk is about: the first that starts in it, else the innermost around."""
+    def _blocks(self, start: int, end: int) -> tuple[Block | None, tuple[Block, ...]]:
+        """The innermost block that is open at the start, and those that start inside."""
         blocks = self.parsed.blocks
         first, last = bisect_right(self.block_starts, start - 1), bisect_right(self.block_starts, end - 1)
-        around = next((block for block in reversed(blocks[:first]) if block.end_byte > start), None)
-        inside = blocks[first] if first < last else None
-        if inside is None or (around is not None and 2 * (inside.end_byte - inside.start_byte) < end - start):
-            return around or inside
-        return inside
+        return next((block for block in reversed(blocks[:first]) if block.end_byte > start), None), blocks[first:last]
 
 
 def _parents(symbols: Iterable[Symbol]) -> Iterator[int]:
@@ -189,6 +196,14 @@ def _symbol_of(inside: tuple[Symbol, ...], around: list[Symbol], start: int, end
     return largest or innermost or (inside[0] if inside else None)
 
 
+def _block_of(inside: tuple[Block, ...], around: Block | None, start: int, end: int) -> Block | None:
+    """The block that a chunk is about: the largest one that starts in it, unless most of it is older than that."""
+    largest = max(inside, key=lambda one: (min(one.end_byte, end) - one.start_byte, -one.start_byte), default=None)
+    if largest is None or (around is not None and 2 * (min(largest.end_byte, end) - largest.start_byte) < end - start):
+        return around or largest
+    return largest
+
+
 def _outermost(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
     end = -1
     for symbol in symbols:
@@ -197,9 +212,12 @@ def _outermost(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
             yield symbol
 
 
-def _header(path: str, around: list[Symbol], inside: tuple[Symbol, ...]) -> str:
+def _header(path: str, around: list[Symbol], inside: tuple[Symbol, ...], titles: Iterable[str], minor: Set[str]) -> str:
     """One line: the path, the enclosing type and function, and what is defined here; at most `HEADER_NAMES` names."""
-    names = [next((symbol.name for symbol in around if symbol.kind in kinds), "") for kinds in (TYPE_KINDS, _MAJOR)]
-    names += [symbol.name for symbol in inside if symbol.kind not in MINOR_KINDS]
-    distinct = list(dict.fromkeys(filter(None, names)))[:HEADER_NAMES]
+    owner = next((symbol.name for symbol in around if symbol.kind in _OWNERS), "")
+    if not owner and inside and inside[0].kind in FUNCTION_KINDS:  # a method outside of its type
+        owner = (inside[0].parent or "").rpartition(".")[2]
+    names = [owner, next((symbol.name for symbol in around if symbol.kind in _MAJOR), "")]
+    names += [symbol.name for symbol in inside if symbol.kind not in minor]
+    distinct = list(dict.fromkeys(filter(None, [*names, *titles])))[:HEADER_NAMES]
     return " ".join([path, *distinct]).replace("\n", " ")[:MAX_HEADER]

@@ -14,11 +14,12 @@ from operator import add
 
 
 class Rank(IntEnum):
-    """What a span is worth: MINOR may share a chunk, LEAF has one of its own, CONTAINER is opened to its members."""
+    """What a span is worth. CONTAINER and SCOPE are opened to their members."""
 
-    MINOR = 0
-    LEAF = 1
-    CONTAINER = 2
+    MINOR = 0  # may share a chunk with anything
+    LEAF = 1  # has a chunk of its own
+    CONTAINER = 2  # so has its head
+    SCOPE = 3  # its head may share a chunk with the first member
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,9 +120,9 @@ def _nested(data: bytes, starts: list[int], costs: list[int], blanks: list[bool]
         after = next((index for index in range(end, count) if not blanks[index]), count)
         if after < count and costs[after] < _CLOSER:
             costs[after] = min(costs[after], boundary + 1)
-        if all(rank is Rank.CONTAINER for _, _, rank in around) and first not in ends:
+        if all(rank >= Rank.CONTAINER for _, _, rank in around) and first not in ends:
             ends[first] = end, span.rank
-            members[first] += span.rank is not Rank.MINOR
+            members[first] += span.rank in (Rank.LEAF, Rank.CONTAINER)
         around.append((first, end, span.rank))
     levels = (min(depth, _MAX_DEPTH) * _DEPTH for depth in accumulate(depths))
     return Plan(starts, list(map(add, costs, levels)), [0, *accumulate(members)], ends)
@@ -169,32 +170,41 @@ def _definition(plan: Plan, sizes: Sizes, first: int, last: int) -> Rank | None:
 
 
 def _packed(plan: Plan, sizes: Sizes, parts: Iterable[_Piece]) -> list[_Piece]:
-    """Neighbours joined: statements up to the aim, small rests with what they are next to, definitions never."""
+    """Neighbours joined: statements up to the aim, small rests with what follows, else with what they follow.
+
+    Two definitions are never joined.
+    """
     packed: list[_Piece] = []
-    for first, last, definition in parts:
-        if packed:
-            before, _, previous = packed[-1]
-            small = (
-                min(plan.starts[first] - plan.starts[before], plan.starts[last] - plan.starts[first]) < sizes.minimum
-            )
-            room = sizes.aim * _SLACK if small else sizes.aim
-            apart = (definition and previous) or ((definition or previous) and not small)
-            if not apart and plan.starts[last] - plan.starts[before] <= room:
-                packed[-1] = (before, last, definition or previous)
-                continue
-        packed.append((first, last, definition))
-    return packed
+    for part in parts:
+        if packed and (part[2] or not packed[-1][2]) and _fits(plan, sizes, packed[-1], part, sizes.aim):
+            packed[-1] = (packed[-1][0], part[1], part[2] or packed[-1][2])
+        else:
+            packed.append(part)
+    joined: list[_Piece] = []
+    for part in packed:
+        if joined and not part[2] and _fits(plan, sizes, joined[-1], part, int(sizes.aim * _SLACK)):
+            joined[-1] = (joined[-1][0], part[1], joined[-1][2])
+        else:
+            joined.append(part)
+    return joined
+
+
+def _fits(plan: Plan, sizes: Sizes, one: _Piece, other: _Piece, room: int) -> bool:
+    """Whether two neighbours may be one piece of at most `room` bytes."""
+    starts = plan.starts
+    small = min(starts[one[1]] - starts[one[0]], starts[other[1]] - starts[other[0]]) < sizes.minimum
+    apart = (one[2] and other[2]) or ((one[2] or other[2] or room > sizes.aim) and not small)
+    return not apart and starts[other[1]] - starts[one[0]] <= room
 
 
 def forced(data: bytes, start: int, end: int, cap: int) -> Iterator[tuple[int, int]]:
     """Parts of a range up to `cap` bytes: cut at a line, else at a blank, not inside of a character. None is blank."""
-    while end - start > cap:
-        stop = _break_before(data, start, start + cap)
-        if data[start:stop].strip():
-            yield start, stop
+    while start < end:
+        stop = end if end - start <= cap else _break_before(data, start, start + cap)
+        text = data[start:stop].rstrip()
+        if text:
+            yield start, start + len(text)
         start = stop
-    if data[start:end].strip():
-        yield start, end
 
 
 def _break_before(data: bytes, start: int, limit: int) -> int:

@@ -10,7 +10,7 @@ HEAD_BYTES = 4096
 # A file is minified when it is larger than this and most of it is in lines longer than that (bytes).
 MINIFIED_MIN_BYTES, MINIFIED_LINE_BYTES = 4096, 1000
 
-_SHEBANG = re.compile(rb"#!\s*\S*?([^/\s]+)(?:\s+(.*))?")
+_SHEBANG = re.compile(rb"#!\s*(?:\S*/)?(\S+)(?:\s+(.*))?")
 _VERSION = re.compile(r"[\d.]+$")
 _CPP_HEADER = re.compile(
     rb"^\s*(?:class\s+\w|namespace\b|template\s*<|using\s+\w|(?:public|private|protected)\s*:)", re.MULTILINE

@@ -37,7 +37,7 @@ _WRAPPERS = frozenset(
     | {"template_declaration", "ambient_declaration", "expression_statement", "const_declaration", "var_declaration"}
 )
 _BEFORE_SIGNATURE = frozenset({"decorator", "comment", "attribute_item", "attribute_list"})
-_GENERICS = re.compile(r"<[^<>]*>")
+_GENERICS = re.compile(r"(?<=\w)<[^<>]*>")
 _NAME_JUNK = re.compile(r"^(?:(?:module\.)?exports|this|self)\.|\.prototype\b|[\"'`*&]|^#")
 _OPERATOR = re.compile(r"^(operator(?: ?\(\)|[^(]*)).*")
 _SEPARATOR = re.compile(r"::|\\|->|(?<=\w):(?=\w)")
@@ -165,6 +165,9 @@ def _named(captures: _Captures, data: bytes) -> tuple[str, str]:
     labels = captures.get("label")
     if labels:
         return "", " ".join(_text(labels[0], data).split())[:MAX_LABEL].strip("\"'") or "default"
+    names = captures.get("name")
+    if names and data[names[-1].start_byte : names[-1].start_byte + 1] == b"[":  # [Symbol.iterator]
+        return "", " ".join(_text(names[-1], data).split())
     parts = [_clean(_text(node, data)) for node in (*captures.get("owner", ()), *captures.get("name", ()))]
     owner, _, last = ".".join(filter(None, parts)).rpartition(".")
     return owner, last or "default"
@@ -232,12 +235,14 @@ def _with_namespaces(items: list[_Found], size: int) -> list[_Found]:
 
 def _qualify(items: Iterable[_Found], data: bytes) -> Iterable[Symbol]:
     around: list[Symbol] = []  # what is open here, outermost first
+    bodies: set[int] = set()
     for item in items:
+        if item.body is not None and item.body in bodies:
+            continue  # `typedef struct point {...} point_t;` is one definition
+        bodies.add(item.body or -1)
         while around and around[-1].end_byte < item.end:
             around.pop()
         parent = around[-1] if around else None
-        if parent is not None and (parent.name, parent.kind) == (item.name, item.kind) and not item.owner:
-            continue  # `typedef struct point {...} point;` is one definition
         enclosing = ".".join(filter(None, (parent.qualified_name if parent else "", item.owner))) or None
         kind = item.kind
         if kind == "function" and (item.owner or (parent is not None and parent.kind in _OWNING)):

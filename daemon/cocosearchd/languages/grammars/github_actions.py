@@ -44,5 +44,6 @@ def _steps(found: list[outline.Entry], job: outline.Entry, place: str) -> Iterat
     steps = next((entry for entry in outline.children(found, job) if entry.key == "steps"), None)
     if steps is not None:
         for number, step in enumerate(outline.children(found, steps), 1):
-            name = outline.value_of(found, step, "name", "id", "uses") or str(number)
+            name = outline.value_of(found, step, "name", "id", "uses", "run")
+            name = str(number) if not name or name[0] in "|>" else name
             yield Block("step", f"{place}step:{name}", step.start_byte, step.end_byte)

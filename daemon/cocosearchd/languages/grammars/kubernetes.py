@@ -13,7 +13,7 @@ _ARGO_KIND = re.compile(r"^kind: *[\"']?(?:Application|ApplicationSet|AppProject
 _SEPARATOR = re.compile(rb"^---[^\n]*\n?", re.MULTILINE)
 _KIND_VALUE = re.compile(rb"^kind: *[\"']?([A-Za-z]+)", re.MULTILINE)
 _METADATA = re.compile(rb"^metadata:[^\n]*\n((?:[ \t]+[^\n]*\n?|[ \t]*\r?\n|#[^\n]*\n)*)", re.MULTILINE)
-_NAME = re.compile(rb"^ +name:([^#\n]*)", re.MULTILINE)
+_NAME = re.compile(rb"^( +)name:([^#\n]*)", re.MULTILINE)
 
 
 class Kubernetes:
@@ -57,8 +57,9 @@ def manifests(data: bytes) -> tuple[Block, ...]:
         kind = _KIND_VALUE.search(text)
         if kind is not None:
             metadata = _METADATA.search(text)
-            name = _NAME.search(metadata[1]) if metadata else None
-            title = name[1].strip(b" \t\r\"'").decode("utf-8", "replace") if name else ""
+            names: list[tuple[bytes, bytes]] = _NAME.findall(metadata[1]) if metadata else []
+            name = min(names, key=lambda pair: len(pair[0]), default=(b"", b""))[1]  # not the name of a label
+            title = name.strip(b" \t\r\"'").decode("utf-8", "replace")
             place = f"kind:{kind[1].decode()}" + (f"/name:{title}" if title else "")
             found.append(Block(kind[1].decode(), place, start, end))
     return tuple(found)

@@ -3,11 +3,11 @@
 import re
 from dataclasses import dataclass
 
-# Every part runs to a fixed end, so that no line can make it backtrack.
+# Every part runs to a fixed end, so that no line can make it backtrack for long.
+_PLAIN_KEY = r"[^\s#'\"\[\]{}&*!|>%@:-][^\n:]*(?::[^\s:][^\n:]*)*"
 _LINE = re.compile(
     r"^(?P<indent> *)(?P<dashes>(?:- +)*)"
-    r"(?:(?P<key>\"[^\"\n]*\"|'[^'\n]*'|[^\s#'\"\[\]{}&*!|>%@-][^\n:]*):(?=[ \r\n]|\Z)(?P<value>[^\n]*)"
-    r"|(?P<plain>[^\n]*))$",
+    r"(?:(?P<key>\"[^\"\n]*\"|'[^'\n]*'|" + _PLAIN_KEY + r"):(?=[ \r\n]|\Z)(?P<value>[^\n]*)|(?P<plain>[^\n]*))$",
     re.MULTILINE,
 )
 _SCALAR = re.compile(r"(?:[&!]\S+ +)*[|>][-+0-9]*(?: +#.*)?$")

@@ -1,10 +1,14 @@
 """The ports of handlers and grammars, and the value they produce."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from cocosearchd.model import Symbol
+
+_PLACE = re.compile(r" > |/(?=[a-z]+:)")
+_KIND = re.compile(r"^[a-z]+:(?! )")
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +23,11 @@ class Block:
     hierarchy: str
     start_byte: int
     end_byte: int
+
+    @property
+    def title(self) -> str:
+        """The last part of the place, without its kind: `builder`, `Checkout`; a dotted address stays whole."""
+        return _KIND.sub("", _PLACE.split(self.hierarchy)[-1])
 
 
 class Handler(Protocol):

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.model import Symbol
 
 _INSTRUCTION = re.compile(rb"\s*([A-Za-z]+)\b")
 _FROM = re.compile(rb"\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE)
+_WITH_HEREDOC = ("RUN", "COPY", "ADD")
 _HEREDOC = re.compile(rb"<<-?\s*[\"']?(\w+)[\"']?")
 
 
@@ -19,7 +21,7 @@ class Dockerfile:
         instructions = list(_instructions(data))
         froms = [number for number, (word, _, _) in enumerate(instructions) if word == "FROM"]
         found = [Block(word, "", start, end) for word, start, end in instructions[: froms[0] if froms else None]]
-        for number, (first, after) in enumerate(zip(froms, [*froms[1:], len(instructions)], strict=True)):
+        for number, (first, after) in enumerate(pairwise([*froms, len(instructions)])):
             inside = instructions[first:after]
             place = f"stage:{_stage(data[inside[0][1] : inside[0][2]], number)}"
             found.append(Block("FROM", place, inside[0][1], inside[-1][2]))
@@ -35,28 +37,24 @@ def _stage(line: bytes, number: int) -> str:
 
 def _instructions(data: bytes) -> Iterator[tuple[str, int, int]]:
     """(word, start, end) of each instruction with its continued lines and here-documents."""
-    word, start, end, offset = "", 0, 0, 0
-    going_on, waiting = False, b""
+    word, start, end, after = "", 0, 0, 0
+    going_on, waiting = False, b""  # a backslash ended the line; the end of a here-document
     for line in data.splitlines(keepends=True):
-        text = line.strip()
+        text, before, after = line.strip(), after, after + len(line)
         if waiting:
-            end, waiting = offset + len(line), b"" if text == waiting else waiting
-        elif going_on:
-            end = offset + len(line)
-            going_on = text.endswith(b"\\") or text.startswith(b"#") or not text
-        elif text and not text.startswith(b"#"):
-            if word:
-                yield word, start, end
-            match = _INSTRUCTION.match(line)
-            word = match[1].decode("ascii").upper() if match else ""
-            start, end = offset, offset + len(line)
-            going_on = text.endswith(b"\\")
-        heredoc = _HEREDOC.search(line) if end == offset + len(line) and not waiting and word in _WITH_HEREDOC else None
-        if heredoc is not None and start <= offset:
-            waiting = waiting or (heredoc[1] if text != heredoc[1] else b"")
-        offset += len(line)
+            waiting = b"" if text == waiting else waiting
+        else:
+            idle = not text or text.startswith(b"#")
+            if not going_on and idle:
+                continue
+            if not going_on:
+                if word:
+                    yield word, start, end
+                match = _INSTRUCTION.match(line)
+                word, start = match[1].decode("ascii").upper() if match else "", before
+            going_on = text.endswith(b"\\") or (going_on and idle)
+            heredoc = _HEREDOC.search(text) if word in _WITH_HEREDOC else None
+            waiting = heredoc[1] if heredoc else b""
+        end = after
     if word:
         yield word, start, end
-
-
-_WITH_HEREDOC = ("RUN", "COPY", "ADD")

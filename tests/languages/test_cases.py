@@ -1,0 +1,54 @@
+"""Golden cases: each file below `cases/source` gives the symbols, blocks and chunks written in `cases/expected`.
+
+A new case is a file in `source`; `UPDATE_GOLDEN=1 pytest tests/languages/test_cases.py` writes what is expected, for
+reading in the diff. An expected file without a source is a failure, so that none is forgotten.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.indexing.chunk import Limits, chunk
+from cocosearchd.languages.parse import Parsed, parse
+
+CASES = Path(__file__).parent / "cases"
+SOURCE, EXPECTED = CASES / "source", CASES / "expected"
+PATHS = sorted(path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*") if path.is_file())
+
+
+def rendered(parsed: Parsed) -> str:
+    """Everything that is derived from a file but its text, one line for each thing."""
+    report = parsed.report
+    lines = [f"{parsed.language} {report.status} {report.error_count} {report.error_message}".rstrip()]
+    lines += ["", "symbols"] if parsed.symbols else []
+    for symbol in parsed.symbols:
+        place = f"{symbol.start_line}-{symbol.end_line}"
+        lines.append(f"  {symbol.kind} {symbol.qualified_name} {place} in {symbol.parent or '-'} | {symbol.signature}")
+    lines += ["", "blocks"] if parsed.blocks else []
+    for block in parsed.blocks:
+        first = parsed.data.count(b"\n", 0, block.start_byte) + 1
+        last = parsed.data.count(b"\n", 0, block.end_byte - 1) + 1
+        lines.append(f"  {block.block_type} {block.hierarchy} {first}-{last}")
+    lines += ["", "chunks"]
+    for one in chunk(parsed, Limits()):
+        lines.append(f"  {one.start_line}-{one.end_line} {one.end_byte - one.start_byte}B | {one.header}")
+        lines.append(
+            f"    {one.symbol_type or '-'} {one.symbol_name or '-'} | {one.block_type} {one.hierarchy}".rstrip()
+        )
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_case(path: str) -> None:
+    got = rendered(parse(path, (SOURCE / path).read_bytes()))
+    golden = EXPECTED / f"{path}.txt"
+    if os.environ.get("UPDATE_GOLDEN"):
+        golden.parent.mkdir(parents=True, exist_ok=True)
+        golden.write_text(got, "utf-8")
+    assert golden.read_text("utf-8") == got
+
+
+def test_no_expected_file_is_left_over() -> None:
+    left = {path.relative_to(EXPECTED).as_posix().removesuffix(".txt") for path in EXPECTED.rglob("*.txt")}
+    assert left == set(PATHS)

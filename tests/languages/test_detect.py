@@ -1,0 +1,127 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cocosearchd.languages import blocks
+from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, supported
+from cocosearchd.languages.symbols import grammars_of, query_text
+from cocosearchd.languages.syntax import compiled
+from cocosearchd.languages.tables import LanguageInfo, by_name, languages
+
+DESIGN = (
+    "python javascript typescript go rust java c cpp csharp ruby php swift kotlin scala r solidity fortran pascal sql"
+    " html css yaml json toml xml markdown mdx dtd hcl dockerfile bash"
+)
+
+
+def test_every_language_of_the_design_is_there_first() -> None:
+    assert [info.name for info in languages()][:31] == DESIGN.split()
+
+
+def test_names_and_places_are_unique() -> None:
+    extensions = [extension for info in languages() for extension in info.extensions]
+    assert len(set(extensions)) == len(extensions)
+    names = [info.name for info in languages()] + [alias for info in languages() for alias in info.aliases]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("info", languages(), ids=lambda info: info.name)
+def test_a_row_keeps_its_promises(info: LanguageInfo) -> None:
+    assert info.extensions
+    assert all(extension == extension.lower() and extension.startswith(".") for extension in info.extensions)
+    assert info.symbols == info.context == bool(query_text(info.name))
+    if info.symbols:
+        for grammar in grammars_of(info):
+            compiled(grammar, query_text(info.name))
+    for extension in info.extensions:
+        assert supported(f"a/b{extension}")
+        assert detect(f"a/b{extension}", b"") == info.name
+
+
+@pytest.mark.parametrize(
+    ("path", "head", "language"),
+    [
+        ("a.py", b"", "python"),
+        ("A.PY", b"", "python"),
+        ("Dockerfile", b"", "dockerfile"),
+        ("docker/Dockerfile.prod", b"", "dockerfile"),
+        ("Containerfile", b"", "dockerfile"),
+        ("Makefile", b"", "make"),
+        ("Jenkinsfile", b"", "groovy"),
+        ("CMakeLists.txt", b"", "cmake"),
+        ("notes.txt", b"", "text"),
+        ("LICENSE", b"", "text"),
+        ("bin/run", b"#!/usr/bin/env python3\n", "python"),
+        ("bin/run", b"#!/usr/bin/env -S uv run --script\n", "python"),
+        ("bin/run", b"#!/usr/bin/env NODE_ENV=test node\n", "javascript"),
+        ("bin/run", b"#! /bin/sh -e\n", "bash"),
+        ("bin/run", b"\xef\xbb\xbf#!/usr/local/bin/ruby2.7\r\n", "ruby"),
+        ("bin/run", b"#!\n", ""),
+        ("bin/run", b"plain", ""),
+        ("photo.png", b"#!/bin/sh\n", ""),
+        ("a.h", b"int f(void);\n", "c"),
+        ("a.h", b"#pragma once\nnamespace a {\n", "cpp"),
+        ("a.h", b"template <typename T>\n", "cpp"),
+        ("x.yaml", b"a: 1\n", "yaml"),
+        ("x.yaml", b"apiVersion: v1\nkind: Pod\n", "kubernetes"),
+        ("x.yaml", b"apiVersion: argoproj.io/v1alpha1\nkind: AppProject\n", "argocd"),
+        ("x.yaml", b"apiVersion: argoproj.io/v1alpha1\nkind: Rollout\n", "kubernetes"),
+        (".github/workflows/ci.yml", b"", "github-actions"),
+        ("a/.github/workflows/ci.yaml", b"", "github-actions"),
+        (".github/dependabot.yml", b"version: 2\n", "yaml"),
+        ("act/action.yml", b"name: x\nruns:\n  using: node20\n", "github-actions"),
+        ("act/action.yml", b"name: x\n", "yaml"),
+        (".gitlab-ci.yml", b"", "gitlab-ci"),
+        (".gitlab/ci/build.yml", b"", "gitlab-ci"),
+        ("docker-compose.override.yml", b"", "docker-compose"),
+        ("compose.yaml", b"", "docker-compose"),
+        ("chart/Chart.yaml", b"", "helm-chart"),
+        ("chart/values-prod.yaml", b"", "helm-values"),
+        ("chart/templates/a.yaml", b"{{ if }}", "helm-template"),
+        ("chart/templates/a.yaml", b"a: 1", "yaml"),
+        ("chart/templates/_x.tpl", b'{{- define "x" }}', "helm-template"),
+        ("roles/web/tasks/main.yml", b"", "ansible"),
+        ("site.yml", b"---\n- name: x\n  hosts: all\n", "ansible"),
+        ("main.tf", b"", "hcl"),
+    ],
+)
+def test_detect(path: str, head: bytes, language: str) -> None:
+    assert detect(path, head) == language
+
+
+@pytest.mark.parametrize("path", ["a.py", "bin/run", ".bashrc", "LICENSE", "Dockerfile.dev", "x/.gitlab-ci.yml"])
+def test_supported(path: str) -> None:
+    assert supported(path)
+
+
+@pytest.mark.parametrize("path", ["a.png", "a.tar.gz", "a.pyc", ".DS_Store.bak", "poetry.lock"])
+def test_not_supported(path: str) -> None:
+    assert not supported(path)
+
+
+@given(st.text(), st.binary(max_size=200))
+def test_what_is_detected_is_supported(path: str, head: bytes) -> None:
+    if detect(path, head):
+        assert supported(path)
+
+
+def test_skip_reasons() -> None:
+    assert skip_reason(b"x = 1\n", 100) is None
+    assert skip_reason(b"", 100) is None
+    assert skip_reason(b"x" * 101, 100) == "too_large"
+    assert skip_reason(b"text" * 5000 + b"\0", 1 << 20) == "binary"
+    minified = b"/* licence */\n" + b"function a(b){return b};" * 400
+    assert skip_reason(minified, 1 << 20) == "minified"
+    assert skip_reason(b"a = 1\n" * 5000, 1 << 20) is None
+    assert skip_reason(b"A long paragraph of prose. " * 20 + b"\n", 1 << 20) is None
+
+
+def test_families() -> None:
+    assert blocks.family("python") == ("python",)
+    assert set(blocks.family("yaml")) > {"yaml", "github-actions", "kubernetes", "helm-values"}
+    assert all(blocks.base_of(grammar.name) in by_name() for grammar in blocks.GRAMMARS)
+    assert blocks.base_of("go") == "go"
+
+
+def test_the_head_is_enough() -> None:
+    assert detect("x.yaml", (b"# comment\n" * 10 + b"apiVersion: v1\nkind: Pod\n").ljust(HEAD_BYTES)) == "kubernetes"

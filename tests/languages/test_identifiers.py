@@ -1,0 +1,94 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cocosearchd.languages.identifiers import MAX_WORD, looks_like_identifier, split, split_text
+
+CASES = {
+    "getUserById": "get user by id getuserbyid",
+    "user_repository": "user repository user_repository",
+    "HttpClient": "http client httpclient",
+    "HTTPServer2": "http server 2 httpserver2",
+    "parseHTTPResponse": "parse http response parsehttpresponse",
+    "sha256sum": "sha 256 sum sha256sum",
+    "MAX_RETRIES": "max retries max_retries",
+    "my-web-component": "my web component my-web-component",
+    "data-testId": "data test id testid data-testid",
+    "UserService.getUser": "user service userservice get user getuser",
+    "std::vector::push_back": "std vector push back push_back",
+    "self->nextNode": "self next node nextnode",
+    "user_service.py": "user service user_service py",
+    "src/app/UserService.test.tsx": "src app user service userservice test tsx",
+    "__init__": "init",
+    "_private_name": "private name private_name",
+    "word": "word",
+    "URL": "url",
+    "x": "x",
+    "8080": "8080",
+    "größeÄndern": "größe ändern größeändern",
+    "имяПользователя": "имя пользователя имяпользователя",
+    "用户名": "用户名",
+    "a - b": "a b",
+    "": "",
+    "___": "",
+    "!?": "",
+}
+
+
+@pytest.mark.parametrize(("token", "words"), CASES.items())
+def test_split(token: str, words: str) -> None:
+    assert " ".join(split(token)) == words
+    assert split_text(token) == words
+
+
+names = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,20}", fullmatch=True)
+
+
+@given(names)
+def test_parts_make_up_the_whole_which_comes_last(name: str) -> None:
+    words = split(name)
+    whole = name.strip("_").lower()
+    assert words[-1:] == ((whole,) if whole else ())
+    parts = words[:-1] or words
+    assert "".join(parts) == whole.replace("_", "")
+
+
+@given(st.lists(st.from_regex(r"[A-Z][a-z]{1,6}", fullmatch=True), min_size=1, max_size=5))
+def test_humps_are_words(humps: list[str]) -> None:
+    assert split("".join(humps))[: len(humps)] == tuple(hump.lower() for hump in humps)
+
+
+@given(st.text(), st.text())
+def test_texts_split_on_their_own_or_together(one: str, other: str) -> None:
+    assert split_text(f"{one} {other}").split() == split_text(one).split() + split_text(other).split()
+
+
+@given(st.text())
+def test_no_word_is_blank_long_or_cased(text: str) -> None:
+    for word in split_text(text).split(" "):
+        assert len(word) <= MAX_WORD * 3  # lower case may be longer
+        assert word == word.strip()
+        assert not any("A" <= character <= "Z" for character in word)
+
+
+@given(names)
+def test_both_ways_to_find_humps_agree(name: str) -> None:
+    foreign = split(f"{name}ä")  # not ASCII: the general way
+    assert "".join(foreign[:-1] or foreign) == name.replace("_", "").lower() + "ä"
+
+
+def test_a_long_word_stays_in_one_piece() -> None:
+    assert split("aB" * 500) == (("ab" * 500)[:MAX_WORD],)
+
+
+@pytest.mark.parametrize(
+    "word",
+    ["getUser", "HttpClient", "HTTPServer", "user_repository", "MAX_SIZE", "a.getUser", "std::push_back", "getUser()"],
+)
+def test_identifiers(word: str) -> None:
+    assert looks_like_identifier(word)
+
+
+@pytest.mark.parametrize("word", ["user", "User", "HTTP", "how", "", "_", "e.g.", "1_000", "well-known", "a b", "v2"])
+def test_ordinary_words(word: str) -> None:
+    assert not looks_like_identifier(word)
