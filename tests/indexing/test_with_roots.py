@@ -1,0 +1,76 @@
+"""The two ends together: a watched root as the source, real hints, the real child."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import pytest
+
+from cocosearchd.indexing.updater import Updater, WorkerSpec
+from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.roots.watched import WatchedRoot
+from cocosearchd.settings import IndexingSettings, WatchingSettings
+from cocosearchd.store import records
+from cocosearchd.store.pool import Database
+from tests.indexing.conftest import python
+from tests.indexing.support import every_path, fresh_digest, new_record
+
+pytestmark = pytest.mark.anyio
+
+SYNC_S = 20.0
+
+
+@asynccontextmanager
+async def watching(
+    db: Database, record: IndexRecord, spec: WorkerSpec, sync_dir: Path
+) -> AsyncIterator[tuple[WatchedRoot, list[Commit]]]:
+    """A root that is watched and kept, once it is as on disk; and the commits."""
+    commits: list[Commit] = []
+
+    async def on_commit(commit: Commit) -> None:
+        commits.append(commit)
+
+    watched = WatchedRoot(record, db, IndexingSettings(), WatchingSettings(), sync_dir)
+    updater = Updater(spec, on_commit)
+    await updater.add(record, watched)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(updater.run)
+        tasks.start_soon(watched.run)
+        await fresh(watched)
+        try:
+            yield watched, commits
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+async def fresh(watched: WatchedRoot) -> None:
+    found = await watched.sync(SYNC_S)
+    assert found.fresh, found
+
+
+async def test_saved_files_are_in_the_index_after_a_sync(
+    db: Database, root: Path, spec: WorkerSpec, tmp_path: Path
+) -> None:
+    record = await new_record(db, root)
+    async with watching(db, record, spec, tmp_path / "sync") as (watched, _):
+        assert {file.path for file in await records.file_records(db, record)} == set(every_path(root))
+        (root / "lib/retry.py").write_text(python("changed", 5))
+        (root / "src/parser.py").unlink()
+        (root / "lib/cache.py").rename(root / "src/moved.py")
+        await fresh(watched)
+        assert {file.path for file in await records.file_records(db, record)} == set(every_path(root))
+        left = await records.table_digest(db, record)
+    assert left == await fresh_digest(db, root, spec, tmp_path / "other")
+
+
+async def test_a_restart_without_changes_asks_nothing_of_the_child(
+    db: Database, root: Path, spec: WorkerSpec, tmp_path: Path
+) -> None:
+    record = await new_record(db, root)
+    async with watching(db, record, spec, tmp_path / "sync") as (_, commits):
+        assert commits
+    # Files as young as their row are read again: an edit within the same tick of the clock leaves no trace.
+    await anyio.sleep(0.1)
+    async with watching(db, record, spec, tmp_path / "sync") as (_, commits):
+        assert not commits
