@@ -124,3 +124,11 @@ async def db(dsn: str) -> AsyncIterator[Database]:
     """The test's own database, opened."""
     async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=4)) as database:
         yield database
+
+
+@pytest.fixture(scope="module")
+async def module_db(server: str, template: str) -> AsyncIterator[Database]:
+    """As `db`, but one for all tests of a module: for those that only read."""
+    with copied_database(server, template) as copy:
+        async with Database.open(copy, DatabaseSettings(pool_min=1, pool_max=8)) as database:
+            yield database
