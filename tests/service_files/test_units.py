@@ -1,4 +1,4 @@
-"""Unit files, agent and compose file: correct by the tools that read them, or by the rules of those that are not here."""
+"""Unit files, agent and compose file: right for the tools that read them, or by the rules of those that are absent."""
 
 import os
 import plistlib

@@ -1,0 +1,158 @@
+"""`doctor`: looks at everything the daemon stands on, and says for each trouble what mends it."""
+
+import argparse
+import os
+import resource
+import shutil
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits, service
+from cocosearch_ipc.cli.version import VERSION
+from cocosearch_ipc.credentials import TokenFile
+from cocosearch_ipc.protocol import Failure
+from cocosearch_ipc.render import out, tables
+
+Env = Mapping[str, str]
+
+# Below these a repository of some size cannot be watched file by file.
+MIN_WATCHES, MIN_INSTANCES, MIN_FILES = 65_536, 128, 1_024
+MIN_FREE_BYTES = 1 << 30
+MAX_SKEW_S = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one look found. `fix` says what to do about a warning or failure."""
+
+    what: str
+    state: Literal["ok", "warn", "fail"]
+    message: str
+    fix: str = ""
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Print every finding; exit code 1 when one is a failure."""
+    findings = [*machine(env), *_daemon(env)]
+    if args.json:
+        out.document({"findings": [asdict(finding) for finding in findings]})
+    else:
+        style = out.Style.of(sys.stdout, env)
+        for found in findings:
+            colour = {"ok": out.GREEN, "warn": out.YELLOW, "fail": out.RED}[found.state]
+            out.line(
+                f"{style.paint(f'{found.state:<4}', colour)}  {found.what}: {out.printable(found.message, keep='')}"
+            )
+            if found.fix:
+                out.line(f"      {found.fix}")
+    return exits.FAILED if any(finding.state == "fail" for finding in findings) else exits.OK
+
+
+def machine(env: Env) -> Iterator[Finding]:
+    """What can be seen without a daemon."""
+    state, run_dir = Path(address.state_dir(env)), Path(address.rpc_socket(env)).parent
+    yield _directory("runtime directory", run_dir)
+    yield _token(env)
+    yield from _disk(state)
+    if sys.platform == "linux":
+        yield _limit("inotify watches", "max_user_watches", MIN_WATCHES)
+        yield _limit("inotify instances", "max_user_instances", MIN_INSTANCES)
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    enough = files >= MIN_FILES or files == resource.RLIM_INFINITY
+    yield Finding("open files", "ok" if enough else "warn", f"at most {files}", "" if enough else "ulimit -n 4096")
+    installed = service.is_installed(env)
+    text = "installed" if installed else "none; the daemon is started by `up` and by the bridge"
+    yield Finding("service", "ok", text)
+
+
+def _directory(what: str, path: Path) -> Finding:
+    try:
+        found = path.lstat()
+    except OSError:
+        return Finding(what, "ok", f"{path} will be made")
+    if not stat.S_ISDIR(found.st_mode):
+        return Finding(what, "fail", f"{path} is not a directory", f"rm {path}")
+    if found.st_uid != os.geteuid():
+        return Finding(what, "fail", f"{path} belongs to another user", "set COCOSEARCH_RUNTIME_DIR")
+    if found.st_mode & 0o077:
+        return Finding(what, "fail", f"others can enter {path}", f"chmod 700 {path}")
+    return Finding(what, "ok", str(path))
+
+
+def _token(env: Env) -> Finding:
+    path = Path(address.token_file(env))
+    if not path.exists():
+        return Finding("token", "ok", f"{path} will be made")
+    try:
+        TokenFile(path).ensure()
+    except (Failure, OSError) as error:
+        return Finding("token", "fail", str(error), getattr(error, "hint", "") or "cocosearchctl token --rotate")
+    return Finding("token", "ok", str(path))
+
+
+def _disk(state: Path) -> Iterator[Finding]:
+    """Free space, and whether the file system's clock is this machine's (it is not, on some network mounts)."""
+    existing = next(path for path in (state, *state.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    low = free < MIN_FREE_BYTES
+    fix = f"free some space on {existing}" if low else ""
+    yield Finding("disk", "warn" if low else "ok", f"{tables.size(free)} free for {state}", fix)
+    if existing == state and os.access(state, os.W_OK):
+        with tempfile.NamedTemporaryFile(dir=state, prefix="doctor-") as file:
+            skew = abs(os.fstat(file.fileno()).st_mtime - time.time())
+        far = skew > MAX_SKEW_S
+        fix = "keep COCOSEARCH_STATE_DIR on a local disk" if far else ""
+        yield Finding("clock", "warn" if far else "ok", f"the file system's differs by {skew:.1f} s", fix)
+
+
+def _limit(what: str, name: str, least: int) -> Finding:
+    try:
+        value = int(Path(f"/proc/sys/fs/inotify/{name}").read_text("ascii"))
+    except (OSError, ValueError) as error:
+        return Finding(what, "warn", f"cannot be read: {error}", "changes are found by scanning only")
+    fix = f"sudo sysctl fs.inotify.{name}={max(least, 524_288 if least == MIN_WATCHES else least)}"
+    return Finding(what, "ok", f"{value:,}") if value >= least else Finding(what, "warn", f"only {value:,}", fix)
+
+
+def _daemon(env: Env) -> Iterator[Finding]:
+    try:
+        status = client.call(address.rpc_socket(env), "status", timeout_s=10.0)
+    except client.CallFailed as failed:
+        yield Finding("daemon", "fail", failed.message, failed.hint)
+        return
+    yield Finding("daemon", "ok", f"version {status['version']}, pid {status['pid']}")
+    if status["version"] != VERSION:
+        yield Finding("version", "warn", f"this is {VERSION}", "cocosearchctl down, then cocosearchctl up PATH")
+    for part in ("store", "embedder", "worker"):
+        yield _part(part, status[part])
+    for warning in status.get("warnings") or ():
+        yield Finding("warning", "warn", warning)
+    for index in status["indexes"]:
+        yield from _index(index)
+
+
+def _part(name: str, value: dict[str, Any]) -> Finding:
+    state = str(value.get("state", ""))
+    trouble = value.get("error") or value.get("reason")
+    well = not trouble and state in ("", "ok", "up", "running", "ready")
+    return Finding(name, "ok" if well else "fail", str(trouble or state or "ok"), str(value.get("hint") or ""))
+
+
+def _index(index: dict[str, Any]) -> Iterator[Finding]:
+    name, state = f"index {index['name']}", index["state"]
+    if state in ("failed", "root_missing", "lost", "degraded"):
+        worst: Literal["warn", "fail"] = "warn" if state == "degraded" else "fail"
+        yield Finding(name, worst, f"{state}: {index.get('reason') or ''}", f"cocosearchctl reindex {index['name']}")
+    else:
+        yield Finding(name, "ok", f"{state}, {index['files']:,} files, {index['watcher'] or 'no watcher'}")
+    if index.get("failed"):
+        first = index["failed"][0]
+        message = f"{len(index['failed'])} files did not index, e.g. {first['path']}: {first['error']}"
+        yield Finding(name, "warn", message, "they are tried again by themselves")

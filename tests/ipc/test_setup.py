@@ -1,0 +1,258 @@
+"""What sets things up for others: assistants' configurations, shell completion, doctor, services, directories."""
+
+import json
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cocosearch_ipc import address
+from cocosearch_ipc.cli import completion, exits, install, service, verbs
+from cocosearch_ipc.cli.main import run
+from tests.ipc.conftest import Served
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return {
+        "HOME": str(tmp_path),
+        "PATH": os.environ["PATH"],
+        "COCOSEARCH_STATE_DIR": str(tmp_path / "state"),
+        "COCOSEARCH_RUNTIME_DIR": str(tmp_path / "run"),
+    }
+
+
+def read(path: Path) -> dict[str, Any]:
+    text = path.read_text("utf-8")
+    found = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    assert isinstance(found, dict)
+    return found
+
+
+@pytest.mark.parametrize("name", sorted(install.ASSISTANTS))
+def test_an_assistant_is_set_up_once_and_keeps_what_it_had(
+    name: str, env: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assistant = install.ASSISTANTS[name]
+    path = assistant.user(env)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    is_toml = path.suffix == ".toml"
+    before = (
+        f'model = "x"\n\n[{assistant.keys}.other]\ncommand = "o"\n\n[after]\nkey = 1\n'
+        if is_toml
+        else json.dumps({"theme": "dark", assistant.keys: {"other": {"command": "ö"}}}, indent=4)
+    )
+    path.write_text(before, "utf-8")
+    path.chmod(0o640)
+    assert run(["install", name], env) == exits.OK
+    after = read(path)
+    entry = after[assistant.keys].pop("cocosearch")
+    assert after == (tomllib.loads(before) if is_toml else json.loads(before))
+    words = entry["command"] if isinstance(entry["command"], list) else [entry["command"], *entry["args"]]
+    assert words[0].endswith("cocosearchctl")
+    assert words[1:] == ["mcp"]
+    assert path.with_name(path.name + install.BACKUP).read_text("utf-8") == before
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    written = path.read_bytes()
+    assert run(["install", name, "--json"], env) == exits.OK
+    assert json.loads(capsys.readouterr().out.splitlines()[-1])["changed"] is False
+    assert path.read_bytes() == written
+    assert run(["install", name, "--remove"], env) == exits.OK
+    assert read(path) == after
+    assert list(path.parent.glob("*.new")) == []
+
+
+def test_printing_an_assistants_configuration_changes_nothing(
+    env: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["install", "codex", "--print"], env) == exits.OK
+    assert tomllib.loads(capsys.readouterr().out)["mcp_servers"]["cocosearch"]["args"] == ["mcp"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_project_has_its_own_configuration(
+    env: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "project").mkdir()
+    monkeypatch.chdir(tmp_path / "project")
+    assert run(["install", "vscode", "--project"], env) == exits.OK
+    assert read(tmp_path / "project" / ".vscode" / "mcp.json")["servers"]["cocosearch"]["type"] == "stdio"
+    with pytest.raises(Exception, match="no configuration per project"):
+        run(["install", "claude-desktop", "--project"], env)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("cursor", '{"a": 1, // comment\n}', "is not plain JSON"),
+        ("cursor", "[]", "has another shape"),
+        ("cursor", '{"mcpServers": []}', "has another shape"),
+        ("codex", "a = [", "is not valid TOML"),
+        ("codex", 'mcp_servers = { cocosearch = { command = "x" } }', "in a form that is not ours"),
+    ],
+)
+def test_a_file_we_do_not_understand_is_left_alone(name: str, text: str, message: str, env: dict[str, str]) -> None:
+    path = install.ASSISTANTS[name].user(env)
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    with pytest.raises(Exception, match=message):
+        run(["install", name], env)
+    assert path.read_text() == text
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [
+        (["cocosearchctl", "re"], {"reindex"}),
+        (["cocosearchctl", "query", "--lim"], {"--limit"}),
+        (["cocosearchctl", "query", "x", "--index", ""], {"alpha", "beta"}),
+        (["cocosearchctl", "stats", "al"], {"alpha"}),
+        (["cocosearchctl", "service", "inst"], {"install"}),
+        (["cocosearchctl", "install", "claude"], {"claude", "claude-desktop"}),
+    ],
+)
+def test_bash_completes(typed: list[str], offered: set[str]) -> None:
+    script = "\n".join(
+        [
+            "cocosearchctl() { printf 'alpha\\nbeta\\n'; }",
+            *completion.bash(),
+            f"COMP_WORDS=({' '.join(word or chr(39) * 2 for word in typed)})",
+            f"COMP_CWORD={len(typed) - 1}",
+            "_cocosearchctl",
+            'echo "${COMPREPLY[@]}"',
+        ]
+    )
+    done = subprocess.run(["bash", "-u", "-c", script], capture_output=True, text=True, timeout=20)
+    assert (set(done.stdout.split()), done.stderr) == (offered, "")
+
+
+@pytest.mark.parametrize("shell", ["zsh", "fish"])
+def test_the_other_shells_know_every_verb_and_option(shell: str, tmp_path: Path) -> None:
+    text = "\n".join({"zsh": completion.zsh, "fish": completion.fish}[shell]())
+    for verb, options in completion.words().items():
+        assert verb in text
+        for option in options:
+            assert option.removeprefix("--") in text
+    assert set(completion.TAKES_NAME) <= {verb.name for verb in verbs.VERBS}
+    if program := shutil.which(shell):
+        (tmp_path / "script").write_text(text)
+        subprocess.run([program, "-n", str(tmp_path / "script")], check=True, timeout=20)
+
+
+def test_doctor_finds_trouble_and_names_the_fix(
+    env: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run").chmod(0o755)
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "token").write_text("x" * 40)
+    (tmp_path / "state" / "token").chmod(0o644)
+    assert run(["doctor", "--json"], env) == exits.FAILED
+    found = {f["what"]: f for f in json.loads(capsys.readouterr().out)["findings"]}
+    assert found["runtime directory"]["fix"] == f"chmod 700 {tmp_path / 'run'}"
+    assert found["token"]["fix"] == f"chmod 600 {tmp_path / 'state' / 'token'}"
+    assert found["daemon"]["state"] == "fail"
+    assert found["clock"]["state"] == "ok"
+    assert all(f["fix"] or f["what"] == "warning" for f in found.values() if f["state"] != "ok")
+
+
+def test_doctor_is_content_with_a_healthy_daemon(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor"], served.environment) == exits.OK
+    shown = capsys.readouterr().out
+    assert "ok    daemon: version 0.1.0, pid 1" in shown
+    assert "ok    index demo: live, 2 files, inotify" in shown
+
+
+SYSTEMCTL = """#!{python}
+import os, sys
+open(os.environ["HOME"] + "/calls", "a").write(" ".join(sys.argv[1:]) + "\\n")
+sys.exit(3 if "fail" in os.environ.get("MODE", "") else 0)
+"""
+
+
+@pytest.fixture
+def systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """An environment with a `systemctl` that records its calls: a real one needs a machine that systemd booted."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "systemctl").write_text(SYSTEMCTL.format(python=sys.executable))
+    (tmp_path / "bin" / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    return {"HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
+def test_the_service_is_installed_once_and_removed(
+    systemd: dict[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unit = tmp_path / ".config" / "systemd" / "user" / "cocosearchd.service"
+    assert not service.is_installed(systemd)
+    assert run(["service", "install"], systemd) == exits.OK
+    assert capsys.readouterr().out.startswith("installed (")
+    program = next(line for line in unit.read_text().splitlines() if line.startswith("ExecStart="))
+    assert Path(program.removeprefix("ExecStart=")).exists()
+    assert service.is_installed(systemd)
+    assert not service.is_installed(systemd | {"COCOSEARCH_STATE_DIR": "/elsewhere"})
+    assert run(["service", "install"], systemd) == exits.OK
+    assert capsys.readouterr().out.startswith("already installed (")
+    for verb in ("stop", "start", "status"):
+        assert run(["service", verb], systemd) == exits.OK
+    calls = (tmp_path / "calls").read_text().splitlines()
+    units = "cocosearchd.socket cocosearchd-mcp.socket cocosearchd.service"
+    assert calls[:2] == ["--user daemon-reload", f"--user enable --now {units}"]
+    assert calls[-3:] == [
+        f"--user stop {units}",
+        f"--user start {units}",
+        "--user --no-pager status cocosearchd.service",
+    ]
+    assert run(["service", "uninstall"], systemd) == exits.OK
+    assert list(unit.parent.iterdir()) == []
+    assert run(["service", "uninstall"], systemd) == exits.OK
+    with pytest.raises(Exception, match="no service is installed"):
+        run(["service", "start"], systemd)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
+def test_a_service_manager_that_fails_is_quoted(systemd: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MODE", "fail")
+    with pytest.raises(Exception, match=r"`systemctl --user daemon-reload` failed \(3\)"):
+        run(["service", "install"], systemd)
+
+
+def test_directories_follow_the_environment(tmp_path: Path) -> None:
+    own = {"COCOSEARCH_STATE_DIR": "/a/state", "COCOSEARCH_RUNTIME_DIR": "/a/run", "COCOSEARCH_CONFIG": "/a/c.yaml"}
+    assert address.rpc_socket(own) == "/a/run/rpc.sock"
+    assert address.bridge_socket(own) == "/a/run/mcp.sock"
+    assert (address.token_file(own), address.config_file(own)) == ("/a/state/token", "/a/c.yaml")
+    assert address.log_file(own) == "/a/state/cocosearchd.log"
+    xdg = {"XDG_STATE_HOME": "/x/s", "XDG_RUNTIME_DIR": "/x/r", "XDG_CONFIG_HOME": "/x/c"}
+    assert (address.state_dir(xdg), address.runtime_dir(xdg)) == ("/x/s/cocosearch", "/x/r/cocosearch")
+    assert address.config_file(xdg) == "/x/c/cocosearch/config.yaml"
+    assert address.runtime_dir(xdg | {"COCOSEARCH_STATE_DIR": "/b"}) == "/b/run", "side by side"
+
+
+def test_a_deep_runtime_directory_gets_a_short_stand_in(tmp_path: Path) -> None:
+    deep = {"COCOSEARCH_RUNTIME_DIR": str(tmp_path / ("d" * 120))}
+    other = {"COCOSEARCH_RUNTIME_DIR": str(tmp_path / ("e" * 120))}
+    assert len(os.fsencode(address.rpc_socket(deep))) <= address.SOCKET_PATH_BYTES
+    assert address.rpc_socket(deep) == address.rpc_socket(dict(deep)) != address.rpc_socket(other)
+    assert address.rpc_socket(deep).startswith(f"/tmp/cocosearch-{os.geteuid()}-")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root has directories of the system")
+def test_an_ordinary_user_without_xdg_has_home_directories() -> None:
+    assert address.state_dir({"HOME": "/home/a"}).startswith("/home/a/")
+    assert address.config_file({"HOME": "/home/a"}) == "/home/a/.config/cocosearch/config.yaml"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="for root only")
+def test_root_has_directories_that_others_can_reach() -> None:
+    assert address.state_dir({"HOME": "/root"}) == "/var/lib/cocosearch"
+    assert address.config_file({"HOME": "/root"}) == "/etc/cocosearch/config.yaml"
