@@ -1,0 +1,65 @@
+"""Holds batches while git rewrites the work tree, so that a checkout comes as one piece. Never for long.
+
+Only looks at files that git keeps while it works; the final state never depends on it. A rebase that waits for a person
+leaves its directory behind, so that one counts only while the index or HEAD have just changed.
+"""
+
+import os
+import time
+from collections.abc import Iterable
+
+CAP_S = 2.0  # then a batch passes, whatever git does
+PASS_S = 0.25  # for so long
+QUIET_S = 0.05  # git writes the index last, and hints of the files may still be on their way
+POLL_S = 0.01
+_LOCKS = (b"index.lock", b"HEAD.lock")
+_OPERATIONS = (b"rebase-merge", b"rebase-apply", b"MERGE_HEAD", b"CHERRY_PICK_HEAD", b"REVERT_HEAD")
+_TOUCHED = (b"index", b"HEAD", b"logs/HEAD")
+_TOUCHED_S = 0.1
+MAX_REPOSITORIES = 32  # looked at for each batch; more than that in one root are not one person's checkout
+
+
+class GitGate:
+    """One per root."""
+
+    def __init__(self) -> None:
+        self._held_since: float | None = None
+        self._busy_at = 0.0
+        self._pass_until = 0.0
+
+    @property
+    def held(self) -> bool:
+        """Whether batches wait."""
+        return self._held_since is not None
+
+    def wait_s(self, git_dirs: Iterable[bytes], now: float) -> float:
+        """How long to wait before asking again; 0 lets a batch pass. `now` is of a monotonic clock, in seconds."""
+        if now < self._pass_until:
+            return 0.0
+        if any(busy(git_dir) for git_dir in list(git_dirs)[:MAX_REPOSITORIES]):
+            self._busy_at = now
+            self._held_since = self._held_since or now
+        elif self._held_since is None or now - self._busy_at >= QUIET_S:
+            self._held_since = None
+            return 0.0
+        if now - self._held_since >= CAP_S:
+            self._held_since, self._pass_until = None, now + PASS_S
+            return 0.0
+        return POLL_S
+
+
+def busy(git_dir: bytes) -> bool:
+    """Whether git is working in this git directory."""
+    if any(os.path.lexists(os.path.join(git_dir, lock)) for lock in _LOCKS):
+        return True
+    if not any(os.path.lexists(os.path.join(git_dir, name)) for name in _OPERATIONS):
+        return False
+    since = time.time() - _TOUCHED_S
+    return any(_modified(os.path.join(git_dir, name)) > since for name in _TOUCHED)
+
+
+def _modified(path: bytes) -> float:
+    try:
+        return os.stat(path).st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,310 @@
+"""Scope: is this path in? Built-in exclusions, then ignore rules as git has them, then the user's patterns, then types.
+
+A Scope is a snapshot: it reads each ignore file once, when it first needs it. Edits of ignore files make a new one, so
+that no decision mixes old and new rules. Safe to use from several threads.
+
+Precedence, the first that speaks decides: the user's `exclude` patterns (`!` takes back) · `.cocosearchignore`, nearest
+first · built-in exclusions · what git tracks stays · build output directories · `.gitignore`, nearest first ·
+`info/exclude` · `core.excludesFile`. As in git, nothing is taken back from inside of an excluded directory.
+"""
+
+import contextlib
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from cocosearchd.languages.detect import supported
+from cocosearchd.model import encode_path
+from cocosearchd.roots import defaults, patterns
+from cocosearchd.roots.git import (
+    GitRules,
+    Repository,
+    Signature,
+    default_excludes_file,
+    hides,
+    read_rules,
+    repository_around,
+    repository_at,
+    signature,
+)
+from cocosearchd.roots.patterns import EMPTY, Patterns
+from cocosearchd.settings import IndexingSettings
+
+IGNORE_FILES = (b".gitignore", b".cocosearchignore")
+MAX_IGNORE_FILE_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Layer:
+    """An ignore file in effect: `base` is the length of its directory in paths relative to the root, with `/`.
+
+    Above the root, `outer` is what precedes paths of the root in paths relative to the file's directory.
+    """
+
+    patterns: Patterns
+    base: int
+    outer: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class _Folder:
+    """What applies to the entries of one directory. Layers are in order of precedence.
+
+    `rules` are of the repository that the directory is in; its work tree starts `base` bytes into paths relative to
+    the root, or `outer` above it.
+    """
+
+    out: bool  # excluded itself, so everything in it is
+    ours: tuple[_Layer, ...] = ()
+    gits: tuple[_Layer, ...] = ()
+    rules: GitRules | None = None
+    base: int = 0
+    outer: bytes = b""
+
+    @property
+    def ignore_case(self) -> bool:
+        return self.rules is not None and self.rules.ignore_case
+
+    def tracks(self, path: bytes) -> bool:
+        return self.rules is not None and self.rules.keeps(self.outer + path[self.base :])
+
+
+class _Facts:
+    """What git said, kept for as long as the files it comes from stay as they are."""
+
+    def __init__(self) -> None:
+        self._known: dict[bytes, tuple[Signature, GitRules]] = {}
+        self._default: bytes | None = None
+
+    def rules(self, repository: Repository) -> GitRules:
+        known = self._known.get(repository.top)
+        if known is not None and known[0] == signature(repository, known[1].exclude_files):
+            return known[1]
+        while True:  # until nothing changed while git was asked
+            files = known[1].exclude_files if known is not None else ()
+            before = signature(repository, files)
+            rules = read_rules(repository)
+            known = self._known[repository.top] = (before, rules)
+            if rules.exclude_files == files and signature(repository, files) == before:
+                return rules
+
+    def default_excludes(self) -> bytes:
+        if self._default is None:
+            self._default = default_excludes_file()
+        return self._default
+
+
+class Scope:
+    """Which paths of one root are in. Paths are bytes, relative to the root, without a leading or trailing `/`."""
+
+    def __init__(self, root: bytes, settings: IndexingSettings, facts: _Facts | None = None) -> None:
+        """Blocking: asks git where `facts` are not known."""
+        self.root = root
+        self._settings, self._facts = settings, facts or _Facts()
+        self._exclude = patterns.parse("\n".join(settings.exclude).encode())
+        self._include = patterns.parse("\n".join(settings.include).encode()) if settings.include else None
+        self._nested: dict[bytes, GitRules] = {}
+        self._around = self._find_around()
+        self._folders = {b"": self._top()}
+        self._signature = self.signature()
+
+    def renewed(self) -> "Scope":
+        """The scope of now. Blocking."""
+        return Scope(self.root, self._settings, self._facts)
+
+    def without(self, under: bytes) -> "Scope":
+        """The same scope, but the ignore files at and below a directory will be read again."""
+        fresh = Scope.__new__(Scope)
+        fresh.__dict__.update(self.__dict__)
+        inside = under + b"/"
+        fresh._folders = {p: f for p, f in list(self._folders.items()) if p != under and not p.startswith(inside)}
+        fresh._nested = {p: r for p, r in list(self._nested.items()) if p in fresh._folders}
+        return fresh
+
+    def signature(self) -> tuple[Signature, ...]:
+        """Changes whenever rules outside of the tree may have changed. A few `stat` calls for each repository."""
+        return tuple(signature(rules.repository, rules.exclude_files) for rules in self.git_rules())
+
+    def outdated(self) -> bool:
+        """Whether `refreshed` has something to do."""
+        return self.signature() != self._signature
+
+    def refreshed(self) -> "Scope | None":
+        """A scope that knows what git knows now; None if files may be in or out that were not: then all is to be seen.
+
+        Every `git add` and `git commit` comes by here. Blocking.
+        """
+        fresh = self.renewed()
+        if fresh._around != self._around and not self._harmless(b"", self._around, fresh._around):
+            return None
+        for directory, old in list(self._nested.items()):
+            repository = repository_at(os.path.join(self.root, directory))
+            new = self._facts.rules(repository) if repository else None
+            if new != old and not self._harmless(directory + b"/", old, new):
+                return None
+        return fresh
+
+    def _harmless(self, lead: bytes, old: GitRules | None, new: GitRules | None) -> bool:
+        """Whether a repository tracks more or less than before, but nothing that rules would hide."""
+        if old is None or new is None or replace(old, tracked=()) != replace(new, tracked=()):
+            return False
+        outer = self._folders[b""].outer if not lead else b""
+        for path in set(old.tracked) ^ set(new.tracked):
+            inner = lead + path.removeprefix(outer)
+            if path.startswith(outer) and self.considers(inner.rpartition(b"/")[2]) and self._hidden(inner):
+                return False
+        return True
+
+    def git_rules(self) -> tuple[GitRules, ...]:
+        """The rules of every repository met so far, the one around the root first."""
+        return (*([self._around] if self._around else ()), *list(self._nested.values()))
+
+    def prunes(self, directory: bytes) -> bool:
+        """Whether nothing in a directory can be in scope."""
+        return self._folder(directory).out
+
+    def allows(self, path: bytes) -> bool:
+        """Whether a file is in scope, if it is a regular file."""
+        directory, _, name = path.rpartition(b"/")
+        return self.considers(name) and self._allows_in(self._folder(directory), path, name)
+
+    def considers(self, name: bytes) -> bool:
+        """Whether files of this name can be in scope at all; cheap, reads nothing."""
+        if not self._settings.index_secrets and defaults.SECRETS.ignores(name, name):
+            return False
+        return self._include is not None or supported(encode_path(name))
+
+    def filter_files(self, directory: bytes, names: Iterable[bytes]) -> list[bytes]:
+        """The names of a directory's files that are in scope."""
+        folder = self._folder(directory)
+        lead = directory + b"/" if directory else b""
+        return [name for name in names if self.considers(name) and self._allows_in(folder, lead + name, name)]
+
+    def excludes(self, path: bytes, *, directory: bool = False) -> bool:
+        """Whether ignore rules and exclusions leave a path out, whatever its type is."""
+        above, _, name = path.rpartition(b"/")
+        end = b"/" if directory else b""
+        folder = self._folder(above)
+        return folder.out or self._excluded(folder, path + end, name + end)
+
+    def _allows_in(self, folder: _Folder, path: bytes, name: bytes) -> bool:
+        if folder.out or self._excluded(folder, path, name):
+            return False
+        if not self._settings.index_secrets and defaults.SECRETS.ignores(path, name):
+            return False
+        return self._include is None or self._include.ignores(path, name) is True
+
+    def _excluded(self, folder: _Folder, path: bytes, name: bytes) -> bool:
+        """Of an entry of `folder`; directories end in `/`."""
+        decision = self._exclude.ignores(path, name)
+        if decision is None:
+            decision = _first(folder.ours, path, name)
+        if decision is not None:
+            return decision
+        return defaults.EXCLUDED.ignores(path, name) is True or (
+            _by_git(folder, path, name) and not folder.tracks(path)
+        )
+
+    def _hidden(self, path: bytes) -> bool:
+        """Whether a file would be out, or is, if nothing were tracked."""
+        directory, _, name = path.rpartition(b"/")
+        folder = self._folder(directory)
+        above = bool(directory) and self._hidden_directory(directory)
+        return above or folder.out or _by_git(folder, path, name)
+
+    def _hidden_directory(self, directory: bytes) -> bool:
+        parent, _, name = directory.rpartition(b"/")
+        return _by_git(self._folder(parent), directory + b"/", name + b"/") or (
+            bool(parent) and self._hidden_directory(parent)
+        )
+
+    def _folder(self, directory: bytes) -> _Folder:
+        found = self._folders.get(directory)
+        if found is None:
+            missing = [directory]
+            while missing[-1] and missing[-1] not in self._folders:
+                missing.append(missing[-1].rpartition(b"/")[0])
+            for path in reversed(missing):
+                found = self._folders.get(path) or self._make_folder(path)
+                self._folders[path] = found
+        assert found is not None
+        return found
+
+    def _make_folder(self, directory: bytes) -> _Folder:
+        if not directory:
+            return self._top()
+        above, _, name = directory.rpartition(b"/")
+        parent = self._folders[above]
+        if parent.out or self._excluded(parent, directory + b"/", name + b"/"):
+            return _Folder(out=True)
+        place, base = os.path.join(self.root, directory), len(directory) + 1
+        nested = repository_at(place) if self._settings.respect_gitignore else None
+        if nested is not None:  # rules of the repository above end here
+            rules = self._nested[directory] = self._facts.rules(nested)
+            layers = tuple(_Layer(_parse(text, rules.ignore_case), base) for text in rules.excludes)
+            parent = replace(parent, gits=layers, rules=rules, base=base, outer=b"")
+        return self._with_files(parent, place, base)
+
+    def _find_around(self) -> GitRules | None:
+        if not self._settings.respect_gitignore:
+            return None
+        repository = repository_around(self.root)
+        if repository is None or hides(repository, self.root):
+            return None  # somebody wants an ignored directory indexed: then only what is in it counts
+        return self._facts.rules(repository)
+
+    def _top(self) -> _Folder:
+        folder, around = _Folder(out=False), self._around
+        if around is not None:
+            folder = self._below_top(around)
+        elif self._settings.respect_gitignore:
+            layers = (_Layer(_read(self._facts.default_excludes(), ignore_case=False), 0),)
+            folder = replace(folder, gits=layers)
+        return self._with_files(folder, self.root, 0)
+
+    def _below_top(self, around: GitRules) -> _Folder:
+        """What the repository around the root, which may start above it, says of the root's entries."""
+        top, case = around.repository.top, around.ignore_case
+        parts = os.path.relpath(self.root, top).split(b"/") if self.root != top else []
+        lead = b"".join(part + b"/" for part in parts)
+        layers = [_Layer(_parse(text, case), 0, lead) for text in around.excludes]
+        for depth in range(len(parts)):
+            file = os.path.join(top, *parts[:depth], b".gitignore")
+            layers.insert(0, _Layer(_read(file, ignore_case=case), 0, b"".join(part + b"/" for part in parts[depth:])))
+        return _Folder(out=False, gits=tuple(layers), rules=around, outer=lead)
+
+    def _with_files(self, folder: _Folder, place: bytes, base: int) -> _Folder:
+        if self._settings.respect_gitignore:
+            theirs = _read(os.path.join(place, b".gitignore"), ignore_case=folder.ignore_case)
+            if theirs is not EMPTY:
+                folder = replace(folder, gits=(_Layer(theirs, base), *folder.gits))
+        ours = _read(os.path.join(place, b".cocosearchignore"), ignore_case=False)
+        return folder if ours is EMPTY else replace(folder, ours=(_Layer(ours, base), *folder.ours))
+
+
+def _by_git(folder: _Folder, path: bytes, name: bytes) -> bool:
+    return defaults.OUTPUT_DIRECTORIES.ignores(path, name) is True or _first(folder.gits, path, name) is True
+
+
+def _first(layers: Iterable[_Layer], path: bytes, name: bytes) -> bool | None:
+    for layer in layers:
+        decision = layer.patterns.ignores(layer.outer + path[layer.base :], name)
+        if decision is not None:
+            return decision
+    return None
+
+
+def _parse(text: bytes, ignore_case: bool) -> Patterns:
+    return patterns.parse(text, ignore_case=ignore_case) if text.strip() else EMPTY
+
+
+def _read(file: bytes, *, ignore_case: bool) -> Patterns:
+    with contextlib.suppress(OSError):
+        # As git: an ignore file in the tree that is a symbolic link is not read.
+        flags = os.O_RDONLY | os.O_NONBLOCK | (os.O_NOFOLLOW if os.path.basename(file) in IGNORE_FILES else 0)
+        handle = os.open(file, flags | os.O_CLOEXEC)
+        try:
+            return _parse(os.read(handle, MAX_IGNORE_FILE_BYTES), ignore_case)
+        finally:
+            os.close(handle)
+    return EMPTY

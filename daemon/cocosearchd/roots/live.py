@@ -1,0 +1,377 @@
+"""One root, watched: hints, scope, scans and the reconciler wired together, and the guarantee that `sync` gives.
+
+An epoch lasts from the start of a hints backend to its loss; each begins with a scan of the whole root. The dirty set
+outlives epochs. All methods belong to one event loop; what blocks runs in threads.
+"""
+
+import asyncio
+import logging
+import os
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import anyio
+
+from cocosearchd.errors import CocoSearchError
+from cocosearchd.model import Clock, Freshness, decode_path, encode_path
+from cocosearchd.roots.clock import Cookies, CookieVoid, Schedule
+from cocosearchd.roots.gitgate import GitGate
+from cocosearchd.roots.hints.base import Cookie, Dirty, DirtyTree, Hint, Hints, Lost
+from cocosearchd.roots.hints.choose import open_hints
+from cocosearchd.roots.ignore import IGNORE_FILES
+from cocosearchd.roots.reconcile import Batch, Picked, Reconciler, Tree
+from cocosearchd.roots.scan import Identity, identity, look
+from cocosearchd.roots.status import RootStatus
+from cocosearchd.roots.survey import KnownFiles, Survey
+from cocosearchd.settings import IndexingSettings, WatchingSettings
+
+log = logging.getLogger(__name__)
+
+TICK_S = 1.0
+MISSING_POLL_S = 0.25
+RESTART_S, RESTART_MAX_S, STEADY_S = 0.02, 5.0, 30.0  # between epochs, doubling while they are short
+POLL_REST = 20  # a polled root rests for so many times as long as its scan took
+SHOWN = 20
+
+
+class LiveRoot:
+    """See `watched.WatchedRoot`, which is this with the store behind it."""
+
+    def __init__(
+        self, root: bytes, known: KnownFiles, indexing: IndexingSettings, watching: WatchingSettings, sync_dir: Path
+    ) -> None:
+        self._root, self._watching = root, watching
+        self._sync_dir = os.fsencode(sync_dir)
+        self._dirty = Reconciler(watching)
+        self._survey = Survey(root, known, indexing, self._dirty)
+        self._cookies = Cookies(self._sync_dir)
+        self._schedule = Schedule(watching, time.monotonic())
+        self._gate = GitGate()
+        self._hints: Hints | None = None
+        self._identity: Identity | None = None
+        self._epoch = ""
+        self._open = asyncio.Event()  # set while the root is there and its hints are running
+        self._lost = asyncio.Event()
+        self._lost.set()
+        self._state, self._watcher, self._fallen_back = "cold", "", False
+        self._reason: str | None = None
+        self._scan_trouble: str | None = None
+
+    # -- running
+
+    async def run(self) -> None:
+        """For ever; to be supervised. May be run again after it failed."""
+        self._state, self._reason = "cold", None
+        pause = RESTART_S
+        while True:
+            await self._wait_for_root()
+            began = time.monotonic()
+            await self._live()
+            pause = RESTART_S if time.monotonic() - began > STEADY_S else min(pause * 2, RESTART_MAX_S)
+            await anyio.sleep(pause)
+
+    async def _wait_for_root(self) -> None:
+        while (found := await asyncio.to_thread(identity, self._root)) is None:
+            if self._state != "root_missing":
+                log.warning("root_missing", extra={"root": encode_path(self._root)})
+            self._state, self._reason = "root_missing", "the root is missing; what was indexed of it is kept"
+            await anyio.sleep(MISSING_POLL_S)
+        self._identity = found
+
+    async def _live(self) -> None:
+        """One epoch."""
+        loop = asyncio.get_running_loop()
+        self._lost = lost = asyncio.Event()
+        self._epoch = uuid.uuid4().hex[:12]
+
+        def sink(hints: Sequence[Hint]) -> None:
+            loop.call_soon_threadsafe(self._absorb, lost, hints)
+
+        await self._survey.open()
+        hints, reason = await asyncio.to_thread(open_hints, self._root, self._sync_dir, self._watching, sink)
+        self._watcher = f"{hints.name} ({reason})" if reason else hints.name
+        self._hints, self._reason, self._fallen_back = hints, None, reason is not None
+        self._dirty.mark_tree("", urgent=False)
+        self._state = "scanning"
+        log.info("watching", extra={"root": encode_path(self._root), "watcher": self._watcher, "epoch": self._epoch})
+        self._open.set()
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._scan_for_ever)
+                tasks.start_soon(self._tick_for_ever)
+                tasks.start_soon(self._poll_for_ever, hints)
+                await lost.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._open.clear()
+            lost.set()
+            self._cookies.void()
+            with anyio.CancelScope(shield=True):
+                await asyncio.to_thread(hints.close)
+
+    def _lose(self, reason: str) -> None:
+        """Nothing that this epoch knows is certain any more. Never put off, never merged."""
+        if not self._lost.is_set():
+            log.warning("hints_lost", extra={"root": encode_path(self._root), "reason": reason})
+            self._state, self._reason = "lost", reason
+            self._open.clear()
+            self._cookies.void()
+            self._dirty.mark_tree("")
+            self._lost.set()
+
+    # -- hints
+
+    def _absorb(self, lost: asyncio.Event, hints: Sequence[Hint]) -> None:
+        if lost.is_set():
+            return  # of an epoch that is over
+        active = False
+        for hint in hints:
+            if isinstance(hint, Cookie):
+                self._cookies.seen(hint.name)
+            elif isinstance(hint, Lost):
+                self._lose(hint.reason)
+                return
+            elif hint.path.startswith(b".git/") or b"/.git/" in hint.path:
+                continue
+            else:
+                active = True
+                self._note(hint)
+        if active:
+            self._schedule.active(time.monotonic())
+
+    def _note(self, hint: Dirty | DirtyTree) -> None:
+        scope = self._survey.scope
+        assert scope is not None
+        directory, _, name = hint.path.rpartition(b"/")
+        if name in IGNORE_FILES or name == b".git":
+            self._survey.rules_changed(directory)
+        if isinstance(hint, DirtyTree):
+            self._dirty.mark_tree(encode_path(hint.path))
+        elif scope.considers(name):
+            self._dirty.mark(encode_path(hint.path))
+
+    # -- scanning
+
+    async def _scan_for_ever(self) -> None:
+        pause = self._watching.retry_base_s
+        while True:
+            await self._dirty.to_scan.wait()
+            trees = self._dirty.begin_scan()
+            done = False
+            try:
+                done = await self._scan(trees)
+                if done:
+                    self._scan_trouble, pause = None, self._watching.retry_base_s
+            except CocoSearchError as error:
+                self._scan_trouble = str(error)
+            finally:
+                if not done:
+                    self._dirty.fail_scan(trees)
+            if not done:
+                await anyio.sleep(pause)
+                pause = min(pause * 2, self._watching.retry_max_s)
+
+    async def _scan(self, trees: tuple[Tree, ...]) -> bool:
+        """Whether the comparison could be made. Raises `CocoSearchError` if the store does not answer."""
+        assert self._hints is not None
+        if not await self._survey.scan(trees, self._hints.watch, self._same_root):
+            self._lose("the root was replaced")
+            return False
+        if any(not tree.path for tree in trees):
+            self._schedule.scanned(time.monotonic())
+            if self._state == "scanning":
+                self._state = "live"
+        return True
+
+    # -- timers
+
+    async def _tick_for_ever(self) -> None:
+        while True:
+            await anyio.sleep(TICK_S)
+            now = time.monotonic()
+            self._dirty.retry_due(now)
+            if not await asyncio.to_thread(self._same_root):
+                self._lose("the root was replaced")
+            await self._survey.check_rules()
+            due = self._schedule.due(now)
+            if due is not None:
+                self._survey.audit_due = True
+                self.rescan(due)
+
+    async def _poll_for_ever(self, hints: Hints) -> None:
+        """Where no hints come from, scans must."""
+        while True:
+            # A scan that takes long must not follow its end at once, for ever.
+            await anyio.sleep(max(self._watching.poll_s, self._survey.took_s * POLL_REST))
+            if not self._dirty.scanning():
+                for directory in hints.blind():
+                    self._dirty.mark_tree(encode_path(directory))
+
+    def _same_root(self) -> bool:
+        return identity(self._root) == self._identity
+
+    # -- batches
+
+    async def next_batch(self, limit: int = 64) -> Batch:
+        """Wait for paths that may differ from the index: edits before bulk work, at most `limit`."""
+        while True:
+            await self._dirty.work.wait()
+            await self._open.wait()
+            await self._pass_gate()
+            picked = self._dirty.take(limit)
+            if picked is not None and (batch := await self._look(picked)) is not None:
+                return batch
+
+    async def _pass_gate(self) -> None:
+        scope = self._survey.scope
+        assert scope is not None
+        git_dirs = [rules.repository.git_dir for rules in scope.git_rules()]
+        while True:
+            wait = self._gate.wait_s(git_dirs, time.monotonic())
+            if not wait:
+                return
+            await anyio.sleep(wait)
+
+    async def _look(self, picked: Picked) -> Batch | None:
+        """What is at the paths now. None if nothing is to be done, or if it has to be done again."""
+        scope, epoch, taken = self._survey.scope, self._epoch, False
+        assert scope is not None
+        try:
+            paths = {path: decode_path(path) for path in picked.seqs}
+            present, outside, gone = await asyncio.to_thread(look, scope, paths)
+            same = self._same_root()
+            taken = same and scope is self._survey.scope and epoch == self._epoch and self._open.is_set()
+        finally:
+            if not taken:
+                self._dirty.give_back(picked.id)
+        if not same:
+            # The paths are gone because the root is: that says nothing of them.
+            self._lose("the root was replaced")
+        if not taken:
+            return None
+        # A hint alone is no reason to delete what is out of scope: it never was in the index, or a scan will say so.
+        gone += [path for path in outside if path in picked.scanned]
+        if not present and not gone:
+            self._dirty.settle(picked.id, {}, time.monotonic())
+            return None
+        return Batch(picked.id, tuple(present), tuple(gone), picked.force, picked.urgent)
+
+    def settle(self, batch: Batch, failed: Mapping[str, str]) -> None:
+        """The batch has been applied, and whoever follows commits has been told, except for `failed` (path -> why)."""
+        for path in failed:
+            self._survey.refuse(path)
+        self._dirty.settle(batch.id, failed, time.monotonic())
+
+    def quarantine(self, path: str, error: str) -> None:
+        """Applying the path does harm: it is not handed out again until the file changes."""
+        self._survey.refuse(path)
+        self._dirty.quarantine(path, error)
+
+    # -- freshness
+
+    async def sync(self, timeout_s: float) -> Freshness:
+        """Wait until everything that changed before the call has been applied, and say whether that is known."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while self._state != "root_missing":
+                    if await self._sync():
+                        return self._answer()
+        except TimeoutError:
+            return self.freshness()
+        return self.freshness()
+
+    async def _sync(self) -> bool:
+        """Whether it worked within one epoch."""
+        if not self._open.is_set():
+            with anyio.move_on_after(MISSING_POLL_S):  # the root may turn out to be missing: then there is no waiting
+                await self._open.wait()
+            return False
+        epoch, hints = self._epoch, self._hints
+        assert hints is not None
+        same = self._same_root() if hints.exact else await asyncio.to_thread(self._same_root)
+        if not same:
+            self._lose("the root was replaced")
+            return False
+        await self._survey.check_rules()
+        try:
+            if hints.exact:
+                await self._cookies.sync()
+        except CookieVoid:
+            return False
+        except OSError as error:
+            self._lose(f"the sync directory cannot be used: {error.strerror}")
+            return False
+        for directory in hints.blind() if hints.exact else (b"",):
+            self._dirty.mark_tree(encode_path(directory))
+        await self._dirty.applied(self._dirty.seq)
+        return epoch == self._epoch and not self._lost.is_set()
+
+    def _answer(self) -> Freshness:
+        failed = self._dirty.failed(time.monotonic())
+        if failed:
+            reason = f"{len(failed)} files could not be indexed, among them {failed[0].path}: {failed[0].error}"
+            return Freshness(False, self._clock(), reason, tuple(f.path for f in failed[:SHOWN]))
+        if self._survey.kept:
+            unreadable = self._survey.unreadable
+            reason = f"{len(unreadable)} directories cannot be read, among them {unreadable[0]}"
+            return Freshness(False, self._clock(), reason, unreadable[:SHOWN])
+        return Freshness(True, self._clock())
+
+    def freshness(self) -> Freshness:
+        """Without waiting: never known to be fresh."""
+        pending = self._dirty.pending()
+        reason = self._scan_trouble or self._reason
+        if reason is None and self._gate.held:
+            reason = "git is working"
+        if reason is None and self._dirty.scanning():
+            reason = "the root is being scanned"
+        if reason is None:
+            reason = f"{pending} changes are not applied yet" if pending else "not compared with the disk"
+        return Freshness(False, self._clock(), reason, self._dirty.pending_paths(SHOWN))
+
+    def _clock(self) -> Clock:
+        return Clock(self._epoch, self._dirty.applied_seq())
+
+    # -- the rest
+
+    def rescan(self, reason: str, *, force: bool = False) -> None:
+        """Compare everything with the disk; with `force`, process every file again."""
+        log.debug("rescan", extra={"root": encode_path(self._root), "reason": reason, "force": force})
+        self._survey.force |= force
+        self._dirty.mark_tree("", urgent=False)
+
+    def status(self) -> RootStatus:
+        """Of this moment."""
+        pending, hints = self._dirty.pending(), self._hints
+        trouble = hints.trouble if hints is not None else None
+        return RootStatus(
+            self._shown_state(trouble),
+            max(0, (self._survey.total or 0) - pending),
+            self._survey.total,
+            pending,
+            self._dirty.failed(time.monotonic()),
+            self._survey.skipped,
+            f"{self._watcher} ({trouble})" if trouble else self._watcher,
+            self._trouble(trouble),
+            self._clock(),
+        )
+
+    def _shown_state(self, trouble: str | None) -> str:
+        if self._state != "live":
+            return self._state
+        if self._gate.held:
+            return "git_batch"
+        if self._dirty.bulk():
+            return "indexing"
+        return "degraded" if trouble or self._fallen_back else "live"
+
+    def _trouble(self, hints: str | None) -> str | None:
+        count = len(self._survey.unreadable)
+        unreadable = f"{count} directories cannot be read" if count else None
+        return self._reason or self._scan_trouble or hints or unreadable
+
+    async def changed(self) -> None:
+        """Returns at the next settle."""
+        await self._dirty.changed.wait()

@@ -1,0 +1,84 @@
+"""Which directories may be roots, and what an index is called. What is registered is kept by the store."""
+
+import os
+import re
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+
+from cocosearchd.errors import Conflict, InvalidInput, NotFound, Refused
+
+MAX_NAME = 100
+_NAME = re.compile(r"[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*")
+_UNFIT = re.compile(r"[\s/\\\x00-\x1f\x7f]+")
+
+
+def check_root(path: bytes, state_dir: Path) -> bytes:
+    """The directory behind a path, absolute and without symbolic links. Blocking.
+
+    A root inside of another one is fine: queries take the nearest. Raises `NotFound` and `Refused`.
+    """
+    shown = os.fsdecode(path)
+    root = os.path.realpath(os.path.expanduser(path))
+    if not os.path.exists(root):
+        raise NotFound(f"there is no directory {shown}", "give the path of a directory that exists")
+    if not os.path.isdir(root):
+        raise Refused(f"{shown} is not a directory", f"give its directory: {os.fsdecode(os.path.dirname(root))}")
+    if not os.access(root, os.R_OK | os.X_OK):
+        raise Refused(f"{shown} cannot be read", "run the daemon as a user who may read it, or change its permissions")
+    if root == b"/":
+        raise Refused("the whole file system cannot be an index", "add the directories of your projects")
+    if root == os.path.realpath(os.path.expanduser(b"~")):
+        raise Refused("the home directory cannot be an index", "add the directories of your projects in it")
+    state = os.path.realpath(os.fsencode(state_dir))
+    if _inside(root, state) or _inside(state, root):
+        raise Refused(
+            f"{shown} holds the daemon's own files or is among them",
+            "add a directory beside it, or move the state with COCOSEARCH_STATE_DIR",
+        )
+    return root
+
+
+def propose_name(root: bytes, name: str | None, taken: Mapping[str, bytes]) -> str:
+    """What to call the index of a root; `taken` maps names to roots.
+
+    Without a name: the directory's, with as much of the path before it as makes it unique, else with a number.
+    Raises `Conflict` for a name that another root has, and `InvalidInput` for one that cannot be used.
+    """
+    if name is not None:
+        return _checked(name, root, taken)
+    parts = [_fit(os.fsdecode(part)) for part in root.split(b"/") if part] or ["root"]
+    for first in range(len(parts) - 1, -1, -1):
+        proposed = "-".join(parts[first:])[-MAX_NAME:]
+        if proposed not in taken:
+            return proposed
+    base = parts[-1][: MAX_NAME - 8]
+    return next(proposed for n in count(2) if (proposed := f"{base}-{n}") not in taken)
+
+
+def _checked(name: str, root: bytes, taken: Mapping[str, bytes]) -> str:
+    if not _NAME.fullmatch(name) or len(name) > MAX_NAME or name != name.strip():
+        raise InvalidInput(
+            f"{name!r} cannot be the name of an index",
+            f"use 1 to {MAX_NAME} characters without slashes and without spaces at its ends",
+        )
+    if name in taken and taken[name] != root:
+        raise Conflict(
+            f"the name {name!r} of {_shown(root)} is taken by {_shown(taken[name])}",
+            "choose another one with --name, or clear the other index",
+        )
+    return name
+
+
+def _fit(part: str) -> str:
+    """A part of a path as a part of a name: what cannot be typed or printed is replaced."""
+    printable = part.encode("utf-8", "replace").decode("utf-8").replace("?", "_")
+    return _UNFIT.sub("_", printable).strip("_") or "_"
+
+
+def _inside(path: bytes, directory: bytes) -> bool:
+    return path == directory or path.startswith(directory.rstrip(b"/") + b"/")
+
+
+def _shown(root: bytes) -> str:
+    return root.decode("utf-8", "backslashreplace")

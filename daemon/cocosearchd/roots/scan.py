@@ -1,0 +1,144 @@
+"""Compare a root, or parts of it, with what is stored. A scan decides nothing: what differs is dirty.
+
+Each directory is announced before it is listed, so that a watch on it is older than the list. Files that are stored
+and not on disk only count as dirty where the listing succeeded: a directory that cannot be read is not empty.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from cocosearchd.model import FileRecord, Fingerprint, encode_path
+from cocosearchd.roots.ignore import Scope
+
+# "Racy git": within this time two writes can leave the same timestamps, so equal fingerprints prove nothing yet.
+RACY_NS = 2_000_000_000
+Identity = tuple[int, int]
+
+
+@dataclass(slots=True)
+class Found:
+    """What a scan saw. `unreadable` are directories; `kept` counts stored files below them."""
+
+    dirty: list[str] = field(default_factory=list)
+    files: int = 0
+    unreadable: list[bytes] = field(default_factory=list)
+    kept: int = 0
+
+
+def identity(root: bytes) -> Identity | None:
+    """Which directory the root is, (device, inode); None if there is none."""
+    try:
+        found = os.stat(root)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
+
+
+class Scan:
+    """One comparison of trees of a root with `stored`, which holds at least the records at and below them."""
+
+    def __init__(
+        self, scope: Scope, stored: Mapping[str, FileRecord], watch: Callable[[bytes], None], *, force: bool = False
+    ) -> None:
+        """With `force` every file counts as different."""
+        self._scope, self._watch, self._force = scope, watch, force
+        self._missing = dict(stored)  # what has not been seen yet
+        self._found = Found()
+        self._racy_after = time.time_ns() - RACY_NS
+
+    def run(self, trees: Iterable[bytes]) -> Found:
+        """Look at each tree; blocking. Trees are relative to the root and may be files, or nothing any more."""
+        for tree in trees:
+            self._look(tree)
+        found = self._found
+        lost = [os.path.join(encode_path(directory), "") for directory in found.unreadable]
+        for path in self._missing:
+            if any(path.startswith(directory) for directory in lost):
+                found.kept += 1
+            else:
+                found.dirty.append(path)
+        return found
+
+    def _look(self, tree: bytes) -> None:
+        try:
+            status = os.lstat(os.path.join(self._scope.root, tree))
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError:
+            self._found.unreadable.append(tree)
+            return
+        if not tree or stat.S_ISDIR(status.st_mode):
+            if not self._scope.prunes(tree):
+                self._walk(tree)
+        elif stat.S_ISREG(status.st_mode) and self._scope.allows(tree):
+            self._compare(encode_path(tree), status)
+
+    def _walk(self, top: bytes) -> None:
+        stack = [top]
+        while stack:
+            directory = stack.pop()
+            self._watch(directory)
+            try:
+                with os.scandir(os.path.join(self._scope.root, directory)) as listing:
+                    entries = list(listing)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # its parent's watch tells
+            except OSError:
+                self._found.unreadable.append(directory)
+                continue
+            lead = directory + b"/" if directory else b""
+            folders = [lead + entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+            stack.extend(folder for folder in folders if not self._scope.prunes(folder))
+            self._files(directory, {e.name: e for e in entries if e.is_file(follow_symlinks=False)})
+
+    def _files(self, directory: bytes, entries: Mapping[bytes, os.DirEntry[bytes]]) -> None:
+        lead = encode_path(directory + b"/") if directory else ""
+        for name in self._scope.filter_files(directory, entries):
+            path = lead + encode_path(name)
+            try:
+                status = entries[name].stat(follow_symlinks=False)
+            except FileNotFoundError:
+                continue
+            except OSError:
+                self._found.dirty.append(path)  # there, but not to be looked at: whoever reads it says why
+                self._missing.pop(path, None)
+                continue
+            self._compare(path, status)
+
+    def _compare(self, path: str, status: os.stat_result) -> None:
+        self._found.files += 1
+        record = self._missing.pop(path, None)
+        if self._force or record is None or not self._same(record.fingerprint, status):
+            self._found.dirty.append(path)
+
+    def _same(self, known: Fingerprint | None, status: os.stat_result) -> bool:
+        return (
+            known is not None
+            and known.size == status.st_size
+            and known.mtime_ns == status.st_mtime_ns
+            and known.ctime_ns == status.st_ctime_ns
+            and known.inode == status.st_ino
+            and known.device == status.st_dev
+            and known.mode == status.st_mode
+            and status.st_ctime_ns < self._racy_after
+        )
+
+
+def look(scope: Scope, paths: Mapping[str, bytes]) -> tuple[list[str], list[str], list[str]]:
+    """What is at each path (text form -> bytes) now: files in scope, files out of scope, and nothing to be indexed."""
+    present, outside, gone = list[str](), list[str](), list[str]()
+    for path, raw in paths.items():
+        try:
+            is_file = stat.S_ISREG(os.lstat(os.path.join(scope.root, raw)).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            is_file = False
+        except OSError:
+            is_file = True  # unreadable is not gone: whoever reads it says what is wrong
+        if is_file:
+            (present if scope.allows(raw) else outside).append(path)
+        else:
+            gone.append(path)
+    return present, outside, gone

@@ -1,0 +1,154 @@
+"""What is in scope of one root and how it compares with the index: the scope of now, scans, and what they counted."""
+
+import asyncio
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from cocosearchd.model import FileRecord, decode_path, encode_path
+from cocosearchd.roots.ignore import Scope
+from cocosearchd.roots.reconcile import Reconciler, Tree, below
+from cocosearchd.roots.scan import Found, Scan
+from cocosearchd.settings import IndexingSettings
+
+AUDIT_SHARE = 144  # of the files are read again at each periodic scan, every 10 minutes: all of them within a day
+MANY_TREES = 16  # more than that are compared with one reading of the whole store
+
+
+class KnownFiles(Protocol):
+    """What a root must know of the index: what is stored of its files."""
+
+    async def file_records(self, under: str = "") -> Sequence[FileRecord]:
+        """Of the files at and below a path, ordered by path; "" is the root."""
+
+    async def damaged_files(self) -> Sequence[str]:
+        """Paths whose rows are not what was written."""
+
+
+class Survey:
+    """Compares a root with the index and marks what differs in `dirty`. For one event loop; blocking work in threads.
+
+    The counts are of the last scan of the whole root: `total` files in scope, `skipped` (reason, files), directories
+    that cannot be read, and how many stored files are `kept` below those.
+    """
+
+    def __init__(self, root: bytes, known: KnownFiles, indexing: IndexingSettings, dirty: Reconciler) -> None:
+        self._root, self._known, self._indexing, self._dirty = root, known, indexing, dirty
+        self.scope: Scope | None = None
+        self.total: int | None = None
+        self.skipped: tuple[tuple[str, int], ...] = ()
+        self.unreadable: tuple[str, ...] = ()
+        self.kept = 0
+        self.force = False  # at the next scan of the whole root, every file counts as different
+        self.audit_due = False
+        self.took_s = 0.0
+        self._audit_at = 0
+        self._checked = False
+        self._refused: dict[str, object] = {}  # what lstat said of files that failed
+
+    async def open(self) -> None:
+        """Read the rules of now."""
+        self.scope = await asyncio.to_thread(Scope, self._root, self._indexing)
+
+    # -- rules
+
+    def rules_changed(self, directory: bytes) -> None:
+        """An ignore file of this directory was edited, or a repository begins or ends here."""
+        assert self.scope is not None
+        self.scope = self.scope.without(directory)
+        self._dirty.remark_in_flight(encode_path(directory))
+        self._dirty.mark_tree(encode_path(directory))
+
+    async def check_rules(self) -> None:
+        """Rules that live outside of the tree: git's configuration, its index, the user's excludes file."""
+        scope = self.scope
+        assert scope is not None
+        if not scope.outdated():
+            return
+        fresh = await asyncio.to_thread(scope.refreshed)
+        if scope is not self.scope:
+            return  # somebody was faster
+        if fresh is None:
+            self.rules_changed(b"")
+        else:
+            self.scope = fresh
+
+    async def _renew_scope(self) -> Scope:
+        before = self.scope
+        assert before is not None
+        renewed = await asyncio.to_thread(before.renewed)
+        if self.scope is before:  # else a hint has made a newer one, and has marked what it changes
+            self.scope = renewed
+            return renewed
+        assert self.scope is not None
+        return self.scope
+
+    # -- scans
+
+    async def scan(
+        self, trees: tuple[Tree, ...], watch: Callable[[bytes], None], still_there: Callable[[], bool]
+    ) -> bool:
+        """Compare and mark; False if `still_there` (asked in a thread) says that this was not the root.
+
+        Raises `StoreUnavailable`. `watch` is called from a thread for each directory before it is listed.
+        """
+        began, full = time.monotonic(), any(not tree.path for tree in trees)
+        scope = await self._renew_scope() if full else self.scope
+        assert scope is not None
+        force, damaged = full and self.force, tuple[str, ...]()
+        if full and not self._checked:
+            damaged = tuple(await self._known.damaged_files())
+        stored = {record.path: record for record in await self._stored(trees)}
+        scan = Scan(scope, stored, watch, force=force)
+        found = await asyncio.to_thread(scan.run, [decode_path(tree.path) for tree in trees])
+        if not await asyncio.to_thread(still_there):
+            return False
+        refused = await asyncio.to_thread(self._still_refused, () if force else tuple(found.dirty))
+        for path in damaged:
+            self._dirty.mark(path, urgent=False, force=True, scanned=True)
+        if full:
+            self.force, self._checked = self.force and not force, True
+            self._count(stored.values(), found)
+        self._dirty.finish_scan(trees, (path for path in found.dirty if path not in refused), force=force)
+        self.took_s = time.monotonic() - began
+        return True
+
+    async def _stored(self, trees: tuple[Tree, ...]) -> Sequence[FileRecord]:
+        if any(not tree.path for tree in trees):
+            return await self._known.file_records()
+        if len(trees) > MANY_TREES:
+            stored = await self._known.file_records()
+            return [record for record in stored if any(below(record.path, tree.path) for tree in trees)]
+        return [record for tree in trees for record in await self._known.file_records(tree.path)]
+
+    def _count(self, stored: Iterable[FileRecord], found: Found) -> None:
+        records = list(stored)
+        self.total, self.kept = found.files, found.kept
+        self.unreadable = tuple(encode_path(directory) or "." for directory in found.unreadable)
+        self.skipped = tuple(Counter(r.skip_reason for r in records if r.skip_reason).most_common())
+        if self.audit_due and records:
+            # No event tells of writes through a mapping or another name of the file: some are read again each time.
+            size = len(records) // AUDIT_SHARE + 1
+            start, self.audit_due = self._audit_at % len(records), False
+            self._audit_at = start + size
+            for record in records[start : start + size]:
+                self._dirty.mark(record.path, urgent=False, scanned=True)
+
+    # -- files that failed
+
+    def refuse(self, path: str) -> None:
+        """The file failed as it is now: scans need not name it until it is different."""
+        self._refused[path] = self._stamp(path)
+
+    def _still_refused(self, paths: Iterable[str]) -> frozenset[str]:
+        known = [path for path in paths if path in self._refused and self._dirty.is_aside(path)]
+        return frozenset(path for path in known if self._stamp(path) == self._refused[path])
+
+    def _stamp(self, path: str) -> object:
+        try:
+            found = os.lstat(os.path.join(self._root, decode_path(path)))
+        except OSError as error:
+            return error.errno
+        return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode

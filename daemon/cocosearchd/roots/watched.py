@@ -1,0 +1,41 @@
+"""A watched root of an index: `LiveRoot` with the store as what is known of its files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from cocosearchd.model import FileRecord, IndexRecord
+from cocosearchd.roots.live import LiveRoot
+from cocosearchd.roots.reconcile import Batch
+from cocosearchd.roots.status import FailedPath, RootStatus
+from cocosearchd.settings import IndexingSettings, WatchingSettings
+from cocosearchd.store import records
+from cocosearchd.store.pool import Database
+
+__all__ = ["Batch", "FailedPath", "RootStatus", "StoredFiles", "WatchedRoot"]
+
+
+class StoredFiles:
+    """The files of one index as PostgreSQL has them: `live.KnownFiles`."""
+
+    def __init__(self, db: Database, record: IndexRecord) -> None:
+        self._db, self._record = db, record
+
+    async def file_records(self, under: str = "") -> Sequence[FileRecord]:
+        """Of the files at and below a path. Raises `StoreUnavailable`."""
+        return await records.file_records(self._db, self._record, under)
+
+    async def damaged_files(self) -> Sequence[str]:
+        """Paths whose chunk rows are not what was written. Raises `StoreUnavailable`."""
+        return await records.damaged_files(self._db, self._record)
+
+
+class WatchedRoot(LiveRoot):
+    """One per index. `run` it in a supervised task; pull batches, settle them; ask it how fresh the index is.
+
+    `sync_dir` is a directory of this root alone, outside of every root; it is made if it is missing.
+    """
+
+    def __init__(
+        self, record: IndexRecord, db: Database, indexing: IndexingSettings, watching: WatchingSettings, sync_dir: Path
+    ) -> None:
+        super().__init__(record.root, StoredFiles(db, record), indexing, watching, sync_dir)
