@@ -170,7 +170,8 @@ class Engine:
         names = ", ".join(index.record.name for index in indexes)
         raise NotFound("the current directory is in no index, and there are several", f"--index with one of: {names}")
 
-    async def _freshness(self, index: RunningIndex, timeout_ms: int) -> Freshness:
+    async def _freshness(self, index: RunningIndex, timeout_ms: int | None) -> Freshness:
+        timeout_ms = self._settings.search.sync_timeout_ms if timeout_ms is None else timeout_ms
         if timeout_ms <= 0:
             return index.root.freshness()
         return await index.root.sync(min(timeout_ms, MAX_SYNC_MS) / 1000)

@@ -1,0 +1,97 @@
+"""The documents are true: their commands run, their names exist, and everything a person can set or call is in them."""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cocosearch_ipc.cli.verbs import VERBS
+from cocosearchd.settings import keys
+from tests.daemon import Daemon, git, make_daemon
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def home() -> Iterator[Daemon]:
+    """A home directory with the project that the README speaks of, and a daemon of its own."""
+    daemon = make_daemon()
+    project = daemon.home / "code" / "project"
+    shutil.copytree(ROOT / "ipc", project / "ipc", ignore=shutil.ignore_patterns("__pycache__"))
+    git(project, "init", "-q")
+    yield daemon
+    subprocess.run([daemon.bin / "cocosearchctl", "down"], env=daemon.environment, capture_output=True)
+    daemon.sweep()
+    shutil.rmtree(daemon.home, ignore_errors=True)
+
+
+@pytest.mark.timeout(180)
+def test_every_block_of_the_readme_runs(home: Daemon) -> None:
+    blocks = BLOCK.findall((ROOT / "README.md").read_text("utf-8"))
+    assert len(blocks) >= 2
+    environment = home.environment | {"HOME": str(home.home), "PATH": f"{home.bin}{os.pathsep}{os.environ['PATH']}"}
+    for block in blocks:
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", block],
+            cwd=ROOT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=170,
+        )
+        assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
+def test_every_verb_is_documented_and_has_help_with_an_example(verb: str) -> None:
+    assert re.search(rf"\b{verb}\b", (ROOT / "README.md").read_text("utf-8")), f"README.md does not mention {verb}"
+    done = subprocess.run(
+        [Path(sys.executable).parent / "cocosearchctl", verb, "--help"], capture_output=True, text=True, check=True
+    )
+    assert f"cocosearchctl {verb}" in done.stdout.partition("example")[2]
+
+
+def test_every_setting_is_documented() -> None:
+    text = (ROOT / "docs" / "settings.md").read_text("utf-8")
+    missing = [key for key in keys() if f"`{key}`" not in text]
+    assert not missing, f"docs/settings.md lacks {missing}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_links_lead_somewhere(document: str) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / document).read_text("utf-8")):
+        if "://" not in target:
+            assert (ROOT / target).exists(), f"{document} names {target}"
+
+
+def test_the_code_map_names_what_exists() -> None:
+    """Rows of ARCHITECTURE.md's map: units that import, symbols that some module of the unit defines."""
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(cocosearch[^|]*)` \|[^|]*\| ([^|]*) \|$", text, re.MULTILINE)
+    assert len(rows) >= 12
+    for units, symbols in rows:
+        names = re.findall(r"[\w.]+", units.replace("`", " ").replace(",", " "))
+        parent = names[0].rpartition(".")[0]
+        modules = [name if "." in name else f"{parent}.{name}" for name in names]
+        texts = [_source(module) for module in modules]
+        for symbol in re.findall(r"`([\w.]+)`", symbols):
+            last = symbol.rpartition(".")[2]
+            defined = re.compile(rf"(?:def|class) {last}\b|^{last}\b.*=", re.MULTILINE)
+            assert any(defined.search(found) or Path(f"{last}.py").name in found for found in texts), symbol
+
+
+def _source(module: str) -> str:
+    """The text of a module, or of all modules of a package, each after its file's name."""
+    found = importlib.util.find_spec(module)
+    assert found is not None, module
+    assert found.origin is not None
+    files = sorted(Path(found.origin).parent.rglob("*.py")) if found.submodule_search_locations else [Path(found.origin)]
+    return "\n".join(f"{path.name}\n{path.read_text('utf-8')}" for path in files)
