@@ -34,6 +34,7 @@ class Script:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # head and body are two writes: otherwise 40 ms pass between them
     script: Script
 
     def do_POST(self) -> None:
