@@ -67,13 +67,25 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearch_ipc": set(),
     "cocosearch_ipc.protocol": set(),
     "cocosearch_ipc.address": set(),
+    "cocosearch_ipc.workspace": {"cocosearch_ipc.protocol"},
+    "cocosearch_ipc.methods": {"cocosearch_ipc.protocol", "cocosearch_ipc.workspace"},
     "cocosearch_ipc.shapes": {"cocosearch_ipc.protocol"},
-    "cocosearch_ipc.openrpc": {"cocosearch_ipc.protocol", "cocosearch_ipc.shapes"},
+    "cocosearch_ipc.openrpc": {"cocosearch_ipc.protocol", "cocosearch_ipc.shapes", "cocosearch_ipc.methods"},
     "cocosearch_ipc.credentials": {"cocosearch_ipc.protocol"},
     "cocosearch_ipc.metrics": {"cocosearch_ipc.protocol"},
     "cocosearch_ipc.guard": {"cocosearch_ipc.credentials"},
-    "cocosearch_ipc.rpc": {"cocosearch_ipc.protocol", "cocosearch_ipc.shapes", "cocosearch_ipc.openrpc"},
-    "cocosearch_ipc.mcp": {"cocosearch_ipc.protocol", "cocosearch_ipc.shapes", "cocosearch_ipc.openrpc"},
+    "cocosearch_ipc.rpc": {
+        "cocosearch_ipc.protocol",
+        "cocosearch_ipc.methods",
+        "cocosearch_ipc.shapes",
+        "cocosearch_ipc.openrpc",
+    },
+    "cocosearch_ipc.mcp": {
+        "cocosearch_ipc.protocol",
+        "cocosearch_ipc.methods",
+        "cocosearch_ipc.workspace",
+        "cocosearch_ipc.shapes",
+    },
     "cocosearch_ipc.app": {
         "cocosearch_ipc.protocol",
         "cocosearch_ipc.rpc",
@@ -144,8 +156,11 @@ PURE = {
 IMPURE = {"asyncio", "anyio", "os", "pathlib", "socket", "subprocess", "tempfile", "time"}
 
 # Habits, and the files that have a reason to differ.
-ENVIRON_IN = {"cocosearchd.settings", "cocosearch_ipc.address", "cocosearchd.indexing"}
-EFFECT_IN_INIT = {"cocosearchd.indexing"}  # turns CocoIndex's telemetry off before CocoIndex can be imported
+ENVIRON_IN = {"cocosearchd.settings", "cocosearch_ipc.address", "cocosearchd.indexing", "cocosearchd"}
+EFFECT_IN_INIT = {
+    "cocosearchd.indexing",  # turns CocoIndex's telemetry off before CocoIndex can be imported
+    "cocosearchd",  # keeps OpenBLAS to one thread before NumPy can be imported
+}
 PRINT_IN = {"cocosearch_ipc.render"}
 BROAD_EXCEPT_IN = {"cocosearchd.supervise", "cocosearch_ipc.rpc"}  # log and restart; log and reply
 LATE_IMPORT_IN = {

@@ -10,6 +10,7 @@ import typing
 from typing import Any
 
 from cocosearch_ipc import protocol, shapes
+from cocosearch_ipc.methods import METHODS, verb
 
 ERRORS = {
     protocol.PARSE_ERROR: "the body is not JSON",
@@ -28,7 +29,7 @@ ERRORS = {
 
 def nearest(method: str) -> str | None:
     """The known method that `method` was probably meant to be."""
-    return next(iter(difflib.get_close_matches(method, protocol.METHODS, 1)), None)
+    return next(iter(difflib.get_close_matches(method, METHODS, 1)), None)
 
 
 @functools.cache
@@ -37,31 +38,29 @@ def document() -> dict[str, Any]:
     return {
         "openrpc": "1.3.2",
         "info": {"title": "cocosearchd", "version": str(protocol.PROTOCOL_VERSION)},
-        "methods": [_described(name) for name in protocol.METHODS],
+        "methods": [_described(name) for name in METHODS],
         "components": {"errors": {text: {"code": code, "message": text} for code, text in ERRORS.items()}},
     }
 
 
 def result_type(method: str) -> Any:
     """What a method answers: the type its Engine method returns, or yields."""
-    name, _ = protocol.METHODS[method]
-    returned = typing.get_type_hints(getattr(protocol.Engine, name))["return"]
+    returned = typing.get_type_hints(verb(method))["return"]
     arguments = typing.get_args(returned)
     return arguments[0] if arguments else returned
 
 
 def streams(method: str) -> bool:
     """Whether a method yields progress."""
-    name, _ = protocol.METHODS[method]
-    return bool(typing.get_args(typing.get_type_hints(getattr(protocol.Engine, name))["return"]))
+    return bool(typing.get_args(typing.get_type_hints(verb(method))["return"]))
 
 
 def _summary(method: str) -> str:
-    return inspect.getdoc(getattr(protocol.Engine, protocol.METHODS[method][0])) or ""
+    return inspect.getdoc(verb(method)) or ""
 
 
 def _described(method: str) -> dict[str, Any]:
-    _, request = protocol.METHODS[method]
+    _, request = METHODS[method]
     parameters = shapes.schema(request)
     required = parameters.get("required", [])
     return {

@@ -1,4 +1,4 @@
-"""JSON-RPC 2.0 over bytes: a body comes in, `protocol.METHODS` names the engine's method, bytes go out.
+"""JSON-RPC 2.0 over bytes: a body comes in, `methods.METHODS` names the engine's method, bytes go out.
 
 Knows nothing of HTTP. Batches run side by side; a notification gets no answer; a method that yields progress is either
 streamed (`Dispatcher.stream`) or run to its end and answered with the last value.
@@ -13,11 +13,11 @@ from typing import Any
 import anyio
 
 from cocosearch_ipc import openrpc, shapes
+from cocosearch_ipc.methods import METHODS
 from cocosearch_ipc.protocol import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
-    METHODS,
     PARSE_ERROR,
     TIMED_OUT,
     UNAVAILABLE,

@@ -10,6 +10,7 @@ from dataclasses import replace
 import anyio
 
 from cocosearch_ipc import protocol as p
+from cocosearch_ipc import workspace as w
 
 AS_OF = p.AsOf("3f0c9a52-0000-4000-8000-000000000000", 7)
 RESULT = p.SearchResult(
@@ -147,4 +148,20 @@ class FixedEngine:
         return name
 
     def _status(self, name: str) -> p.IndexStatus:
-        return p.IndexStatus(name, self.indexes[name], (), "live", 2, 5, 0, 7, AS_OF, watcher="inotify")
+        return p.IndexStatus(name, self.indexes[name], ("backend",), "live", 2, 5, 0, 7, AS_OF, watcher="inotify")
+
+
+class EngineWithFiles(FixedEngine):
+    """Has the verbs about files as well."""
+
+    async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:
+        self.requests.append(request)
+        return w.ListFilesReply((w.FileEntry("demo", "src/a.py", "python", 3),), 1)
+
+    async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
+        self.requests.append(request)
+        return w.GetFileReply("demo", request.path, "python", "b\nc\n", request.start_line or 1, 3, 3, True)
+
+    async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:
+        self.requests.append(request)
+        return p.SearchReply("related", (RESULT,), True, None, AS_OF, "miss", {}, "demo")

@@ -16,8 +16,12 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 
+from cocosearch_ipc import openrpc, workspace
 from cocosearch_ipc import protocol as p
+from cocosearch_ipc.mcp.server import McpServer
+from cocosearch_ipc.methods import METHODS
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
+from tests.ipc.engine import EngineWithFiles
 
 pytestmark = SDK_LEAVES_STREAMS
 
@@ -95,6 +99,60 @@ async def test_failures_are_sentences_with_hints(served: Served) -> None:
     assert "a defect" not in _text(defect)
     assert _text(forbidden).startswith("query contains a NUL character")
     assert all(answer.is_error for answer in (unknown, defect, forbidden))
+
+
+async def test_the_other_designs_names_work_as_well(served: Served) -> None:
+    async with Client(transport(served, "http")) as client:
+        found = await client.call_tool("search", {"query": "q", "top_k": 3, "topic": "t", "reranker": "spacy_nlp"})
+        explained = await client.call_tool("explain_query", {"query": "q", "index_name": "demo", "why_not": "a.py"})
+        fresh = await client.call_tool("wait_until_fresh", {"index_name": "demo", "timeout_s": 1.5})
+        topics = await client.call_tool("list_topics", {})
+        sources = await client.call_tool("list_sources", {})
+    assert served.engine.requests == [
+        p.SearchRequest("q", topics=("t",), limit=3, reranker="spacy"),
+        p.SearchRequest("q", "demo", explain=True, why_not="a.py"),
+        p.SyncRequest("demo", timeout_ms=1500),
+    ]
+    assert "How it came about:" in _text(explained)
+    assert found.structured_content is not None
+    assert _text(fresh) == "demo is fresh."
+    assert topics.structured_content == {"topics": [{"topic": "backend", "indexes": ["demo"]}]}
+    assert sources.structured_content == {
+        "sources": [{"name": "demo", "path": "/srv/demo", "topics": ["backend"], "files": 2, "state": "live"}]
+    }
+
+
+async def test_files_are_offered_when_the_engine_has_them(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = {
+        "list_files": workspace.ListFilesRequest,
+        "get_file": workspace.GetFileRequest,
+        "find_related": workspace.FindRelatedRequest,
+    }
+    for name, request in rows.items():
+        monkeypatch.setitem(METHODS, name, (name, request))
+    engine = EngineWithFiles()
+    async with Client(McpServer(engine).fastmcp) as client:
+        listed = await client.call_tool("list_files", {"index_name": "demo", "path_prefix": "src", "pattern": "*.py"})
+        got = await client.call_tool("get_file", {"index_name": "demo", "filename": "src/a.py", "start_line": 2})
+        await client.call_tool("find_related", {"index_name": "demo", "filename": "src/a.py", "line": 7})
+        refused = await client.call_tool("get_file", {"index_name": "demo", "filename": "a\0"}, raise_on_error=False)
+    assert engine.requests == [
+        workspace.ListFilesRequest("demo", under="src", pattern="*.py"),
+        workspace.GetFileRequest("src/a.py", "demo", start_line=2),
+        workspace.FindRelatedRequest("src/a.py", 7, "demo"),
+    ]
+    assert _text(listed) == "src/a.py  python, 3 chunks\n1 of 1 files."
+    assert _text(got) == "src/a.py:2-3 of 3 lines\n```python\nb\nc\n```"
+    assert "NUL" in _text(refused)
+    names = {method["name"] for method in openrpc.document.__wrapped__()["methods"]}
+    assert set(rows) <= names
+
+
+async def test_tools_without_an_engine_behind_them_are_not_offered(served: Served) -> None:
+    async with Client(transport(served, "http")) as client:
+        offered = {tool.name for tool in await client.list_tools()}
+    beyond = {"list_files", "get_file", "find_related"}
+    assert offered & beyond == set(METHODS) & beyond
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])

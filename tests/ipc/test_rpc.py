@@ -13,6 +13,7 @@ import pytest
 
 from cocosearch_ipc import client, openrpc
 from cocosearch_ipc import protocol as p
+from cocosearch_ipc.methods import METHODS
 from tests.ipc.conftest import Served
 
 
@@ -191,7 +192,7 @@ def test_a_deadline_of_the_caller_is_kept_by_the_daemon(served: Served) -> None:
 
 def test_the_table_of_methods_is_published(served: Served) -> None:
     document = ask(served, "rpc.discover")["result"]
-    assert [method["name"] for method in document["methods"]] == list(p.METHODS)
+    assert [method["name"] for method in document["methods"]] == list(METHODS)
     search = next(method for method in document["methods"] if method["name"] == "search")
     assert search["params"][0] == {"name": "query", "required": True, "schema": {"type": "string"}}
     assert set(search["result"]["schema"]["required"]) >= {"query", "results", "fresh", "cache"}

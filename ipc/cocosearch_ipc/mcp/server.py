@@ -15,7 +15,7 @@ from fastmcp.server.http import StarletteWithLifespan
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from cocosearch_ipc.mcp import project, resources, tools
+from cocosearch_ipc.mcp import project, resources, tools, workspace_tools
 from cocosearch_ipc.protocol import Engine
 
 INSTRUCTIONS = """\
@@ -33,6 +33,7 @@ class McpServer:
         _own_logging()
         self.fastmcp = FastMCP("cocosearch", INSTRUCTIONS, version=version or None, mask_error_details=True)
         tools.register(self.fastmcp, engine)
+        workspace_tools.register(self.fastmcp, engine)
         resources.register(self.fastmcp, engine)
 
     def http_app(self, path: str) -> StarletteWithLifespan:

@@ -1,5 +1,7 @@
 """Replies as compact text: what an assistant reads when its client does not show structured content. Pure."""
 
+import json
+
 from cocosearch_ipc.protocol import (
     ClearReply,
     IndexCodebaseReply,
@@ -11,12 +13,32 @@ from cocosearch_ipc.protocol import (
     StatsReply,
     SyncReply,
 )
+from cocosearch_ipc.workspace import GetFileReply, ListFilesReply
 
 
 def search(reply: SearchReply) -> str:
     """Each hit as `path:start-end` with its symbol, then the code; freshness last."""
     hits = [_hit(result, several=reply.index is None) for result in reply.results]
     return "\n\n".join([*(hits or ["Nothing found."]), *reply.notes, _freshness(reply)])
+
+
+def explained(reply: SearchReply) -> str:
+    """The hits, then the trace as indented JSON: its keys are the stages."""
+    trace = json.dumps(reply.explain or {}, indent=1, default=str)
+    return f"{search(reply)}\n\nHow it came about:\n{trace}"
+
+
+def files(reply: ListFilesReply) -> str:
+    """A path a line, with its language and what is wrong with it."""
+    lines = [f"{f.path}  {f.language}, {f.chunks} chunks{f' ({f.skipped})' if f.skipped else ''}" for f in reply.files]
+    return "\n".join([*lines, f"{len(reply.files)} of {reply.total} files."])
+
+
+def file(reply: GetFileReply) -> str:
+    """The lines, in a block, and which they are."""
+    state = "" if reply.fresh else f", as indexed: {reply.stale_reason or 'the disk has changed'}"
+    head = f"{reply.path}:{reply.start_line}-{reply.end_line} of {reply.total_lines} lines{state}"
+    return f"{head}\n```{reply.language}\n{reply.content.rstrip()}\n```"
 
 
 def indexes(reply: IndexesReply) -> str:

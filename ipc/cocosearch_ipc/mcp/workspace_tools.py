@@ -1,0 +1,163 @@
+"""Tools beside the first five: CocoRAG's names, explanation, freshness, and files where the engine has them."""
+
+from typing import Annotated, Any
+
+import mcp_types
+from fastmcp import Context, FastMCP
+from fastmcp.tools.base import ToolResult
+from pydantic import Field
+
+from cocosearch_ipc import protocol as p
+from cocosearch_ipc import shapes, workspace
+from cocosearch_ipc.mcp import answering, text
+from cocosearch_ipc.methods import METHODS
+
+# Names of CocoRAG's rerankers -> ours.
+RERANKERS = {"pure_functional": "functional", "spacy_nlp": "spacy"}
+Topic = Annotated[str | None, Field(description="Only this topic: a group of indexes. list_topics names them.")]
+NAMES: dict[str, Any] = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "object"}}}
+
+
+def register(server: FastMCP, engine: p.Engine) -> None:
+    """Add every tool that the engine can answer to `server`."""
+    _topics(server, engine)
+    _search(server, engine)
+    _fresh(server, engine)
+    if "list_files" in METHODS:
+        _list_files(server, engine)
+    if "get_file" in METHODS:
+        _get_file(server, engine)
+    if "find_related" in METHODS:
+        _find_related(server, engine)
+
+
+def _topics(server: FastMCP, engine: p.Engine) -> None:
+    @server.tool(title="List topics", annotations=answering.READS, output_schema=NAMES)
+    async def list_topics() -> Any:
+        """List the topics that indexes are grouped by, with their indexes. Use one to narrow `search`."""
+        reply = await answering.called(engine.list_indexes(p.Empty()))
+        topics = sorted({topic for index in reply.indexes for topic in index.topics})
+        found = [{"topic": t, "indexes": [i.name for i in reply.indexes if t in i.topics]} for t in topics]
+        lines = [f"{entry['topic']}: {', '.join(entry['indexes'])}" for entry in found]
+        return ToolResult("\n".join(lines) or "No index has a topic.", {"topics": found})
+
+    @server.tool(title="List sources", annotations=answering.READS, output_schema=NAMES)
+    async def list_sources() -> Any:
+        """List the directories that are searched, with their topics and sizes."""
+        reply = await answering.called(engine.list_indexes(p.Empty()))
+        found = [
+            {"name": i.name, "path": i.root, "topics": list(i.topics), "files": i.files, "state": i.state}
+            for i in reply.indexes
+        ]
+        return ToolResult(text.indexes(reply), {"sources": found})
+
+
+def _search(server: FastMCP, engine: p.Engine) -> None:
+    @server.tool(title="Search by topic", annotations=answering.READS, output_schema=shapes.schema(p.SearchReply))
+    async def search(
+        query: Annotated[str, Field(description="What to find, in words or by name.")],
+        top_k: Annotated[int, Field(ge=1, le=100, description="How many hits.")] = 10,
+        topic: Topic = None,
+        reranker: Annotated[str | None, Field(description="auto, functional, spacy or disabled.")] = "auto",
+    ) -> Any:
+        """Search all indexes, or those of one topic, at once. For the project you work in use search_code."""
+        request = p.SearchRequest(
+            query=query,
+            topics=(topic,) if topic else (),
+            all_indexes=topic is None,
+            limit=top_k,
+            reranker=RERANKERS.get(reranker or "", reranker),
+        )
+        return await answering.answered(engine.search(answering.checked(request)), text.search)
+
+    @server.tool(title="Explain a query", annotations=answering.READS, output_schema=shapes.schema(p.SearchReply))
+    async def explain_query(
+        ctx: Context,
+        query: Annotated[str, Field(description="The query to look into.")],
+        index_name: answering.IndexName = None,
+        limit: Annotated[int | None, Field(ge=1, le=100, description="How many hits to explain.")] = None,
+        why_not: Annotated[str | None, Field(description="A path that should have been found.")] = None,
+    ) -> Any:
+        """Run a query and say how each stage treated it: when a search misses what should be there."""
+        where = await answering.where(ctx, index_name)
+        if isinstance(where, mcp_types.InputRequiredResult):
+            return where
+        request = p.SearchRequest(query, index_name, cwd=where, limit=limit, explain=True, why_not=why_not)
+        return await answering.answered(engine.search(answering.checked(request)), text.explained, where)
+
+
+def _fresh(server: FastMCP, engine: p.Engine) -> None:
+    @server.tool(title="Wait until fresh", annotations=answering.READS, output_schema=shapes.schema(p.SyncReply))
+    async def wait_until_fresh(
+        ctx: Context,
+        index_name: answering.IndexName = None,
+        timeout_s: Annotated[float, Field(ge=0, le=300, description="How long to wait at most.")] = 30.0,
+    ) -> Any:
+        """Wait until every change made before this call is searchable. Searches wait shortly by themselves."""
+        where = await answering.where(ctx, index_name)
+        if isinstance(where, mcp_types.InputRequiredResult):
+            return where
+        request = p.SyncRequest(index=index_name, cwd=where, timeout_ms=int(timeout_s * 1000))
+        return await answering.answered(engine.sync(answering.checked(request)), text.synced, where)
+
+
+def _list_files(server: FastMCP, engine: Any) -> None:
+    schema = shapes.schema(workspace.ListFilesReply)
+
+    @server.tool(title="List files", annotations=answering.READS, output_schema=schema)
+    async def list_files(
+        ctx: Context,
+        index_name: answering.IndexName = None,
+        topic: Topic = None,
+        path_prefix: Annotated[str, Field(description="Only below this directory, e.g. src/api.")] = "",
+        pattern: Annotated[str | None, Field(description="Only paths that match this glob, e.g. **/test_*.py.")] = None,
+        limit: Annotated[int, Field(ge=1, le=1000, description="How many files.")] = 100,
+        offset: Annotated[int, Field(ge=0, description="How many to skip.")] = 0,
+    ) -> Any:
+        """List indexed files. Use it to see what there is before get_file."""
+        where = None if topic else await answering.where(ctx, index_name)
+        if isinstance(where, mcp_types.InputRequiredResult):
+            return where
+        request = workspace.ListFilesRequest(
+            index=index_name, cwd=where, topic=topic, under=path_prefix, pattern=pattern, limit=limit, offset=offset
+        )
+        return await answering.answered(engine.list_files(answering.checked(request)), text.files, where)
+
+
+def _get_file(server: FastMCP, engine: Any) -> None:
+    schema = shapes.schema(workspace.GetFileReply)
+
+    @server.tool(title="Get a file", annotations=answering.READS, output_schema=schema)
+    async def get_file(
+        ctx: Context,
+        filename: Annotated[str, Field(description="The path as a hit has it, relative to the root.")],
+        index_name: answering.IndexName = None,
+        topic: Topic = None,
+        start_line: Annotated[int | None, Field(ge=1, description="First line, from 1.")] = None,
+        end_line: Annotated[int | None, Field(ge=1, description="Last line, inclusive.")] = None,
+    ) -> Any:
+        """Read an indexed file, or some of its lines, as it is on disk now."""
+        where = None if topic else await answering.where(ctx, index_name)
+        if isinstance(where, mcp_types.InputRequiredResult):
+            return where
+        request = workspace.GetFileRequest(
+            filename, index=index_name, cwd=where, topic=topic, start_line=start_line, end_line=end_line
+        )
+        return await answering.answered(engine.get_file(answering.checked(request)), text.file, where)
+
+
+def _find_related(server: FastMCP, engine: Any) -> None:
+    @server.tool(title="Find related code", annotations=answering.READS, output_schema=shapes.schema(p.SearchReply))
+    async def find_related(
+        ctx: Context,
+        filename: Annotated[str, Field(description="The path as a hit has it.")],
+        line: Annotated[int, Field(ge=1, description="A line of the definition, from 1.")],
+        index_name: answering.IndexName = None,
+        limit: Annotated[int, Field(ge=1, le=100, description="How many hits.")] = 10,
+    ) -> Any:
+        """Find code that resembles a definition: duplicates, siblings, other implementations of the same idea."""
+        where = await answering.where(ctx, index_name)
+        if isinstance(where, mcp_types.InputRequiredResult):
+            return where
+        request = workspace.FindRelatedRequest(filename, line, index=index_name, cwd=where, limit=limit)
+        return await answering.answered(engine.find_related(answering.checked(request)), text.search, where)

@@ -1,0 +1,28 @@
+"""JSON-RPC method -> (method of the engine, request type): the one table of both front ends.
+
+A verb of `workspace.WorkspaceEngine` gets its row here when the daemon's engine has it; tools and documents follow.
+"""
+
+from typing import Any
+
+from cocosearch_ipc import protocol as p
+from cocosearch_ipc import workspace
+
+METHODS: dict[str, tuple[str, type]] = {
+    "search": ("search", p.SearchRequest),
+    "index_codebase": ("index_codebase", p.IndexCodebaseRequest),
+    "follow": ("follow", p.IndexRequest),
+    "list_indexes": ("list_indexes", p.Empty),
+    "index_stats": ("index_stats", p.StatsRequest),
+    "clear_index": ("clear_index", p.IndexRequest),
+    "reindex": ("reindex", p.IndexRequest),
+    "sync": ("sync", p.SyncRequest),
+    "status": ("status", p.Empty),
+    "shutdown": ("shutdown", p.Empty),
+}
+
+
+def verb(method: str) -> Any:
+    """The port's method behind a JSON-RPC method: its docstring and types describe both."""
+    name, _ = METHODS[method]
+    return getattr(p.Engine, name, None) or getattr(workspace.WorkspaceEngine, name)

@@ -1,0 +1,174 @@
+"""The port beside search: files, languages, unsaved buffers, changes as they come. Standard library only.
+
+The same rules as in `protocol`: a new field always has a default.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Protocol
+
+from cocosearch_ipc.protocol import AsOf, Empty, SearchReply
+
+
+@dataclass(frozen=True, slots=True)
+class ListFilesRequest:
+    """Indexed files below `under` (relative to the root, "" is all) that match `pattern` (a glob), by path."""
+
+    index: str | None = None
+    cwd: str | None = None
+    topic: str | None = None
+    under: str = ""
+    pattern: str | None = None
+    languages: tuple[str, ...] = ()
+    limit: int = 100
+    offset: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """One indexed file. `parse` is ok, partial, error or no_grammar; `skipped` says why its text is not searched."""
+
+    index: str
+    path: str
+    language: str
+    chunks: int
+    parse: str | None = None
+    skipped: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ListFilesReply:
+    """A page of files; `total` counts all that match."""
+
+    files: tuple[FileEntry, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class GetFileRequest:
+    """A file of an index, by the path that a hit has. Lines are 1-based and inclusive; None is the first or last."""
+
+    path: str
+    index: str | None = None
+    cwd: str | None = None
+    topic: str | None = None
+    start_line: int | None = None
+    end_line: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class GetFileReply:
+    """What is on disk now, when `fresh`; else what was indexed. Bytes that are no UTF-8 are replaced."""
+
+    index: str
+    path: str
+    language: str
+    content: str
+    start_line: int
+    end_line: int
+    total_lines: int
+    fresh: bool
+    stale_reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FindRelatedRequest:
+    """Code that resembles the definition at `path`, line `line` (1-based)."""
+
+    path: str
+    line: int
+    index: str | None = None
+    cwd: str | None = None
+    limit: int = 10
+    other_files_only: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class LanguageEntry:
+    """What is known about a language: how it is recognised, and whether symbols and context are taken from it."""
+
+    id: str
+    name: str
+    extensions: tuple[str, ...]
+    symbols: bool
+    context: bool
+    files: int = 0
+    chunks: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class LanguagesReply:
+    """Every supported language; counts are over all indexes."""
+
+    languages: tuple[LanguageEntry, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayPutRequest:
+    """An editor's unsaved text of a file, to be searched in place of the disk by requests with the same `client`."""
+
+    client: str
+    path: str  # absolute
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayClearRequest:
+    """Forget one overlay of a client, or with no path all of them."""
+
+    client: str
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayReply:
+    """How many overlays the client has now."""
+
+    client: str
+    overlays: int
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    """Changes of one index, or of all with no index named."""
+
+    index: str | None = None
+    since: AsOf | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchEvent:
+    """A committed batch of an index. `lost` says that events were left out: ask for what you need again."""
+
+    index: str
+    as_of: AsOf
+    generation: int
+    changed: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    state: str = ""
+    lost: bool = False
+
+
+class WorkspaceEngine(Protocol):
+    """What an engine may have beside `Engine`. Front ends offer the verbs that `methods.METHODS` has a row for."""
+
+    async def list_files(self, request: ListFilesRequest) -> ListFilesReply:
+        """Indexed files, page by page."""
+
+    async def get_file(self, request: GetFileRequest) -> GetFileReply:
+        """A file or some of its lines. Refuses paths outside of the root and what the scope leaves out."""
+
+    async def find_related(self, request: FindRelatedRequest) -> SearchReply:
+        """Code like the definition at a line."""
+
+    async def languages(self, request: Empty) -> LanguagesReply:
+        """What is supported."""
+
+    async def overlay_put(self, request: OverlayPutRequest) -> OverlayReply:
+        """Search an unsaved buffer in place of its file."""
+
+    async def overlay_clear(self, request: OverlayClearRequest) -> OverlayReply:
+        """Forget unsaved buffers."""
+
+    def watch(self, request: WatchRequest) -> AsyncIterator[WatchEvent]:
+        """Committed batches, as they come, until the client goes."""
