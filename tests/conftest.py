@@ -3,6 +3,7 @@
 `dsn` is the address of an empty, migrated database of the test's own; `db` is it opened.
 """
 
+import asyncio
 import contextlib
 import os
 import shutil
@@ -81,9 +82,9 @@ def server(embedded_server: str) -> str:
 
 
 @pytest.fixture(scope="session")
-async def template(server: str) -> str:
-    """A migrated, empty database for others to be copied from."""
-    return await make_template(server)
+def template(server: str) -> str:
+    """A migrated, empty database for others to be copied from. (Not async, so that sync tests may ask for it.)"""
+    return asyncio.run(make_template(server))
 
 
 async def make_template(server: str) -> str:

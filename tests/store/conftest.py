@@ -1,5 +1,6 @@
 """Runs the store's tests twice: on the embedded server, and on somebody else's over TCP with a password."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,7 +25,7 @@ def server(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
-async def template(server: str, request: pytest.FixtureRequest) -> str:
+def template(server: str, request: pytest.FixtureRequest) -> str:
     if f"user={USER}" in server:
         # Only a superuser may enable pgvector, as on any managed server.
         remote = request.getfixturevalue("remote")
@@ -32,4 +33,4 @@ async def template(server: str, request: pytest.FixtureRequest) -> str:
             connection.execute(f"create database {TEMPLATE} owner {USER}")
         with psycopg.connect(remote.admin, dbname=TEMPLATE) as connection:
             connection.execute("create extension vector")
-    return await make_template(server)
+    return asyncio.run(make_template(server))

@@ -157,6 +157,15 @@ async def test_a_connection_that_dies_in_use(db: Database) -> None:
     await db.ping()
 
 
+async def test_waiting_for_a_lock_ends(db: Database) -> None:
+    async with db.connection() as holder, holder.transaction():
+        await holder.execute("lock table cocosearch_indexes")
+        with pytest.raises(CocoSearchError, match="another operation holds the tables") as caught:
+            async with db.session({"lock_timeout": "50"}) as connection:
+                await connection.execute("select from cocosearch_indexes")
+        assert caught.value.code == TIMED_OUT
+
+
 async def test_missing_tables_are_not_a_defect(db: Database) -> None:
     with pytest.raises(NotFound, match="tables of this index are gone"):
         async with db.connection() as connection:

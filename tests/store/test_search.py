@@ -1,5 +1,6 @@
 """The read path: both legs and their filters against a slow, obvious reference in Python."""
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 
@@ -9,11 +10,13 @@ import pytest
 
 from cocosearchd.errors import InvalidInput
 from cocosearchd.model import Filter, IndexRecord
+from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import (
     Candidate,
     FileWrite,
     chunks_by_key,
+    delete_file,
     keyword_search,
     list_symbols,
     replace_file,
@@ -180,6 +183,32 @@ async def leave_invalid_index(db: Database, record: IndexRecord) -> None:
                 await connection.execute(statement("build_vector_index", record))
 
 
+async def indexes_of(db: Database, record: IndexRecord) -> list[tuple[object, ...]]:
+    query = "select indexrelid::regclass::text, indisvalid from pg_index where indrelid = to_regclass({chunks_name})"
+    async with db.connection() as connection:
+        return sorted(await (await connection.execute(compose(query, record))).fetchall())
+
+
+async def test_a_worn_vector_index_is_made_anew(dsn: str) -> None:
+    async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=1)) as db:
+        record = await corpus(db, large_files(15))
+        await ensure_vector_index(db, record, build_at=1000, drop_below=500)
+        for n in range(4):
+            await delete_file(db, record, f"dir{n}/{n}.x")
+        async with db.connection() as connection:
+            await connection.execute("select pg_stat_force_next_flush()")
+            await connection.execute("select 1")
+        assert await ensure_vector_index(db, record, build_at=1000, drop_below=500) == "rebuilt"
+        assert all(valid for _, valid in await indexes_of(db, record))
+        assert await ensure_vector_index(db, record, build_at=1000, drop_below=500) == "kept"
+
+
+async def test_two_do_not_build_at_once(db: Database) -> None:
+    record = await corpus(db, large_files(15))
+    outcomes = await asyncio.gather(*(ensure_vector_index(db, record, build_at=1000) for _ in range(3)))
+    assert sorted(outcomes) == ["built", "busy", "busy"]
+
+
 async def test_vector_index_is_made_used_mended_and_dropped(db: Database) -> None:
     files = large_files(15)
     record = await corpus(db, files)
@@ -190,8 +219,10 @@ async def test_vector_index_is_made_used_mended_and_dropped(db: Database) -> Non
     through_index = await vector_search(db, record, vector_of("q"), Filter(), 20)
     assert [hit.score for hit in through_index] == sorted((hit.score for hit in through_index), reverse=True)
     assert len({hit.key for hit in exact} & {hit.key for hit in through_index}) >= 18
+    before = await indexes_of(db, record)
     await leave_invalid_index(db, record)
     assert await ensure_vector_index(db, record, build_at=1000, drop_below=500) == "built"
+    assert await indexes_of(db, record) == before
     assert await ensure_vector_index(db, record, build_at=4000, drop_below=2000) == "dropped"
     assert await ensure_vector_index(db, record, build_at=4000, drop_below=2000) == "none"
 

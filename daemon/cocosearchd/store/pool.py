@@ -1,8 +1,9 @@
 """Database: the connection pool of one PostgreSQL, and the one place where driver errors become ours."""
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -202,31 +203,55 @@ def _cannot_connect(conninfo: str, error: psycopg.OperationalError) -> StoreUnav
     )
 
 
+# In this order, for errors that have a cause people can act on.
+_CAUSES: tuple[tuple[type[psycopg.Error], Callable[[str, str], CocoSearchError], str, str], ...] = (
+    (PoolTimeout, StoreUnavailable, "PostgreSQL does not answer", "wait for it, or see `cocosearchctl status`"),
+    (
+        psycopg.errors.QueryCanceled,
+        partial(CocoSearchError, code=TIMED_OUT),
+        "the database took too long",
+        "narrow the query, or raise database.statement_timeout_ms",
+    ),
+    (
+        psycopg.errors.LockNotAvailable,
+        partial(CocoSearchError, code=TIMED_OUT),
+        "another operation holds the tables of this index",
+        "try again when it has ended",
+    ),
+    (
+        psycopg.errors.InvalidRegularExpression,
+        InvalidInput,
+        "a pattern of this filter cannot be used",
+        "see that each [ has its ] and ranges ascend",
+    ),
+    (psycopg.errors.UndefinedTable, NotFound, "the tables of this index are gone", "see `cocosearchctl list`"),
+    (
+        psycopg.errors.DiskFull,
+        StoreUnavailable,
+        "the disk of the database is full",
+        "free some space; work goes on by itself",
+    ),
+    (
+        psycopg.errors.ReadOnlySqlTransaction,
+        StoreUnavailable,
+        "the database is read-only",
+        "name a primary server in COCOSEARCH_DATABASE_URL",
+    ),
+)
+
+
 def _translated(error: psycopg.Error) -> CocoSearchError:
-    if isinstance(error, PoolTimeout):
-        return StoreUnavailable("PostgreSQL does not answer", "wait for it, or see `cocosearchctl status`")
-    if isinstance(error, psycopg.errors.QueryCanceled):
-        hint = "narrow the query, or raise database.statement_timeout_ms"
-        return CocoSearchError("the database took too long", hint, code=TIMED_OUT)
-    if isinstance(error, psycopg.errors.InvalidRegularExpression):
-        return InvalidInput("a pattern of this filter cannot be used", "see that each [ has its ] and ranges ascend")
-    if isinstance(error, psycopg.errors.UndefinedTable):
-        return NotFound("the tables of this index are gone", "see `cocosearchctl list`")
-    if isinstance(error, psycopg.errors.DiskFull):
-        return StoreUnavailable("the disk of the database is full", "free some space; work goes on by itself")
-    if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-        return StoreUnavailable("the database is read-only", "name a primary server in COCOSEARCH_DATABASE_URL")
+    for kind, ours, message, hint in _CAUSES:
+        if isinstance(error, kind):
+            return ours(message, hint)
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        return Refused(f"the database refuses: {error}".strip(), "give the user of COCOSEARCH_DATABASE_URL this right")
+        return Refused(f"the database refuses: {line}", "give the user of COCOSEARCH_DATABASE_URL this right")
     if isinstance(error, psycopg.OperationalError):
-        return StoreUnavailable(
-            f"PostgreSQL went away: {_first_line(error)}", "wait for it, or see `cocosearchctl status`"
-        )
-    return CocoSearchError(f"the database reports: {_first_line(error)}", "this is a defect; please report it")
-
-
-def _first_line(error: psycopg.Error) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+        lost = error.sqlstate is None or error.sqlstate[:2] in ("08", "57")  # connection, operator's intervention
+        what = "PostgreSQL went away" if lost else "PostgreSQL could not do this now"
+        return StoreUnavailable(f"{what}: {line}", "wait for it, or see `cocosearchctl status`")
+    return CocoSearchError(f"the database reports: {line}", "this is a defect; please report it")
 
 
 def without_password(dsn: str) -> str:

@@ -336,11 +336,15 @@ select pg_try_advisory_lock(25444, {number})
 
 -- name: vector_index_state
 select
-    to_regclass({chunks_vector_name}) is not null,
     coalesce((select indisvalid from pg_index where indexrelid = to_regclass({chunks_vector_name})), false),
+    array(select relname::text from pg_index join pg_class on pg_class.oid = indexrelid
+        where indrelid = to_regclass({chunks_name}) and not indisvalid),
     (select coalesce(sum(chunk_count), 0) from {files}),
     coalesce((select n_dead_tup::float8 / greatest(n_live_tup, 1)
         from pg_stat_user_tables where relid = to_regclass({chunks_name})), 0)
+
+-- name: drop_index
+drop index concurrently if exists {index}
 
 -- name: build_vector_index
 create index concurrently {chunks_vector} on {chunks}

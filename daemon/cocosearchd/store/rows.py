@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -105,8 +105,7 @@ def chunk_rows(write: FileWrite, dimension: int) -> dict[tuple[int, int], Row]:
         if place[0] < place[1] and place not in rows:
             columns = _columns(chunk)
             vector = HalfVector(half) if half.any() else None
-            digest = _digest(columns)
-            rows[place] = (write.path, Int8Range(*place), *columns[:2], vector, *columns[2:], digest)
+            rows[place] = (write.path, Int8Range(*place), *columns[:2], vector, *columns[2:], _digest(chunk))
     return rows
 
 
@@ -166,5 +165,7 @@ def _columns(chunk: Chunk) -> Row:
     return (*clean, chunk.start_line, chunk.end_line, definitions, chunk.header.replace("\0", ""))
 
 
-def _digest(columns: Row) -> bytes:
-    return hashlib.blake2b(repr(columns).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+def _digest(chunk: Chunk) -> bytes:
+    """Of all but the place, and with the NULs: the vector was made of the text as it was read."""
+    whole = replace(chunk, start_byte=0, end_byte=0)
+    return hashlib.blake2b(repr(whole).encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -6,6 +6,8 @@ Searches and writes go on meanwhile.
 
 from typing import Literal
 
+from psycopg import sql
+
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.pool import Connection, Database
 from cocosearchd.store.statements import statement
@@ -26,7 +28,7 @@ async def ensure_vector_index(
     """Build, rebuild or drop the vector index as the number of chunks demands. Idempotent; does nothing while another
     caller is at it.
 
-    Cancelling leaves an index that PostgreSQL marks as invalid and never uses; the next call makes it again.
+    Cancelling leaves an index that PostgreSQL marks as invalid and never uses; the next call removes it.
     """
     async with db.session({"statement_timeout": "0", "lock_timeout": "0"}) as connection:
         row = await (await connection.execute(statement("lock_maintenance", record))).fetchone()
@@ -36,12 +38,12 @@ async def ensure_vector_index(
 async def _maintain(connection: Connection, record: IndexRecord, build_at: int, drop_below: int) -> Outcome:
     row = await (await connection.execute(statement("vector_index_state", record))).fetchone()
     assert row, "a select without from has a row"
-    exists, valid, chunks, dead_share = row
-    if exists and (not valid or chunks < drop_below):
+    exists, torn, chunks, dead_share = row
+    for name in torn:  # a build that was killed; every write still pays for what it left
+        await connection.execute(statement("drop_index", index=sql.Identifier(name)))
+    if exists and chunks < drop_below:
         await connection.execute(statement("drop_vector_index", record))
-        exists = False
-        if chunks < build_at:
-            return "dropped"
+        return "dropped"
     if exists and dead_share > WORN:
         await connection.execute(statement("rebuild_vector_index", record))
         await connection.execute(statement("vacuum", record))
