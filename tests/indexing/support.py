@@ -13,7 +13,7 @@ from psycopg import sql
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
 from cocosearchd.indexing.updater import STALL_S, Updater, WorkerSpec
-from cocosearchd.model import Commit, IndexIdentity, IndexRecord, encode_path
+from cocosearchd.model import Commit, IndexIdentity, IndexRecord, decode_path, encode_path
 from cocosearchd.settings import EmbedderSettings, IndexingSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
@@ -108,6 +108,10 @@ class Bench:
             target = self.root / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content if isinstance(content, bytes) else content.encode())
+
+    def remove(self, *paths: str) -> None:
+        for path in paths:
+            (self.root / os.fsdecode(decode_path(path))).unlink()
 
     async def feed(self, *paths: str, gone: Sequence[str] = (), force: bool = False) -> dict[str, str]:
         """Have the paths looked at; what failed."""

@@ -10,6 +10,7 @@ import pytest
 
 from cocosearchd.errors import Conflict
 from cocosearchd.indexing.updater import WorkerSpec
+from cocosearchd.model import encode_path
 from cocosearchd.settings import IndexingSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
@@ -123,11 +124,17 @@ async def test_paths_of_any_bytes(db: Database, root: Path, spec: WorkerSpec) ->
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         bench.write({os.fsdecode(name): "def odd() -> None: ...\n" for name in names})
+        long = "/".join(["d" * 200] * 15) + "/file.py"  # longer than a key of CocoIndex's store may be
+        bench.write({long: "def deep() -> None: ...\n"})
         assert await bench.feed_all() == {}
         stored = await bench.stored()
         assert "caf\\xe9.py" in stored
+        assert long in stored
         assert "back\\\\slash.py" in stored
         assert set(stored) == set(every_path(root))
+        bench.remove(long, *map(encode_path, names))
+        assert await bench.feed_all() == {}
+        assert set(await bench.stored()) == set(every_path(root))
 
 
 async def test_the_recursive_chunker(db: Database, root: Path, spec: WorkerSpec) -> None:

@@ -91,9 +91,11 @@ class IndexApp:
     async def process(self, paths: Sequence[str], gone: Sequence[str], force: bool) -> Outcome:
         """Make PostgreSQL hold the files at `paths` as they are now, and none of `gone`.
 
-        A path that is no regular file is treated as gone. Never raises for a file, the embedder or PostgreSQL: what
-        went wrong is the text in `failed`.
+        A path that is no regular file is treated as gone, one that is in both is gone. Never raises for a file, the
+        embedder or PostgreSQL: what went wrong is the text in `failed`.
         """
+        gone = tuple(dict.fromkeys(gone))
+        paths = tuple(path for path in dict.fromkeys(paths) if path not in gone)
         async with self._feed.turn([*paths, *gone]):
             number = time.time_ns() if force else 0
             read = await asyncio.to_thread(
@@ -105,7 +107,7 @@ class IndexApp:
             try:
                 failed |= await self._feed_all(sources, missing)
                 failed |= await self._confirm([one for one in sources if one.path not in failed], again=True)
-                if len(failed) == len({*paths, *gone}):
+                if len(failed) == len(paths) + len(gone):
                     return Outcome(0, failed)
                 return Outcome(await self._confirm_gone([path for path in missing if path not in failed]), failed)
             except CocoSearchError as error:  # PostgreSQL did not answer the comparison: nothing is known to be done

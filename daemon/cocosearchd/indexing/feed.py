@@ -7,6 +7,7 @@ watched. It cannot be iterated on purpose: iterating means "this is all there is
 import asyncio
 import contextlib
 import contextvars
+import hashlib
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ import cocoindex as coco
 
 from cocosearchd.indexing.read import SourceFile
 
+LONG_BYTES = 300
 Subscriber = coco.LiveMapSubscriber[coco.StableKey, SourceFile]
 
 
@@ -62,7 +64,8 @@ class RootFeed:
         subscriber, context = await asyncio.shield(self._subscribed)
 
         async def change() -> None:
-            handle = await (subscriber.delete(path) if source is None else subscriber.update(path, source))
+            key = key_of(path)
+            handle = await (subscriber.delete(key) if source is None else subscriber.update(key, source))
             await handle.ready()
 
         await asyncio.create_task(change(), context=context.copy())
@@ -78,3 +81,9 @@ class RootFeed:
             turn.users -= 1
             if not turn.users:
                 del self._turns[path]
+
+
+def key_of(path: str) -> coco.StableKey:
+    """The path as CocoIndex's store can hold it: in LMDB, a key has at most 511 bytes, and there is more in it."""
+    raw = path.encode()
+    return path if len(raw) <= LONG_BYTES else hashlib.blake2b(raw, digest_size=32).digest()
