@@ -25,7 +25,9 @@ def test_a_record_survives(root: bytes, topics: list[str], embedder: dict[str, s
 def test_a_spec_survives_with_all_its_settings() -> None:
     indexing = IndexingSettings(include=("*.py", "*.go"), exclude=(), chunk_size=5, nice=3, respect_gitignore=False)
     embedder = EmbedderSettings(provider="ollama", document_prefix=None, query_prefix="", timeout_s=2.5)
-    spec = wire.WorkerSpec("host=/tmp", "/state", DatabaseSettings(pool_max=3), embedder, indexing, "key", 2.5, "poison.py")
+    spec = wire.WorkerSpec(
+        "host=/tmp", "/state", DatabaseSettings(pool_max=3), embedder, indexing, "key", 2.5, "poison.py"
+    )
     assert wire.spec_from_json(wire.decode(wire.encode(wire.spec_to_json(spec)))) == spec
     assert {field.name for field in fields(spec)} == set(wire.spec_to_json(spec))
     assert "key" not in repr(spec).replace("api_key", "")
