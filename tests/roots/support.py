@@ -1,4 +1,4 @@
-"""What the tests of roots share: an index in memory that follows a root, a walker that shares no code, random changes."""
+"""What tests of roots share: an index in memory that follows a root, a walker that shares no code, random changes."""
 
 import asyncio
 import contextlib
@@ -20,6 +20,7 @@ from cocosearchd.roots.reconcile import Batch
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 
 BACKENDS = ["inotify", "watchfiles", "polling"] if sys.platform == "linux" else ["watchfiles", "polling"]
+GIT = ("-c", "user.name=Test", "-c", "user.email=test@example.invalid", "-c", "init.defaultBranch=main")
 QUICK = WatchingSettings(debounce_ms=50, retry_base_s=0.05, poll_s=0.1)
 
 
@@ -136,8 +137,7 @@ async def in_sync(live: LiveRoot, timeout_s: float = 20.0) -> None:
 
 def git(root: Path, *arguments: str) -> str:
     return subprocess.run(
-        ["git", "-c", "user.name=Test", "-c", "user.email=test@example.invalid", "-c", "init.defaultBranch=main"]
-        + list(arguments),
+        ["git", *GIT, *arguments],
         cwd=root,
         check=True,
         capture_output=True,

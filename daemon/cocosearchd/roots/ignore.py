@@ -55,6 +55,7 @@ class _Folder:
     """
 
     out: bool  # excluded itself, so everything in it is
+    hidden: bool = False  # excluded itself, but git tracks something in it
     ours: tuple[_Layer, ...] = ()
     gits: tuple[_Layer, ...] = ()
     rules: GitRules | None = None
@@ -242,7 +243,9 @@ class Scope:
         if nested is not None:  # rules of the repository above end here
             rules = self._nested[directory] = self._facts.rules(nested)
             layers = tuple(_Layer(_parse(text, rules.ignore_case), base) for text in rules.excludes)
-            parent = replace(parent, gits=layers, rules=rules, base=base, outer=b"")
+            parent = replace(parent, hidden=False, gits=layers, rules=rules, base=base, outer=b"")
+        elif _by_git(parent, directory + b"/", name + b"/") and parent.tracks(directory + b"/"):
+            parent = replace(parent, hidden=True)
         return self._with_files(parent, place, base)
 
     def _find_around(self) -> GitRules | None:
@@ -283,7 +286,11 @@ class Scope:
 
 
 def _by_git(folder: _Folder, path: bytes, name: bytes) -> bool:
-    return defaults.OUTPUT_DIRECTORIES.ignores(path, name) is True or _first(folder.gits, path, name) is True
+    return (
+        folder.hidden
+        or defaults.OUTPUT_DIRECTORIES.ignores(path, name) is True
+        or _first(folder.gits, path, name) is True
+    )
 
 
 def _first(layers: Iterable[_Layer], path: bytes, name: bytes) -> bool | None:
