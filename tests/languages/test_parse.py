@@ -115,6 +115,11 @@ def test_a_broken_file_keeps_its_symbols() -> None:
     assert "good" in {symbol.name for symbol in parse("a.py", data).symbols}
 
 
+def test_predicates_do_not_fail_on_what_is_not_utf8() -> None:
+    data = b"defmodule A do\n  d\xc7f x do\n  end\n  def \xff\xfe\n  def good do\n  end\nend\n"
+    assert "A.good" in {symbol.qualified_name for symbol in parse("a.ex", data).symbols}
+
+
 def test_parsers_of_threads_do_not_meet() -> None:
     data = FILES["app/user_service.py"]
     expected = parse("app/user_service.py", data).symbols
