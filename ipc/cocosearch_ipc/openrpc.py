@@ -6,6 +6,8 @@ Nothing is written twice: texts are the docstrings of `Engine`, shapes are the d
 import difflib
 import functools
 import inspect
+import json
+import sys
 import typing
 from typing import Any
 
@@ -74,3 +76,105 @@ def _described(method: str) -> dict[str, Any]:
         ],
         "result": {"name": "result", "schema": shapes.schema(result_type(method))},
     }
+
+
+def reference() -> str:
+    """docs/rpc.md: every method with parameters, result and an example, as Markdown."""
+    parts = [_HEAD, *(_section(name) for name in METHODS), _types(), _errors()]
+    return "\n".join(parts)
+
+
+_HEAD = """\
+# JSON-RPC reference
+
+Made from the code by `python -m cocosearch_ipc.openrpc > docs/rpc.md`; a test keeps it current. The same as a document
+for programs: the method `rpc.discover` (OpenRPC 1.3.2).
+
+JSON-RPC 2.0, `POST /rpc` on the Unix socket `rpc.sock` of the runtime directory. Whoever may open the socket may ask.
+
+    curl --unix-socket "$XDG_RUNTIME_DIR/cocosearch/rpc.sock" http://localhost/rpc --json \\
+      '{"jsonrpc": "2.0", "id": 1, "method": "search", "params": {"query": "where are retries decided"}}'
+
+- A batch has at most 100 calls, a body 1 MiB. A call without `id` is a notification and gets no answer (HTTP 204).
+- Closing the connection cancels the call. `X-Cocosearch-Deadline-Ms` limits how long the daemon works on it.
+- With `Accept: application/x-ndjson` a call answers in lines: `$/progress` notifications, `{"id", "value"}`, while it
+  runs, then the response.
+- `X-Cocosearch-Protocol` in an answer is the version of this protocol. A new field always has a default: send only
+  what you mean, ignore what you do not know.
+- A daemon that stops answers HTTP 503 with error -32001.
+- File names that are no UTF-8 carry their bytes as lone surrogates U+DC80 to U+DCFF (PEP 383).
+"""
+
+
+def _section(name: str) -> str:
+    request = METHODS[name][1]
+    lines = [f"## {name}", "", _summary(name), "", inspect.getdoc(request) or "", ""]
+    schema = shapes.schema(request)
+    if schema["properties"]:
+        lines += ["| parameter | type | default |", "|---|---|---|"]
+        for field, described in schema["properties"].items():
+            default = "required" if field in schema.get("required", ()) else f"`{_default(described)}`"
+            lines.append(f"| `{field}` | {_type(described)} | {default} |")
+        lines.append("")
+    kind = "Yields" if streams(name) else "Returns"
+    lines += [f"{kind} {_result(result_type(name))}", ""]
+    return "\n".join(lines)
+
+
+def _result(kind: Any) -> str:
+    described = shapes.schema(kind)
+    lines = [f"`{kind.__name__}`: {inspect.getdoc(kind)}", "", "| field | type |", "|---|---|"]
+    lines += [f"| `{name}` | {_type(schema)} |" for name, schema in described["properties"].items()]
+    return "\n".join(lines)
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_type(option) for option in schema["anyOf"])
+    if "enum" in schema:
+        return ", ".join(f"`{json.dumps(value)}`" for value in schema["enum"])
+    if schema.get("type") == "array":
+        return f"list of {_type(schema['items'])}"
+    if schema.get("type") == "object" and "properties" in schema:
+        return f"[{schema['title']}](#{schema['title'].lower()})"
+    if schema.get("type") == "object":
+        return f"object of {_type(schema['additionalProperties'])}"
+    return str(schema.get("type", "any"))
+
+
+def _default(schema: dict[str, Any]) -> str:
+    return json.dumps(schema.get("default"))
+
+
+def _types() -> str:
+    """The objects inside of results, by name."""
+    found = dict[str, dict[str, Any]]()
+    for name in METHODS:
+        for schema in shapes.schema(result_type(name))["properties"].values():
+            found |= _nested(schema)
+    lines = ["## Objects in results", ""]
+    for title, properties in sorted(found.items()):
+        lines += [f"### {title}", "", "| field | type |", "|---|---|"]
+        lines += [f"| `{field}` | {_type(described)} |" for field, described in properties.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _nested(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    found = dict[str, dict[str, Any]]()
+    for inner in (*schema.get("anyOf", ()), schema.get("items")):
+        found |= _nested(inner) if inner else {}
+    if "properties" in schema:
+        found[schema["title"]] = schema["properties"]
+        for inner in schema["properties"].values():
+            found |= _nested(inner)
+    return found
+
+
+def _errors() -> str:
+    lines = ["## Errors", "", "`error.data.hint` says what to do next.", "", "| code | means |", "|---|---|"]
+    return "\n".join([*lines, *(f"| {code} | {text} |" for code, text in ERRORS.items()), ""])
+
+
+if __name__ == "__main__":
+    sys.stdout.write(reference())

@@ -2,11 +2,13 @@
 
 import http.client
 import json
+import re
 import shutil
 import socket
 import subprocess
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -258,3 +260,10 @@ def _until(condition: Any) -> None:
     while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)
+
+
+def test_the_reference_is_current() -> None:
+    written = (Path(__file__).parents[2] / "docs" / "rpc.md").read_text("utf-8")
+    assert written == openrpc.reference(), "python -m cocosearch_ipc.openrpc > docs/rpc.md"
+    for link in re.findall(r"\]\(#(\w+)\)", written):
+        assert re.search(rf"^### {link}$", written, re.MULTILINE | re.IGNORECASE), link
