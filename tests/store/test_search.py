@@ -147,9 +147,9 @@ async def test_any_term_follows_all_terms(db: Database) -> None:
 
 async def test_rare_terms_are_chosen_and_weigh_more(db: Database) -> None:
     """Once statistics know how common `common` is, rows with only that term are not even ranked."""
-    files = [file_write(f"{n}.py", *(f"common filler{k}" for k in range(100))) for n in range(60)]
+    files = [file_write(f"{n}.py", *(f"common filler{k}" for k in range(100))) for n in range(25)]
     record = await corpus(db, [*files, file_write("rare.py", "rare thing", "rare common")])
-    await ensure_vector_index(db, record, build_at=6000)  # ends with ANALYZE
+    await ensure_vector_index(db, record, build_at=2500)  # ends with ANALYZE
     found = await keyword_search(db, record, "rare common missing", Filter(), 10, any_term=True)
     assert set(texts(found)) == {"rare common", "rare thing"}
 
@@ -191,7 +191,7 @@ async def indexes_of(db: Database, record: IndexRecord) -> list[tuple[object, ..
 
 async def test_a_worn_vector_index_is_made_anew(dsn: str) -> None:
     async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=1)) as db:
-        record = await corpus(db, large_files(15))
+        record = await corpus(db, large_files(12))
         await ensure_vector_index(db, record, build_at=1000, drop_below=500)
         for n in range(4):
             await delete_file(db, record, f"dir{n}/{n}.x")
@@ -204,15 +204,15 @@ async def test_a_worn_vector_index_is_made_anew(dsn: str) -> None:
 
 
 async def test_two_do_not_build_at_once(db: Database) -> None:
-    record = await corpus(db, large_files(15))
+    record = await corpus(db, large_files(12))
     outcomes = await asyncio.gather(*(ensure_vector_index(db, record, build_at=1000) for _ in range(3)))
     assert sorted(outcomes) == ["built", "busy", "busy"]
 
 
 async def test_vector_index_is_made_used_mended_and_dropped(db: Database) -> None:
-    files = large_files(15)
+    files = large_files(12)
     record = await corpus(db, files)
-    assert await ensure_vector_index(db, record, build_at=2000) == "none"
+    assert await ensure_vector_index(db, record, build_at=1500) == "none"
     assert await ensure_vector_index(db, record, build_at=1000, drop_below=500) == "built"
     assert await ensure_vector_index(db, record, build_at=1000, drop_below=500) == "kept"
     exact = await vector_search(db, record, vector_of("q"), Filter(), 20, exact_matches=10**9)
@@ -229,7 +229,7 @@ async def test_vector_index_is_made_used_mended_and_dropped(db: Database) -> Non
 
 async def test_a_tiny_filter_keeps_full_recall_however_often_it_is_asked(db: Database) -> None:
     """The trap: after five runs a prepared statement keeps a plan whose index scan ends before it has met the few."""
-    record = await corpus(db, large_files(30))
+    record = await corpus(db, large_files(12))
     assert await ensure_vector_index(db, record, build_at=1000) == "built"
     for where in (Filter(languages=("rust",)), Filter(paths=("rare/**",)), Filter(phrases=("needle",))):
         for _ in range(8):
@@ -242,9 +242,9 @@ async def test_a_tiny_filter_keeps_full_recall_however_often_it_is_asked(db: Dat
 
 
 async def test_a_wide_filter_goes_through_the_index_and_on_until_there_are_enough(db: Database) -> None:
-    record = await corpus(db, large_files(30))
+    record = await corpus(db, large_files(12))
     await ensure_vector_index(db, record, build_at=1000)
-    where = Filter(languages=("go",))  # 300 of 3005
+    where = Filter(languages=("go",))  # 200 of 1205
     reference = await vector_search(db, record, vector_of("word1 text1"), where, 50)
     found = await vector_search(db, record, vector_of("word1 text1"), where, 50, exact_matches=100)
     assert len(found) == 50

@@ -267,7 +267,7 @@ FILES = st.lists(
 )
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=FILES)
 @example(steps=[("a", [""]), ("a", ["\0"])])  # equal as stored, but the vectors are not
 def test_history_leaves_no_trace(dsn: str, steps: list[tuple[str, list[str] | None]]) -> None:

@@ -51,7 +51,7 @@ class Database:
             min_size=settings.pool_min,
             max_size=settings.pool_max,
             timeout=checkout_timeout_s,
-            reconnect_timeout=60,
+            reconnect_timeout=10,  # then the next caller tries at once; the pauses between attempts grow with it
             configure=register_vector_async,
             check=AsyncConnectionPool.check_connection,  # a restarted server costs no caller an error
             open=False,
