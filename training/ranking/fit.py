@@ -13,7 +13,7 @@ import asyncio
 import json
 import subprocess
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,11 +35,22 @@ LEXICAL = (
     "s3", "m_body", "f_all", "f_def", "f_com", "f_path", "p_s", "p_words", "symF", "symI", "stemeq", "test", "prose",
     "depth", "lsize",
 )  # fmt: skip
+VECTORS = ("chunk", "file", "chunk_alone")
 SETS = {
-    "plain": (False, (*LEXICAL, "chunk")),
-    "symbol": (True, (*LEXICAL, "chunk")),
+    "plain": (False, (*LEXICAL, *VECTORS)),
+    "symbol": (True, (*LEXICAL, *VECTORS)),
     "plain_without_vectors": (False, LEXICAL),
     "symbol_without_vectors": (True, LEXICAL),
+}
+ABLATIONS = {
+    "nothing": (),
+    "vectors": VECTORS,
+    "paths": ("f_path", "p_s", "p_words", "stemeq", "depth", "test", "prose"),
+    "definitions": ("f_def", "symF", "symI"),
+    "comments": ("f_com",),
+    "chunk words": ("s3", "m_body"),
+    "words": ("s3", "m_body", "f_all", "f_def", "f_com", "f_path"),
+    "place and size": ("test", "prose", "depth", "lsize"),
 }
 
 
@@ -110,13 +121,13 @@ def only_code(row: Row) -> Row:
     return Row(row.repository, row.question, row.symbol, paths, values, row.answers[keep])
 
 
-def cross_validated(found: Sequence[Row], vectors: bool) -> dict[str, float]:
+def cross_validated(found: Sequence[Row], vectors: bool, without: Collection[str] = ()) -> dict[str, float]:
     """Mean over repositories, and by category, of queries ranked by weights from other repositories."""
     suffix = "" if vectors else "_without_vectors"
     names = sorted({row.repository for row in found})
     by_repository, by_category = defaultdict[str, list[float]](list), defaultdict[str, list[float]](list)
     for held_out in folds(found):
-        trained = fit_all([row for row in found if row.repository not in held_out], suffix)
+        trained = fit_all([row for row in found if row.repository not in held_out], suffix, without)
         for row in found:
             if row.repository in held_out:
                 value = quality(row, trained[("symbol" if row.symbol else "plain") + suffix])
@@ -142,14 +153,24 @@ def write_folds(found: Sequence[Row], folder: Path) -> None:
         (folder / f"fold-{number}.json").write_text(text + "\n", "utf-8")
 
 
-def fit_all(found: Sequence[Row], suffix: str | None = None) -> dict[str, dict[str, float]]:
-    """Weights by set, of all sets or of those with a suffix."""
+def fit_all(
+    found: Sequence[Row], suffix: str | None = None, without: Collection[str] = ()
+) -> dict[str, dict[str, float]]:
+    """Weights by set, of all sets or of those with a suffix; `without` some signals."""
     fitted = {}
-    for name, (symbol, names) in SETS.items():
+    for name, (symbol, signals) in SETS.items():
+        names = [each for each in signals if each not in without]
         if suffix is None or name in (f"plain{suffix}", f"symbol{suffix}"):
             weights = fit([row for row in found if row.symbol == symbol], names)
             fitted[name] = {signal: round(float(w), 4) for signal, w in zip(names, weights, strict=True)}
     return fitted
+
+
+def ablations(found: Sequence[Row]) -> None:
+    """Print what is lost without each group of signals."""
+    for name, without in ABLATIONS.items():
+        values = cross_validated(found, vectors=True, without=without)
+        print(f"without {name:<14}", " ".join(f"{key} {values[key]:.4f}" for key in ("overall", *CATEGORIES)))
 
 
 def provenance(
@@ -177,6 +198,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkouts", type=Path, required=True, help="made by python -m benchmarks.quality.clone")
     parser.add_argument("--write", action="store_true", help=f"write {WEIGHTS.name}")
+    parser.add_argument("--ablations", action="store_true", help="also say what each group of signals is worth")
     parser.add_argument(
         "--folds", type=Path, help="a directory for the weights of each fold: benchmarks.quality --folds"
     )
@@ -184,6 +206,8 @@ def main() -> None:
     embedder = asyncio.run(open_embedder(EmbedderSettings()))
     found = list(rows(arguments.checkouts, embedder))
     code = [only_code(row) for row in found]
+    if arguments.ablations:
+        ablations(code)
     figures = {
         "with vectors, all files": cross_validated(found, vectors=True),
         "without vectors, all files": cross_validated(found, vectors=False),

@@ -77,6 +77,9 @@ def signals(found: Evidence) -> dict[str, Floats]:
     scaled["lsize"] = features.standardised(values["lsize"])
     if found.cosines is not None:
         scaled["chunk"] = _standing(_best_cosines(found))
+        scaled["file"] = _standing(_mean_cosines(found))
+        # What the words leave open, the vectors may decide: learned, and small where every word is found.
+        scaled["chunk_alone"] = scaled["chunk"] * np.float32(1 - found.chunk_coverage.max(initial=0))
     return scaled
 
 
@@ -167,6 +170,17 @@ def _best_cosines(found: Evidence) -> Floats:
     assert found.cosines is not None
     best = np.fmax.reduceat(found.cosines, found.starts) if len(found.starts) else np.zeros(0, np.float32)
     return best.astype(np.float32)
+
+
+def _mean_cosines(found: Evidence) -> Floats:
+    """The mean cosine of each file's chunks: how much the whole file is about the query. NaN without vectors."""
+    assert found.cosines is not None
+    if not len(found.starts):
+        return np.zeros(0, np.float32)
+    known = ~np.isnan(found.cosines)
+    counts = np.add.reduceat(known.astype(np.float32), found.starts)
+    sums = np.add.reduceat(np.where(known, found.cosines, np.float32(0)), found.starts)
+    return np.where(counts > 0, sums / np.maximum(counts, 1), np.float32(np.nan)).astype(np.float32)
 
 
 def _standing(best: Floats) -> Floats:
