@@ -8,6 +8,7 @@ from pathlib import Path
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.builtin import BuiltinEmbedder
 from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunk, chunker_id
+from cocosearchd.languages import scopes
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Commit, IndexIdentity, IndexRecord, SkipReason, encode_path
 from cocosearchd.search.disk import content_hash
@@ -45,7 +46,15 @@ class Corpus:
         chunks = () if skip else chunk(parsed, Limits())
         vectors = await self.embedder.embed_documents([f"{one.header}\n{one.text}" for one in chunks])
         write = FileWrite(
-            encode_path(path.encode()), content_hash(data), None, parsed.language, chunks, vectors, parsed.report, skip
+            encode_path(path.encode()),
+            content_hash(data),
+            None,
+            parsed.language,
+            chunks,
+            vectors,
+            parsed.report,
+            skip,
+            scopes.pack(parsed.symbols),
         )
         return await self._at(path, await replace_file(self.db, self.record, write))
 

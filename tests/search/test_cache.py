@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cocosearchd.model import Filter, Hit
 from cocosearchd.search.cache import SIMILAR, Cache, Found
 from cocosearchd.search.plan import Plan
+from cocosearchd.store.file_states import FileState
 
 PLAN = Plan("read a file", Filter(), "code", 10, 100, True, (), "disabled", 0.0, False, False)
 MEGABYTE = 1 << 20
@@ -31,7 +32,7 @@ def hit(path: str = "a.py", content: str = "text") -> Hit:
 
 
 def found(generation: int = 1, path: str = "a.py", content: str = "text") -> Found:
-    return Found(generation, (hit(path, content),), ((path, b"hash"),))
+    return Found(generation, (hit(path, content),), (FileState(path, b"hash", generation),))
 
 
 def unit(*values: float) -> NDArray[np.float32]:
@@ -219,8 +220,8 @@ def test_the_estimate_of_bytes_is_not_far_off() -> None:
     for number in range(200):
         text = f"{number} " + "x" * 900
         hits = tuple(hit(f"dir{number}/file{n}.py", f"{text}{n}") for n in range(10))
-        hashes = tuple((one.path, bytes([n] * 16)) for n, one in enumerate(hits))
-        cache.put(1, replace(PLAN, text=str(number)), unit(*np.ones(256)), Found(1, hits, hashes))
+        files = tuple(FileState(one.path, bytes([n] * 16), 1, bytes(100)) for n, one in enumerate(hits))
+        cache.put(1, replace(PLAN, text=str(number)), unit(*np.ones(256)), Found(1, hits, files))
     used = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert 0.6 * used < cache.statistics().bytes < 1.6 * used

@@ -100,7 +100,7 @@ async def test_a_cold_answer_is_not_kept_for_when_the_words_are_warm(db: Databas
     assert warm.cache == "miss"
     assert (await corpus.ask("one")).cache == "exact"
     await corpus.ask(Query("one"), trace := Trace(explain=True))
-    assert trace.details["lexical"]["state"] == "used"
+    assert trace.details["lexical"]["state"] == "warm"
 
 
 async def test_vectors_alone_leave_the_words_aside(db: Database, tmp_path: Path) -> None:

@@ -2,17 +2,21 @@
 
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cocosearchd.languages import context, scopes
+from cocosearchd.languages.parse import parse
 from cocosearchd.model import Hit, encode_path
 from cocosearchd.search import disk as disk_module
 from cocosearchd.search.context import GAP, Context, clip, clipped, fit, span
 from cocosearchd.search.disk import MAX_TEXTS, Disk, content_hash, locate
 from cocosearchd.search.plan import View
+from cocosearchd.store.file_states import FileState
 
 PYTHON = '''import os
 
@@ -53,12 +57,17 @@ def hit_of(text: str, part: str, path: str = "a.py") -> Hit:
     )
 
 
+def indexed(text: str, path: str = "a.py") -> FileState:
+    """A file as the index has it."""
+    return FileState(path, content_hash(text.encode()), 1, scopes.pack(parse(path, text.encode()).symbols))
+
+
 def shown(
     root: Path, text: str, part: str, view: View, *, path: str = "a.py", lines: int = 50, width: int = 200
 ) -> Hit:
     (root / path).write_text(text)
     hit = hit_of(text, part, path)
-    expanded = Context(lines, width).expand(bytes(root), [hit], {path: content_hash(text.encode())}, view)
+    expanded = Context(lines, width).expand(bytes(root), [hit], [indexed(text, path)], view)
     assert expanded.changed_paths == ()
     return expanded.hits[0]
 
@@ -68,6 +77,22 @@ def test_a_match_is_widened_to_its_function(tmp_path: Path) -> None:
     assert hit.context_before == "    def first(self):\n        one = 1"
     assert hit.context_after == "        three = 3\n        return one + two + three"
     assert hit.content == "        two = 2"
+
+
+def test_without_stored_scopes_the_file_is_parsed(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(PYTHON)
+    state = replace(indexed(PYTHON), scopes=None)
+    expanded = Context(50, 200).expand(bytes(tmp_path), [hit_of(PYTHON, "two = 2")], [state], View())
+    assert expanded.hits[0].context_before.startswith("    def first(self):")
+
+
+@given(st.integers(0, len(PYTHON)), st.integers(0, len(PYTHON)))
+def test_stored_scopes_say_what_parsing_says(a: int, b: int) -> None:
+    data, (start, end) = PYTHON.encode(), sorted((a, b))
+    packed = scopes.pack(parse("a.py", data).symbols)
+    parsed = context.enclosing("a.py", data, start, end)
+    if parsed is None or parsed[0] < parsed[1]:  # a definition of one line has nothing to show around it
+        assert scopes.enclosing(packed, data, start, end) == parsed
 
 
 def test_a_match_outside_of_definitions_stays_as_it_is(tmp_path: Path) -> None:
@@ -149,14 +174,14 @@ def test_line_ends_of_windows_are_not_shown(tmp_path: Path) -> None:
     text = "def f():\r\n    a = 1\r\n    b = 2\r\n"
     (tmp_path / "a.py").write_bytes(text.encode())
     hit = hit_of(text, "b = 2")
-    expanded = Context(50, 200).expand(bytes(tmp_path), [hit], {"a.py": content_hash(text.encode())}, View())
+    expanded = Context(50, 200).expand(bytes(tmp_path), [hit], [indexed(text)], View())
     assert expanded.hits[0].context_before == "def f():\n    a = 1"
 
 
 def test_a_file_that_changed_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(PYTHON + "# more\n")
     hit = hit_of(PYTHON, "two = 2")
-    expanded = Context(50, 200).expand(bytes(tmp_path), [hit], {"a.py": content_hash(PYTHON.encode())}, View())
+    expanded = Context(50, 200).expand(bytes(tmp_path), [hit], [indexed(PYTHON)], View())
     assert expanded.changed_paths == ("a.py",)
     assert expanded.hits[0].stale
     assert expanded.hits[0].content == hit.content

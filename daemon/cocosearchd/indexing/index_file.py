@@ -18,7 +18,7 @@ from cocosearchd.indexing import recursive
 from cocosearchd.indexing.chunk import Limits, chunk, describe
 from cocosearchd.indexing.read import SourceFile, is_secret
 from cocosearchd.indexing.target import FileTarget, WantedFile
-from cocosearchd.languages import detect
+from cocosearchd.languages import detect, scopes
 from cocosearchd.languages.parse import QueryOverrides, parse
 from cocosearchd.model import Chunk, IndexIdentity, ParseReport, SkipReason
 from cocosearchd.store.queries import FileWrite
@@ -53,6 +53,7 @@ class Extract:
     chunks: tuple[Chunk, ...]
     report: ParseReport
     skip: SkipReason | None = None
+    scopes: bytes | None = None
 
 
 class Embedding:
@@ -116,6 +117,7 @@ async def index_file(source: SourceFile, tools: Tools) -> None:
         vectors=vectors,
         report=extract.report,
         skip_reason=extract.skip,
+        scopes=extract.scopes,
     )
     tools.target.declare(tools.rules.index, WantedFile(write, (source.content_hash, source.force, tools.key)))
 
@@ -136,4 +138,4 @@ def extract_file(source: SourceFile, rules: Rules) -> Extract:
         chunks = describe(parsed, recursive.ranges(parsed, rules.limits))
     else:
         chunks = chunk(parsed, rules.limits)
-    return Extract(parsed.language, chunks, parsed.report)
+    return Extract(parsed.language, chunks, parsed.report, scopes=scopes.pack(parsed.symbols))

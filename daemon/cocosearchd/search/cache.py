@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import Hit
 from cocosearchd.search.plan import Plan, digest, kindred
+from cocosearchd.store.file_states import FileState
 
 Vector = NDArray[np.float32]
 
@@ -25,11 +26,11 @@ HIT_BYTES = 700  # measured with tracemalloc: a hit without its texts
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Ranked hits of one generation, before context. `hashes` are the files' content hashes as indexed."""
+    """Ranked hits of one generation, before context. `files` is the state of their files in it."""
 
     generation: int
     hits: tuple[Hit, ...]
-    hashes: tuple[tuple[str, bytes], ...]
+    files: tuple[FileState, ...]
     notes: tuple[str, ...] = ()
 
 
@@ -172,4 +173,5 @@ def _size(found: Found, vector: Vector | None) -> int:
     texts = sum(len(hit.content) + len(hit.path) for hit in found.hits)
     # Python keeps one, two or four bytes for each character of a text; code is nearly always of the first kind.
     wide = 1 if all(hit.content.isascii() for hit in found.hits) else 4
-    return ENTRY_BYTES + wide * texts + HIT_BYTES * len(found.hits) + (0 if vector is None else vector.nbytes)
+    scopes = sum(len(file.scopes or b"") for file in found.files)
+    return ENTRY_BYTES + wide * texts + HIT_BYTES * len(found.hits) + scopes + (0 if vector is None else vector.nbytes)

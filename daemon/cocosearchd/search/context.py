@@ -4,13 +4,14 @@ All of a shown hit comes from a file whose content hash is the indexed one. A hi
 stored text, is marked stale, and gets no context.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cocosearchd.languages.context import enclosing
+from cocosearchd.languages import context, scopes
 from cocosearchd.model import Hit
 from cocosearchd.search.disk import Disk, Text
 from cocosearchd.search.plan import View
+from cocosearchd.store.file_states import FileState
 
 ELLIPSIS = "..."
 GAP = "…"  # a line that stands for those left out between the signature and the match
@@ -42,33 +43,34 @@ class Context:
         self._max_lines, self._line_width = max_lines, line_width
         self._disk = Disk()
 
-    def expand(self, root: bytes, hits: Iterable[Hit], hashes: Mapping[str, bytes], view: View) -> Expanded:
-        """Hits of one index in their order. `hashes` are content hashes as indexed, by path."""
+    def expand(self, root: bytes, hits: Iterable[Hit], files: Iterable[FileState], view: View) -> Expanded:
+        """Hits of one index in their order. `files` are their files as they were indexed."""
+        states = {file.path: file for file in files}
         shown, texts = [], dict[str, Text | None]()
         for hit in hits:
+            state = states.get(hit.path)
             if hit.path not in texts:
-                expected = hashes.get(hit.path)
-                texts[hit.path] = None if expected is None else self._disk.verified(root, hit.path, expected)
+                texts[hit.path] = None if state is None else self._disk.verified(root, hit.path, state.content_hash)
             text = texts[hit.path]
-            before, after = ("", "") if text is None else self._around(hit, text, view)
+            before, after = ("", "") if text is None or state is None else self._around(hit, text, state, view)
             shown.append(_shown(hit, clipped(hit.content, self._line_width), before, after, stale=text is None))
         return Expanded(tuple(shown), tuple(path for path, text in texts.items() if text is None))
 
-    def _around(self, hit: Hit, text: Text, view: View) -> tuple[str, str]:
+    def _around(self, hit: Hit, text: Text, state: FileState, view: View) -> tuple[str, str]:
         key = (hit.path, hit.start_byte, hit.end_byte, view.lines_before, view.lines_after, view.smart)
         known = text.memory.get(key)
         if known is None:
             if len(text.memory) >= MAX_MEMORY:
                 text.memory.clear()
-            known = text.memory[key] = self._cut(self._span(hit, text, view), text)
+            known = text.memory[key] = self._cut(self._span(hit, text, state.scopes, view), text)
         return known
 
-    def _span(self, hit: Hit, text: Text, view: View) -> Span:
+    def _span(self, hit: Hit, text: Text, known: bytes | None, view: View) -> Span:
         if view.lines_before is not None or view.lines_after is not None:
             first = hit.start_line - (view.lines_before or 0)
             last = min(hit.end_line + (view.lines_after or 0), text.line_count)
             return span(hit.start_line, hit.end_line, max(1, first), last, self._max_lines, 0)
-        around = enclosing(hit.path, text.data, hit.start_byte, hit.end_byte) if view.smart else None
+        around = _enclosing(hit, text.data, known) if view.smart else None
         if around is None:
             return span(hit.start_line, hit.end_line, hit.start_line, hit.end_line, self._max_lines, 0)
         return span(hit.start_line, hit.end_line, *around, self._max_lines, signature_lines(text, *around))
@@ -81,6 +83,13 @@ class Context:
             "\n".join(clip(line, width) for line in (*head, *gap, *before)),
             "\n".join(clip(line, width) for line in text.lines(*parts.after)),
         )
+
+
+def _enclosing(hit: Hit, data: bytes, known: bytes | None) -> tuple[int, int] | None:
+    """The lines of the definition around a hit: as indexed, else by parsing the file."""
+    if known is None:
+        return context.enclosing(hit.path, data, hit.start_byte, hit.end_byte)
+    return scopes.enclosing(known, data, hit.start_byte, hit.end_byte)
 
 
 def span(start: int, end: int, first: int, last: int, max_lines: int, head_lines: int) -> Span:

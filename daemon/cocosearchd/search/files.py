@@ -134,7 +134,7 @@ async def get_file(
 
 async def _lookup(db: Database, record: IndexRecord, path: str) -> bytes | None:
     state = (await file_states(db, record, [path])).files.get(path)
-    return None if state is None else state[0]
+    return None if state is None else state.content_hash
 
 
 def _assembled(chunks: Sequence[queries.StoredChunk]) -> list[str]:

@@ -22,7 +22,7 @@ from cocosearchd.search.rerankers.choose import Rerankers
 from cocosearchd.search.retrieve import retrieve
 from cocosearchd.search.trace import Trace
 from cocosearchd.store import records
-from cocosearchd.store.file_states import FileStates, file_states
+from cocosearchd.store.file_states import FileState, FileStates, file_states
 from cocosearchd.store.pool import Database
 from cocosearchd.store.snapshot import snapshot
 
@@ -35,7 +35,7 @@ Vector = NDArray[np.float32]
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """What one look gave: everything in order, what is shown of it, and the content hashes of the shown files.
+    """What one look gave: everything in order, what is shown of it, and the state of the shown files.
 
     `legs` is empty when the lexical index answered. `lasting` is False for an answer that is not worth keeping.
     """
@@ -44,7 +44,7 @@ class Look:
     scored: list[Scored]
     chosen: tuple[Scored, ...]
     generation: int
-    hashes: tuple[tuple[str, bytes], ...]
+    files: tuple[FileState, ...]
     lasting: bool = True
 
 
@@ -100,9 +100,8 @@ class Looker:
             states = await file_states(db, record, paths)
         if not _agree(found, states, generation, paths):
             return states.generation
-        hashes = tuple((path, state[0]) for path, state in states.files.items())
         seen = states.generation if found.generation is None else found.generation
-        return Look(found.legs, scored, chosen, seen, hashes, found.lasting)
+        return Look(found.legs, scored, chosen, seen, tuple(states.files.values()), found.lasting)
 
     async def _ranked(
         self, record: IndexRecord, plan: Plan, vector: Vector | None, generation: int, trace: Trace
@@ -114,7 +113,7 @@ class Looker:
             with trace.stage("score"):
                 code = await code_candidates(self._db, record, lexical, plan, vector, self._weights, generation, depth)
             behind = code is None and lexical.warm and lexical.generation < generation
-            state = "used" if code else "cold" if not lexical.warm else "behind" if behind else "not used"
+            state = "warm" if code else "cold" if not lexical.warm else "behind" if behind else "not used"
             trace.tell("lexical", lambda: {"state": state, "generation": lexical.generation})
             if code is not None:
                 return _Ranked(Legs(), code.scored, code.generation, code.complete)
@@ -148,4 +147,4 @@ def _agree(found: _Ranked, states: FileStates, generation: int, paths: list[str]
     if found.generation is None:
         return states.generation == generation
     known = states.files
-    return found.complete and all(path in known and known[path][1] <= found.generation for path in paths)
+    return found.complete and all(path in known and known[path].generation <= found.generation for path in paths)

@@ -137,7 +137,7 @@ class Pipeline:
         self._cache.missed()
         look = await self._looker.look(record, plan, vector, trace)
         hits = tuple(to_hit(record.name, one) for one in look.chosen)
-        found = Found(look.generation, hits, look.hashes, (embedded.note,) if embedded.note else ())
+        found = Found(look.generation, hits, look.files, (embedded.note,) if embedded.note else ())
         if query.use_cache and embedded.lasting and look.lasting:
             self._cache.put(record.number, plan, vector, found)
         trace.tell("ranking", lambda: describe(look.legs, look.scored, look.chosen))
@@ -150,9 +150,7 @@ class Pipeline:
         if not found.hits:
             return Answer(record.name, (), found.generation, use, (), found.notes)
         with trace.stage("expand"):
-            expanded = await anyio.to_thread.run_sync(
-                self._context.expand, record.root, found.hits, dict(found.hashes), view
-            )
+            expanded = await anyio.to_thread.run_sync(self._context.expand, record.root, found.hits, found.files, view)
         hits = fit(expanded.hits, view.budget_chars)
         return Answer(record.name, hits, found.generation, use, expanded.changed_paths, found.notes)
 

@@ -11,11 +11,21 @@ from cocosearchd.store.statements import statement
 
 
 @dataclass(frozen=True, slots=True)
+class FileState:
+    """A file as indexed: `generation` last changed it; `scopes` are those of `languages.scopes`, None if not known."""
+
+    path: str
+    content_hash: bytes
+    generation: int
+    scopes: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class FileStates:
-    """`files`: path -> its content hash and the generation that last changed it, without unknown paths."""
+    """Files by path, as of one generation; unknown paths are left out."""
 
     generation: int
-    files: dict[str, tuple[bytes, int]]
+    files: dict[str, FileState]
 
 
 async def file_states(db: Database, record: IndexRecord, paths: Sequence[str]) -> FileStates:
@@ -26,8 +36,8 @@ async def file_states(db: Database, record: IndexRecord, paths: Sequence[str]) -
         row = await cursor.fetchone()
     if row is None:
         raise NotFound(f"there is no index {record.name} any more", "see `cocosearchctl list`")
-    generation, names, hashes, generations = row
-    return FileStates(generation, dict(zip(names, zip(hashes, generations, strict=True), strict=True)))
+    generation, *columns = row
+    return FileStates(generation, {values[0]: FileState(*values) for values in zip(*columns, strict=True)})
 
 
 async def passing_chunks(db: Database, record: IndexRecord, path: str, where: Filter) -> int:

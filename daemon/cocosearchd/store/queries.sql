@@ -158,13 +158,13 @@ returning generation
 
 -- name: upsert_file
 insert into {files}
-    (filename, content_hash, fingerprint, generation, chunk_count, symbol_count, language_id, skip_reason)
+    (filename, content_hash, fingerprint, generation, chunk_count, symbol_count, language_id, skip_reason, scopes)
 values (%(filename)s, %(content_hash)s, %(fingerprint)s, %(generation)s, %(chunk_count)s, %(symbol_count)s,
-    %(language)s, %(skip_reason)s)
+    %(language)s, %(skip_reason)s, %(scopes)s)
 on conflict (filename) do update
 set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, generation = excluded.generation,
     chunk_count = excluded.chunk_count, symbol_count = excluded.symbol_count, language_id = excluded.language_id,
-    skip_reason = excluded.skip_reason
+    skip_reason = excluded.skip_reason, scopes = excluded.scopes
 
 -- name: upsert_parse
 insert into {parses} (filename, language, parse_status, error_count, error_message)
@@ -323,7 +323,8 @@ order by f.filename, c.location
 select generation,
        array(select filename from {files} where filename = any(%(filenames)s::text[]) order by filename),
        array(select content_hash from {files} where filename = any(%(filenames)s::text[]) order by filename),
-       array(select f.generation from {files} f where filename = any(%(filenames)s::text[]) order by filename)
+       array(select f.generation from {files} f where filename = any(%(filenames)s::text[]) order by filename),
+       array(select scopes from {files} where filename = any(%(filenames)s::text[]) order by filename)
 from cocosearch_indexes
 where number = {number}
 

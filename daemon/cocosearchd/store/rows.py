@@ -35,6 +35,7 @@ class FileWrite:
     vectors: NDArray[np.float32]
     report: ParseReport
     skip_reason: SkipReason | None = None
+    scopes: bytes | None = None  # of `languages.scopes`
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +119,7 @@ def file_values(write: FileWrite, chunk_count: int) -> dict[str, Any]:
         "symbol_count": sum(len(chunk.definitions) for chunk in write.chunks),
         "language": write.language,
         "skip_reason": write.skip_reason,
+        "scopes": write.scopes,
         "fingerprint": pack_fingerprint(write.fingerprint),
     }
 

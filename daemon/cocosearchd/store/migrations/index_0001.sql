@@ -44,6 +44,8 @@ create table {files} (
     symbol_count integer not null,
     language_id text not null,
     skip_reason text,
+    -- Where its definitions lie, packed by languages.scopes, to widen hits; null: not known.
+    scopes bytea,
     constraint {files_key} primary key (filename)
 );
 
