@@ -188,7 +188,8 @@ def _symbol_of(inside: tuple[Symbol, ...], around: list[Symbol], start: int, end
     Inside of a function it is that function, unless something defined here fills half of the chunk. Elsewhere it is the
     largest of the outermost functions and types that start here, then what is around, then any other definition.
     """
-    major = [symbol for symbol in inside if symbol.kind in _MAJOR]
+    major = [symbol for symbol in inside if symbol.kind in _MAJOR - _SCOPES]
+    major = major or [symbol for symbol in inside if symbol.kind in _MAJOR]
     largest = max(_outermost(major), key=lambda symbol: min(symbol.end_byte, end) - symbol.start_byte, default=None)
     innermost = around[0] if around else None
     if largest is not None and innermost is not None and innermost.kind in FUNCTION_KINDS:
@@ -215,8 +216,9 @@ def _outermost(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
 def _header(path: str, around: list[Symbol], inside: tuple[Symbol, ...], titles: Iterable[str], minor: Set[str]) -> str:
     """One line: the path, the enclosing type and function, and what is defined here; at most `HEADER_NAMES` names."""
     owner = next((symbol.name for symbol in around if symbol.kind in _OWNERS), "")
-    if not owner and inside and inside[0].kind in FUNCTION_KINDS:  # a method outside of its type
-        owner = (inside[0].parent or "").rpartition(".")[2]
+    if not owner:  # a method outside of its type
+        function = next((symbol for symbol in inside if symbol.kind in FUNCTION_KINDS), None)
+        owner = (function.parent or "").rpartition(".")[2] if function else ""
     names = [owner, next((symbol.name for symbol in around if symbol.kind in _MAJOR), "")]
     names += [symbol.name for symbol in inside if symbol.kind not in minor]
     distinct = list(dict.fromkeys(filter(None, [*names, *titles])))[:HEADER_NAMES]

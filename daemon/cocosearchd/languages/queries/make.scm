@@ -1,0 +1,2 @@
+; Targets.
+(rule (targets) @label (recipe) @body) @definition.rule
