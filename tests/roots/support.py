@@ -181,6 +181,10 @@ class Mutator:
             else:
                 self.rng.choice(self.operations)()
 
+    def steps(self, count: int) -> None:
+        for _ in range(count):
+            self.step()
+
     def folder(self, top: bytes | None = None) -> bytes:
         place = self.root if top is None else top
         while self.rng.random() < 0.7:

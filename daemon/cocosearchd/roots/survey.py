@@ -107,7 +107,7 @@ class Survey:
             return False
         refused = await asyncio.to_thread(self._still_refused, () if force else tuple(found.dirty))
         for path in damaged:
-            self._dirty.mark(path, urgent=False, force=True, scanned=True)
+            self._dirty.mark(path, urgent=False, force=True, scanned=True, since=trees[0].since)
         if full:
             self.force, self._checked = self.force and not force, True
             self._count(stored.values(), found)

@@ -1,0 +1,656 @@
+"""A running root: whatever happens to the files, after a sync that says `fresh` the index equals the disk."""
+
+import asyncio
+import contextlib
+import os
+import random
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from cocosearchd.errors import StoreUnavailable
+from cocosearchd.model import FileRecord
+from cocosearchd.roots import live as live_module
+from cocosearchd.roots import survey
+from cocosearchd.roots.hints.base import Cookie, Hint, Hints, Lost, Sink
+from cocosearchd.roots.hints.choose import open_hints
+from cocosearchd.roots.hints.inotify import InotifyHints
+from cocosearchd.roots.live import LiveRoot
+from cocosearchd.roots.reconcile import Batch, Reconciler
+from cocosearchd.roots.scan import Scan
+from cocosearchd.settings import IndexingSettings, WatchingSettings
+from tests.roots.support import BACKENDS, QUICK, MemoryIndex, Mutator, digest, following, git, in_sync, on_disk
+
+PYTHON = IndexingSettings(include=("*.py",))
+LIMIT = Path("/proc/sys/fs/inotify/max_queued_events")
+linux = pytest.mark.skipif(not LIMIT.exists(), reason="inotify exists on Linux only")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    root.mkdir()
+    return root
+
+
+def put(root: Path, **files: str) -> None:
+    for name, text in files.items():
+        path = root / f"{name.replace('__', '/')}.py"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def held(index: MemoryIndex) -> set[str]:
+    return {path for path in index.files if path.endswith(".py")}
+
+
+async def rounds(where: Path, backend: str, seed: int, count: int, operations: int) -> None:
+    root = where / f"root{seed}"
+    root.mkdir()
+    mutator = Mutator(os.fsencode(root), seed)
+    async with following(root, where / f"sync{seed}", backend, indexing=PYTHON) as (live, index):
+        for number in range(count):
+            for _ in range(operations):
+                mutator.step()
+                if mutator.rng.random() < 0.1:
+                    await asyncio.sleep(mutator.rng.random() * 0.003)
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root)), f"{backend}, seed {seed}, round {number}"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_after_random_operations_the_index_equals_the_disk(tmp_path: Path, backend: str) -> None:
+    for seed in (1, 2):
+        await rounds(tmp_path, backend, seed, count=5, operations=80)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("seed", range(100, 110))
+async def test_after_many_random_operations_too(tmp_path: Path, backend: str, seed: int) -> None:
+    await rounds(tmp_path, backend, seed, count=12 if backend == "inotify" else 5, operations=400)
+
+
+async def test_while_somebody_else_keeps_writing(root: Path, tmp_path: Path) -> None:
+    """What was written before the sync is there after it, although the tree never rests."""
+    mutator, stop = Mutator(os.fsencode(root), 7, replace_root=False), asyncio.Event()
+
+    async def keep_writing() -> None:
+        while not stop.is_set():
+            await asyncio.to_thread(mutator.steps, 20)
+            await asyncio.sleep(0.002)
+
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        writing = asyncio.create_task(keep_writing())
+        checked = 0
+        for number in range(150):
+            mine = root / f"mine{number % 5}.py"
+            mine.write_text(f"x = {number}\n")
+            if (await live.sync(5)).fresh:
+                checked += 1
+                assert index.files[mine.name].content_hash == digest(mine.read_bytes())
+        stop.set()
+        await writing
+        assert checked > 50
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+
+
+# -- what is said when it is not known
+
+
+async def test_nothing_is_fresh_before_it_was_compared(root: Path, tmp_path: Path) -> None:
+    put(root, a="1")
+    index = MemoryIndex(os.fsencode(root))
+    index.paused.clear()
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        answer = await live.sync(0.3)
+        assert not answer.fresh
+        assert answer.pending == ("a.py",)
+        assert answer.reason
+        assert not live.freshness().fresh
+        index.paused.set()
+        await in_sync(live)
+        assert live.status().state == "live"
+        assert (live.status().done, live.status().total, live.status().pending) == (1, 1, 0)
+        assert not live.freshness().fresh, "without looking it is never known"
+
+
+async def test_clocks_advance_within_an_epoch(root: Path, tmp_path: Path) -> None:
+    async with following(root, tmp_path / "sync") as (live, _):
+        await in_sync(live)
+        before = (await live.sync(1)).as_of
+        put(root, a="1")
+        after = (await live.sync(1)).as_of
+        assert after.epoch == before.epoch
+        assert after.seq > before.seq
+
+
+async def test_a_file_that_fails_is_retried_shown_and_stops_nothing(root: Path, tmp_path: Path) -> None:
+    put(root, a="1", bad="1")
+    index = MemoryIndex(os.fsencode(root))
+    index.failing["bad.py"] = "no grammar survives this"
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        answer = await live.sync(5)
+        assert not answer.fresh
+        assert answer.pending == ("bad.py",)
+        assert "no grammar survives this" in (answer.reason or "")
+        assert held(index) == {"a.py"}
+        assert live.status().pending == 0
+        (failed,) = live.status().failed
+        assert (failed.path, failed.tries >= 1) == ("bad.py", True)
+        del index.failing["bad.py"]
+        await in_sync(live)
+        assert held(index) == {"a.py", "bad.py"}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_a_quarantined_file_comes_back_when_it_changes(root: Path, tmp_path: Path, backend: str) -> None:
+    put(root, a="1")
+    async with following(root, tmp_path / "sync", backend) as (live, index):
+        await in_sync(live)
+        live.quarantine("a.py", "it kills")
+        index.batches.clear()
+        live.rescan("test", force=False)
+        await live.sync(5)
+        assert all("a.py" not in batch.paths for batch in index.batches)
+        assert not (await live.sync(5)).fresh
+        put(root, a="22")
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+
+
+async def test_a_store_that_is_away_loses_nothing(root: Path, tmp_path: Path) -> None:
+    class Away(MemoryIndex):
+        away = True
+
+        async def file_records(self, under: str = "") -> Sequence[FileRecord]:
+            if self.away:
+                raise StoreUnavailable("PostgreSQL does not answer")
+            return await super().file_records(under)
+
+    put(root, a="1")
+    index = Away(os.fsencode(root))
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        answer = await live.sync(0.3)
+        assert (answer.fresh, answer.reason) == (False, "PostgreSQL does not answer")
+        (root / "a.py").unlink()
+        put(root, b__c="1")
+        index.away = False
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+
+
+# -- roots that go
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_a_missing_root_keeps_its_rows_and_is_picked_up_again(root: Path, tmp_path: Path, backend: str) -> None:
+    put(root, a="1", b__c="1")
+    async with following(root, tmp_path / "sync", backend) as (live, index):
+        await in_sync(live)
+        root.rename(tmp_path / "away")
+        with anyio.fail_after(5):
+            while live.status().state != "root_missing":
+                await live.sync(0.2)
+        answer = await live.sync(5)
+        assert not answer.fresh
+        assert "missing" in (answer.reason or "")
+        assert held(index) == {"a.py", "b/c.py"}
+        put(tmp_path / "away", d="1")
+        (tmp_path / "away").rename(root)
+        await returned(live)
+        await in_sync(live)
+        assert held(index) == {"a.py", "b/c.py", "d.py"}
+        shutil.rmtree(root)
+        put(root, other="1")
+        await returned(live)
+        await in_sync(live)
+        assert held(index) == {"other.py"}
+
+
+async def returned(live: LiveRoot) -> None:
+    with anyio.fail_after(10):
+        while (await live.sync(1)).reason == "the root is missing; what was indexed of it is kept":
+            await anyio.sleep(0.02)
+
+
+async def test_deletes_are_not_believed_while_the_root_is_away(root: Path, tmp_path: Path) -> None:
+    """The root vanishes between the hint and the look."""
+    put(root, a="1", b="1")
+    index = MemoryIndex(os.fsencode(root))
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        await in_sync(live)
+        root.rename(tmp_path / "away")
+        for path in ("a.py", "b.py"):
+            live._dirty.mark(path, scanned=True)
+        await anyio.sleep(0.3)
+        assert held(index) == {"a.py", "b.py"}
+
+
+# -- ignore rules
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_editing_ignore_files(root: Path, tmp_path: Path, backend: str) -> None:
+    git(root, "init", "-q")
+    put(root, a="1", gen__x="1", src__deep__y="1")
+    async with following(root, tmp_path / "sync", backend) as (live, index):
+        await in_sync(live)
+        assert held(index) == {"a.py", "gen/x.py", "src/deep/y.py"}
+        (root / ".gitignore").write_text("gen/\n")
+        await in_sync(live)
+        assert held(index) == {"a.py", "src/deep/y.py"}
+        (root / "src" / ".cocosearchignore").write_text("deep/\n")
+        await in_sync(live)
+        assert held(index) == {"a.py"}
+        put(root, gen__later="1", src__deep__later="1")  # not watched now
+        (root / ".gitignore").unlink()
+        (root / "src" / ".cocosearchignore").unlink()
+        await in_sync(live)
+        assert held(index) == {"a.py", "gen/x.py", "gen/later.py", "src/deep/y.py", "src/deep/later.py"}
+        put(root, gen__x="changed", src__deep__y="changed")
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+
+
+async def test_rules_outside_of_the_tree(root: Path, tmp_path: Path) -> None:
+    git(root, "init", "-q")
+    put(root, a="1", b="1", c="1")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        (root / ".git" / "info" / "exclude").write_text("a.py\n")
+        await in_sync(live)
+        assert held(index) == {"b.py", "c.py"}
+        (tmp_path / "mine").write_text("b.py\n")
+        git(root, "config", "core.excludesFile", str(tmp_path / "mine"))
+        await in_sync(live)
+        assert held(index) == {"c.py"}
+        git(root, "add", "-f", "a.py")
+        await in_sync(live)
+        assert held(index) == {"a.py", "c.py"}
+
+
+async def test_a_repository_that_begins_later(root: Path, tmp_path: Path) -> None:
+    put(root, sub__a="1", sub__b="1")
+    (root / ".gitignore").write_text("a.py\n")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        assert held(index) == {"sub/b.py"}
+        git(root / "sub", "init", "-q")  # the rules of what is around it end here
+        await in_sync(live)
+        await wait_until(lambda: held(index) == {"sub/a.py", "sub/b.py"}, live)
+
+
+async def wait_until(holds: Callable[[], bool], live: LiveRoot) -> None:
+    with anyio.fail_after(5):
+        while not holds():
+            await live.sync(1)
+            await anyio.sleep(0.02)
+
+
+async def test_an_ignore_file_edited_while_its_files_are_being_indexed(root: Path, tmp_path: Path) -> None:
+    index = MemoryIndex(os.fsencode(root))
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        await in_sync(live)
+        index.delay_s = 0.05
+        put(root, a="1", b="1")
+        await asyncio.sleep(0.03)  # handed out under the old rules
+        (root / ".gitignore").write_text("a.py\n")
+        await in_sync(live)
+        assert held(index) == {"b.py"}
+
+
+# -- git
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_checkouts_rebases_and_stashes(root: Path, tmp_path: Path, backend: str) -> None:
+    git(root, "init", "-q")
+    put(root, **{f"p{n}__m{n}": f"x = {n}" for n in range(60)})
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", "one")
+    git(root, "checkout", "-q", "-b", "other")
+    shutil.rmtree(root / "p3")
+    put(root, **{f"p{n}__m{n}": f"y = {n}" for n in range(10, 50)}, **{f"q{n}__deep__z": "1" for n in range(20)})
+    git(root, "add", "-A")
+    git(root, "commit", "-q", "-m", "two")
+    async with following(root, tmp_path / "sync", backend) as (live, index):
+        await in_sync(live)
+        for command in (
+            ["checkout", "-q", "main"],
+            ["checkout", "-q", "other"],
+            ["reset", "-q", "--hard", "HEAD~1"],
+            ["merge", "-q", "ORIG_HEAD"],
+            ["rebase", "-q", "main"],
+        ):
+            await asyncio.to_thread(git, root, *command)
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root)), command
+        put(root, p1__m1="stashed = 1")
+        await asyncio.to_thread(git, root, "stash", "-q")
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+        await asyncio.to_thread(git, root, "worktree", "add", "-q", str(root / "tree"), "main")
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+        assert "tree/p3/m3.py" in held(index)
+
+
+async def test_batches_wait_for_git_but_not_for_long(root: Path, tmp_path: Path) -> None:
+    git(root, "init", "-q")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        (root / ".git" / "index.lock").touch()
+        put(root, a="1")
+        answer = await live.sync(0.5)
+        assert (answer.fresh, answer.reason) == (False, "git is working")
+        assert live.status().state == "git_batch"
+        assert held(index) == set()
+        (root / ".git" / "index.lock").unlink()
+        await in_sync(live)
+        (root / ".git" / "index.lock").touch()
+        put(root, b="1")
+        with anyio.fail_after(4):
+            await in_sync(live)
+        assert held(index) == {"a.py", "b.py"}
+
+
+# -- start, doubt, force
+
+
+async def test_changes_while_nobody_watched(root: Path, tmp_path: Path) -> None:
+    put(root, a="1", b__c="1", same="1")
+    index = MemoryIndex(os.fsencode(root))
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        await in_sync(live)
+    shutil.rmtree(root / "b")
+    status = (root / "a.py").stat()
+    put(root, a="2", new__d="1")
+    os.utime(root / "a.py", ns=(status.st_atime_ns, status.st_mtime_ns))
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+
+
+async def test_nothing_is_done_again_for_files_that_rest(root: Path, tmp_path: Path) -> None:
+    put(root, a="1", b__c="1")
+    index = MemoryIndex(os.fsencode(root))
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        await in_sync(live)
+        await anyio.sleep(2.1)  # the racy time
+    index.batches.clear()
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        await in_sync(live)
+        live.rescan("test")
+        await in_sync(live)
+        assert index.batches == []
+
+
+async def test_force_and_damage(root: Path, tmp_path: Path) -> None:
+    put(root, a="1", b="1", c="1")
+    index = MemoryIndex(os.fsencode(root))
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        await in_sync(live)
+        await anyio.sleep(2.1)
+    index.batches.clear()
+    index.damaged = ("b.py",)
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        await in_sync(live)
+        assert [(batch.paths, batch.force) for batch in index.batches] == [(("b.py",), True)]
+        index.batches.clear()
+        live.rescan("test", force=True)
+        await in_sync(live)
+        assert sorted(p for batch in index.batches if batch.force for p in batch.paths) == ["a.py", "b.py", "c.py"]
+
+
+async def test_what_leaves_the_scope_between_runs_is_deleted(root: Path, tmp_path: Path) -> None:
+    put(root, a="1", b="1")
+    index = MemoryIndex(os.fsencode(root))
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        await in_sync(live)
+    async with following(root, tmp_path / "s2", index=index, indexing=IndexingSettings(exclude=("a.py",))) as (live, _):
+        await in_sync(live)
+        assert held(index) == {"b.py"}
+
+
+async def test_an_edit_overtakes_the_first_indexing(root: Path, tmp_path: Path) -> None:
+    put(root, **{f"p{n % 20}__m{n}": str(n) for n in range(600)})
+    index = MemoryIndex(os.fsencode(root))
+    index.delay_s = 0.01
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        while len(index.batches) < 2:
+            await anyio.sleep(0.005)
+        put(root, p1__edited="1")
+        at = len(index.batches)
+        while not any("p1/edited.py" in batch.paths for batch in index.batches):
+            await anyio.sleep(0.002)
+        assert len(index.batches) - at < 6
+        assert live.status().state == "indexing"
+        await in_sync(live)
+        assert len(index.files) == 601
+
+
+async def test_directories_that_cannot_be_read_are_not_empty(root: Path, tmp_path: Path) -> None:
+    """A path longer than the kernel takes cannot be listed by anybody; permissions would not stop root."""
+    put(root, a="1")
+    deep = os.fsencode(root)
+    here = os.open(deep, os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir(b"d" * 250, dir_fd=here)
+        here, before = os.open(b"d" * 250, os.O_RDONLY, dir_fd=here), here
+        os.close(before)
+    os.close(here)
+    index = MemoryIndex(os.fsencode(root))
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        await in_sync(live)
+        assert "cannot be read" in (live.status().reason or "")
+        below = "/".join(["d" * 250] * 18) + "/x.py"
+        index.files[below] = replace(index.files["a.py"], path=below)
+        live.rescan("test")
+        answer = await live.sync(5)
+        assert below in index.files, "what cannot be seen is not deleted"
+        assert not answer.fresh
+        assert "cannot be read" in (answer.reason or "")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
+async def test_a_closed_directory_keeps_its_rows(root: Path, tmp_path: Path) -> None:
+    put(root, a="1", b__c="1")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        (root / "b").chmod(0)
+        answer = await live.sync(5)
+        (root / "b").chmod(0o700)
+        assert not answer.fresh
+        assert held(index) == {"a.py", "b/c.py"}
+        await in_sync(live)
+
+
+@linux
+async def test_directories_without_a_watch_are_polled(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cocosearchd.roots.hints.inotify._default_budget", lambda: 3)
+    put(root, **{f"p{n}__deep__m": "1" for n in range(6)})
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        assert live.status().state == "degraded"
+        assert "sysctl" in (live.status().reason or "")
+        for text in ("2", "3"):
+            put(root, **{f"p{n}__deep__m": text for n in range(6)}, **{f"p{n}__new{text}__m": text for n in range(6)})
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root))
+
+
+# -- hints that lie, and mutants of the code that the tests above must catch
+
+
+def lying(rng: random.Random) -> Callable[..., tuple[Hints, str | None]]:
+    """A backend that drops half of its hints, repeats and reorders the rest, and still calls itself exact."""
+
+    def open_lying(root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink) -> tuple[Hints, str | None]:
+        def lie(hints: Sequence[Hint]) -> None:
+            kept = [h for h in hints if isinstance(h, Cookie | Lost) or rng.random() < 0.5]
+            repeated = kept + [h for h in kept if rng.random() < 0.3]
+            rng.shuffle(repeated)
+            sink(repeated)
+
+        return open_hints(root, sync, settings, lie)
+
+    return open_lying
+
+
+async def test_half_of_the_hints_are_enough_after_a_scan(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_module, "open_hints", lying(random.Random(3)))
+    mutator = Mutator(os.fsencode(root), 11, replace_root=False)
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        wrong = 0
+        for _ in range(5):
+            for _ in range(80):
+                mutator.step()
+            await in_sync(live)
+            wrong += index.contents() != on_disk(os.fsencode(root))
+            live.rescan("test")
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root))
+        assert wrong, "the backend did not lie enough to be noticed"
+
+
+class WatchesLate(Scan):
+    """Mutant: lists a directory before it is watched."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._real, self._late = self._watch, list[bytes]()
+        self._watch = self._later
+
+    def _later(self, directory: bytes) -> None:
+        for listed in self._late:
+            self._real(listed)
+        self._late = [directory]
+
+    def run(self, trees: Any) -> Any:
+        found = super().run(trees)
+        self._later(b"")
+        return found
+
+
+class IgnoresLoss(LiveRoot):
+    """Mutant: lost hints are not a reason for anything."""
+
+    def _lose(self, reason: str) -> None:
+        pass
+
+
+class RemovesWithoutComparing(Reconciler):
+    """Mutant: a settled path is clean, whatever happened since it was handed out."""
+
+    def settle(self, number: int, failed: Mapping[str, str], now: float) -> None:
+        for path, seq in self._flying[number].seqs.items() if number in self._flying else ():
+            self._entries[path].seq = seq
+        super().settle(number, failed, now)
+
+
+@linux
+@pytest.mark.parametrize("mutant", [False, True])
+async def test_directories_are_watched_before_they_are_listed(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: bool
+) -> None:
+    real = InotifyHints.watch
+
+    def raced(self: InotifyHints, directory: bytes) -> None:
+        """Somebody writes at the worst moment: just before the watch."""
+        place = os.path.join(os.fsencode(root), directory, b"raced.py")
+        if directory and not os.path.exists(place):
+            with contextlib.suppress(OSError), open(place, "wb") as file:
+                file.write(b"x = 1\n")
+        real(self, directory)
+
+    monkeypatch.setattr(InotifyHints, "watch", raced)
+    if mutant:
+        monkeypatch.setattr(survey, "Scan", WatchesLate)
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        for number in range(5):
+            (root / f"new{number}").mkdir()
+            await in_sync(live)
+        equal = index.contents() == on_disk(os.fsencode(root))
+        assert equal is not mutant
+
+
+@linux
+@pytest.mark.parametrize("mutant", [False, True])
+async def test_an_overflow_loses_nothing(root: Path, tmp_path: Path, mutant: bool) -> None:
+    put(root, a="1", noise="1")
+    kind = IgnoresLoss if mutant else LiveRoot
+    async with following(root, tmp_path / "sync", kind=kind) as (live, index):
+        await in_sync(live)
+        hints = live._hints
+        assert isinstance(hints, InotifyHints)
+        with hints._lock:  # the thread of the backend cannot read
+            for number in range(int(LIMIT.read_text()) + 100):
+                os.utime(root / ("a.py" if number % 2 else "noise.py"))
+            put(root, a="2", unseen="1")
+        with anyio.fail_after(20):
+            while not (await live.sync(2)).fresh and not mutant:
+                pass
+        equal = index.contents() == on_disk(os.fsencode(root))
+        assert equal is not mutant
+
+
+@pytest.mark.parametrize("mutant", [False, True])
+async def test_a_change_between_reading_and_settling_is_seen(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: bool
+) -> None:
+    if mutant:
+        monkeypatch.setattr(live_module, "Reconciler", RemovesWithoutComparing)
+
+    class Changes(LiveRoot):
+        def settle(self, batch: Batch, failed: Mapping[str, str]) -> None:
+            asyncio.get_running_loop().create_task(self.later(batch, failed))
+
+        async def later(self, batch: Batch, failed: Mapping[str, str]) -> None:
+            if "a.py" in batch.paths and (root / "a.py").read_text() == "1":
+                before = self._dirty.seq
+                put(root, a="2")
+                while self._dirty.seq == before:
+                    await anyio.sleep(0.001)
+            super().settle(batch, failed)
+
+    async with following(root, tmp_path / "sync", kind=Changes) as (live, index):
+        await in_sync(live)
+        put(root, a="1")
+        await in_sync(live)
+        await in_sync(live)  # the second change came after the first sync had begun
+        equal = index.contents() == on_disk(os.fsencode(root))
+        assert equal is not mutant
+
+
+async def test_a_failed_run_can_be_run_again(root: Path, tmp_path: Path) -> None:
+    """As the supervisor does after an error."""
+    put(root, a="1")
+    index = MemoryIndex(os.fsencode(root))
+    live = LiveRoot(os.fsencode(root), index, PYTHON, QUICK, tmp_path / "sync")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.follow, live)
+        for text in ("2", "3"):
+            async with anyio.create_task_group() as life:
+                life.start_soon(live.run)
+                await in_sync(live)
+                life.cancel_scope.cancel()
+            assert not (await live.sync(0.1)).fresh
+            put(root, a=text, **{f"b{text}__c": text})
+        async with anyio.create_task_group() as life:
+            life.start_soon(live.run)
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root))
+            life.cancel_scope.cancel()
+        tasks.cancel_scope.cancel()
