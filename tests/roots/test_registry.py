@@ -1,0 +1,93 @@
+"""Which directories may be roots, and their names."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.errors import Conflict, InvalidInput, NotFound, Refused
+from cocosearchd.roots.registry import MAX_NAME, check_root, propose_name
+
+
+def check(path: Path | str, state: Path) -> bytes:
+    return check_root(os.fsencode(path), state)
+
+
+def test_a_root_is_resolved(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert check(tmp_path / "link" / ".." / "link", tmp_path / "state") == os.fsencode(tmp_path / "real")
+
+
+def test_what_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotFound, match="there is no directory"):
+        check(tmp_path / "none", tmp_path / "state")
+    with pytest.raises(Refused) as refused:
+        check(tmp_path / "file", tmp_path / "state")
+    assert str(tmp_path) in refused.value.hint
+
+
+@pytest.mark.parametrize("path", ["/", "~", "/.//"])
+def test_roots_that_are_too_large(tmp_path: Path, path: str) -> None:
+    with pytest.raises(Refused) as refused:
+        check(path, tmp_path / "state")
+    assert "directories of your projects" in refused.value.hint
+
+
+def test_the_daemon_does_not_index_itself(tmp_path: Path) -> None:
+    state = tmp_path / "outer" / "state"
+    (state / "inner").mkdir(parents=True)
+    for path in (state, state / "inner", tmp_path / "outer"):
+        with pytest.raises(Refused, match="the daemon's own files"):
+            check(path, state)
+    (tmp_path / "outer" / "state2").mkdir()
+    assert check(tmp_path / "outer" / "state2", state)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")
+def test_a_closed_directory(tmp_path: Path) -> None:
+    (tmp_path / "closed").mkdir(mode=0)
+    with pytest.raises(Refused, match="cannot be read"):
+        check(tmp_path / "closed", tmp_path / "state")
+
+
+def test_names_are_the_directorys_and_longer_where_needed() -> None:
+    taken = dict[str, bytes]()
+    for root, name in (
+        (b"/home/me/work/api", "api"),
+        (b"/home/me/play/api", "play-api"),
+        (b"/srv/play/api", "srv-play-api"),
+        (b"/home/me/work/tree two", "tree_two"),
+        (b"/odd/\xff\n", "_"),
+    ):
+        assert propose_name(root, None, taken) == name
+        taken[name] = root
+
+
+def test_a_number_is_the_last_resort() -> None:
+    taken = {"a-b": b"/x", "b": b"/y"}
+    assert propose_name(b"/a/b", None, taken) == "b-2"
+
+
+def test_very_long_paths_make_names_that_fit() -> None:
+    root = b"/" + b"/".join([b"n" * 80] * 4)
+    taken = dict[str, bytes]()
+    for _ in range(5):
+        name = propose_name(root, None, taken)
+        assert len(name) <= MAX_NAME
+        assert name not in taken
+        taken[name] = b"/other"
+
+
+def test_a_chosen_name_is_kept_or_refused_with_both_paths() -> None:
+    assert propose_name(b"/a/b", "mine", {}) == "mine"
+    assert propose_name(b"/a/b", "mine", {"mine": b"/a/b"}) == "mine"
+    with pytest.raises(Conflict, match=r"/a/b is taken by /c/d"):
+        propose_name(b"/a/b", "mine", {"mine": b"/c/d"})
+
+
+@pytest.mark.parametrize("name", ["", " ", "a/b", "a\nb", " a", "a ", "x" * 101, "back\\slash"])
+def test_names_that_cannot_be_used(name: str) -> None:
+    with pytest.raises(InvalidInput):
+        propose_name(b"/a", name, {})
