@@ -1,54 +1,29 @@
-"""Texts as bags of weighted rows: what the trained matrix is multiplied with. Shared by training and evaluation."""
+"""Texts as bags of numbered words: what the trained matrix is multiplied with."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.embedding.static import Remembered, runs
 from cocosearchd.embedding.tokens import pieces, words
 
-
-@dataclass(frozen=True, slots=True)
-class Vocabulary:
-    """Known words in the order of their rows, then `buckets` rows for the pieces of all other words."""
-
-    words: tuple[str, ...]
-    buckets: int
-
-    @property
-    def rows(self) -> int:
-        """Rows of the matrix."""
-        return len(self.words) + self.buckets
-
-
-def count_words(texts: Iterable[str]) -> Counter[str]:
-    """How often each word occurs in all texts."""
-    counts = Counter[str]()
-    for text in texts:
-        counts.update(words(text))
-    return counts
-
-
-def choose_vocabulary(counts: Counter[str], size: int, minimum: int, buckets: int) -> Vocabulary:
-    """The most frequent words; ties in alphabetical order, so that the choice is deterministic."""
-    known = sorted((word for word, count in counts.items() if count >= minimum), key=lambda w: (-counts[w], w))
-    return Vocabulary(tuple(known[:size]), buckets)
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
 class Bags:
-    """Texts as word numbers, compressed by row: text i has `ids[starts[i]:starts[i + 1]]` with as many `counts`.
+    """Texts as word numbers, compressed by row: text i has `ids[starts[i]:starts[i + 1]]` with as many `counts`."""
 
-    A number is an index into `lexicon`: all words of all texts, known or not.
-    """
+    starts: Ints
+    ids: Ints
+    counts: Floats
 
-    starts: NDArray[np.int64]
-    ids: NDArray[np.int64]
-    counts: NDArray[np.float32]
-
-    def take(self, texts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
+    def take(self, texts: Ints) -> tuple[Ints, Floats, Ints]:
         """(ids, counts, lengths) of some texts, in their order."""
         lengths = self.starts[texts + 1] - self.starts[texts]
         begin = np.repeat(self.starts[texts] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
@@ -56,30 +31,70 @@ class Bags:
         return self.ids[at], self.counts[at], lengths
 
 
+def bags(counters: Iterable[Counter[int]]) -> Bags:
+    """Counted texts, compressed."""
+    starts, ids, counts = [0], list[int](), list[int]()
+    for counter in counters:
+        ids.extend(counter.keys())
+        counts.extend(counter.values())
+        starts.append(len(ids))
+    return Bags(np.array(starts), np.array(ids, dtype=np.int64), np.array(counts, dtype=np.float32))
+
+
 class Lexicon:
-    """Numbers for words in order of first use, and for each number its rows: one if known, else those of its pieces."""
+    """Numbers for words, in order of first use."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
-        self.vocabulary = vocabulary
-        self._numbers = {word: number for number, word in enumerate(vocabulary.words)}
+    def __init__(self) -> None:
+        self._numbers = dict[str, int]()
+        self._runs = Remembered(lambda run: tuple(self._number(word) for word in words(run)))
 
-    def bags(self, texts: Sequence[str]) -> Bags:
-        """Texts -> bags; unseen words get new numbers."""
-        starts, ids, counts = [0], list[int](), list[int]()
-        for text in texts:
-            bag = Counter(words(text))
-            ids.extend(self._numbers.setdefault(word, len(self._numbers)) for word in bag)
-            counts.extend(bag.values())
-            starts.append(len(ids))
-        return Bags(np.array(starts), np.array(ids, dtype=np.int64), np.array(counts, dtype=np.float32))
+    def counter(self, text: str) -> Counter[int]:
+        """How often each word occurs, words as numbers."""
+        return Counter(chain.from_iterable(map(self._runs.__getitem__, runs(text))))
 
-    def piece_rows(self) -> Bags:
-        """For every number so far the bucket rows of its word's pieces; their counts are the shares that make 1."""
-        starts, rows, shares = [0], list[int](), list[float]()
-        offset = len(self.vocabulary.words)
-        for word in self._numbers:
-            found = pieces(word, self.vocabulary.buckets) if self.vocabulary.buckets else []
-            rows.extend(offset + bucket for bucket in found)
-            shares.extend([1 / len(found)] * len(found) if found else [])
-            starts.append(len(rows))
-        return Bags(np.array(starts), np.array(rows, dtype=np.int64), np.array(shares, dtype=np.float32))
+    @property
+    def words(self) -> tuple[str, ...]:
+        """All words so far; the place is the number."""
+        return tuple(self._numbers)
+
+    def _number(self, word: str) -> int:
+        return self._numbers.setdefault(word, len(self._numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """`known` words have a row each, after them come `buckets` rows; `row_of` gives a word number its row or -1."""
+
+    known: tuple[str, ...]
+    row_of: Ints
+    shares: Floats  # of all words of all texts, for each known word
+    buckets: int
+
+    @property
+    def rows(self) -> int:
+        """Rows of the matrix."""
+        return len(self.known) + self.buckets
+
+
+def choose_vocabulary(lexicon: Lexicon, texts: Sequence[Bags], size: int, minimum: int, buckets: int) -> Vocabulary:
+    """The most frequent words; ties in alphabetical order, so that the choice is deterministic."""
+    every = lexicon.words
+    totals = sum(np.bincount(one.ids, weights=one.counts, minlength=len(every)) for one in texts)
+    assert isinstance(totals, np.ndarray)
+    order = sorted(np.flatnonzero(totals >= minimum).tolist(), key=lambda number: (-totals[number], every[number]))
+    chosen = np.array(order[:size], dtype=np.int64)
+    row_of = np.full(len(every), -1, dtype=np.int64)
+    row_of[chosen] = np.arange(len(chosen))
+    shares = (totals[chosen] / totals.sum()).astype(np.float32)
+    return Vocabulary(tuple(every[number] for number in chosen), row_of, shares, buckets)
+
+
+def piece_rows(lexicon: Lexicon, vocabulary: Vocabulary) -> Bags:
+    """For every word number the rows of its word's pieces; the counts are shares that make 1."""
+    starts, rows, shares = [0], list[int](), list[float]()
+    for word in lexicon.words:
+        found = pieces(word, vocabulary.buckets) if vocabulary.buckets else []
+        rows.extend(len(vocabulary.known) + bucket for bucket in found)
+        shares.extend([1 / len(found)] * len(found) if found else [])
+        starts.append(len(rows))
+    return Bags(np.array(starts), np.array(rows, dtype=np.int64), np.array(shares, dtype=np.float32))

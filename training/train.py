@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from training.features import Bags, Lexicon, Vocabulary, choose_vocabulary, count_words
+from training.features import Bags, Lexicon, Vocabulary, bags, choose_vocabulary, piece_rows
 
 # Ways to ask that say nothing about what is asked for. Training sees them before sentences, so their words lose weight.
 LEAD_INS = (
@@ -35,7 +35,7 @@ class Recipe:
     words: int = 20_480
     minimum: int = 5
     buckets: int = 4096
-    epochs: int = 3
+    epochs: int = 4
     batch: int = 1024
     run: int = 32  # pairs in a row from one package
     rate: float = 2e-3
@@ -50,8 +50,8 @@ class Recipe:
     kept: float = 0.6  # of which each word stays with this probability
     unknown: float = 0.1  # share of known words that are spelled out in pieces, another choice for each epoch
     power: float = 0.5  # a word that occurs n times counts n ** power
-    python: int = 70_000
-    others: int = 30_000
+    python: int = 140_000
+    others: int = 80_000
     types: int = 1
 
 
@@ -90,16 +90,15 @@ class Encoder(torch.nn.Module):
 class Batches:
     """Turns choices of texts into the three tensors of `Encoder.forward`."""
 
-    def __init__(self, lexicon: Lexicon, recipe: Recipe) -> None:
-        self._pieces = lexicon.piece_rows()
-        self._known = len(lexicon.vocabulary.words)
+    def __init__(self, lexicon: Lexicon, vocabulary: Vocabulary, recipe: Recipe) -> None:
+        self._pieces = piece_rows(lexicon, vocabulary)
+        self._row_of = vocabulary.row_of
         self._power = recipe.power
-        self.spelled = np.zeros(0, dtype=bool)
+        self._spelled = self._row_of < 0
 
     def redraw(self, generator: np.random.Generator, share: float) -> None:
         """Choose which known words are spelled out from now on."""
-        self.spelled = np.ones(len(self._pieces.starts) - 1, dtype=bool)
-        self.spelled[: self._known] = generator.random(self._known) < share
+        self._spelled = (self._row_of < 0) | (generator.random(len(self._row_of)) < share)
 
     def tensors(
         self, ids: NDArray[np.int64], counts: NDArray[np.float32], lengths: NDArray[np.int64]
@@ -107,10 +106,10 @@ class Batches:
         """(rows, weights, offsets) of texts given as `Bags.take` gives them."""
         weights = counts**self._power
         owner = np.repeat(np.arange(len(lengths)), lengths)
-        whole = ~self.spelled[ids]
+        whole = ~self._spelled[ids]
         split_ids, split_owner, split_weights = ids[~whole], owner[~whole], weights[~whole]
         rows, shares, parts = self._pieces.take(split_ids)
-        all_rows = np.concatenate([ids[whole], rows])
+        all_rows = np.concatenate([self._row_of[ids[whole]], rows])
         all_weights = np.concatenate([weights[whole], shares * np.repeat(split_weights, parts)])
         all_owners = np.concatenate([owner[whole], np.repeat(split_owner, parts)])
         order = np.argsort(all_owners, kind="stable")
@@ -122,14 +121,12 @@ class Batches:
         ]
 
 
-def start_matrix(vocabulary: Vocabulary, counts: Counter[str], recipe: Recipe) -> NDArray[np.float32]:
+def start_matrix(vocabulary: Vocabulary, recipe: Recipe) -> NDArray[np.float32]:
     """Random directions; the length of a known word falls with its frequency."""
     generator = np.random.default_rng(recipe.seed)
     matrix = generator.standard_normal((vocabulary.rows, recipe.dimension)).astype(np.float32)
     matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
-    total = sum(counts.values())
-    shares = np.array([counts[word] / total for word in vocabulary.words], dtype=np.float32)
-    matrix[: len(shares)] *= (recipe.sif / (recipe.sif + shares))[:, None]
+    matrix[: len(vocabulary.shares)] *= (recipe.sif / (recipe.sif + vocabulary.shares))[:, None]
     return matrix
 
 
@@ -165,18 +162,18 @@ def train(pairs: list[dict[str, Any]], recipe: Recipe) -> tuple[Vocabulary, NDAr
     """The vocabulary and the trained matrix."""
     torch.manual_seed(recipe.seed)
     torch.use_deterministic_algorithms(True)
-    docs, codes = [pair["doc"] for pair in pairs], [pair["text"] for pair in pairs]
-    headers = [header(pair) for pair in pairs]
-    counts = count_words([*docs, *codes, *headers])
-    vocabulary = choose_vocabulary(counts, recipe.words, recipe.minimum, recipe.buckets)
-    lexicon = Lexicon(vocabulary)
-    queries, plain = lexicon.bags(docs), lexicon.bags(codes)
-    headed = lexicon.bags([f"{line}\n{code}" for line, code in zip(headers, codes, strict=True)])
-    lead_ins = lexicon.bags(LEAD_INS)
+    lexicon = Lexicon()
+    queries = bags(lexicon.counter(pair["doc"]) for pair in pairs)
+    codes = [lexicon.counter(pair["text"]) for pair in pairs]
+    plain = bags(codes)
+    headed = bags(code + lexicon.counter(header(pair)) for code, pair in zip(codes, pairs, strict=True))
+    del codes
+    lead_ins = bags(lexicon.counter(text) for text in LEAD_INS)
+    vocabulary = choose_vocabulary(lexicon, (queries, headed), recipe.words, recipe.minimum, recipe.buckets)
     names = {name: number for number, name in enumerate(sorted({pair["package"] for pair in pairs}))}
     packages = np.array([names[pair["package"]] for pair in pairs])
-    batches = Batches(lexicon, recipe)
-    encoder = Encoder(start_matrix(vocabulary, counts, recipe))
+    batches = Batches(lexicon, vocabulary, recipe)
+    encoder = Encoder(start_matrix(vocabulary, recipe))
     # Dense on purpose: with a thousand texts a step the gradient is not sparse enough to pay for being so.
     optimiser = torch.optim.Adam(encoder.parameters(), lr=recipe.rate, betas=(recipe.beta1, recipe.beta2), fused=True)
     steps = recipe.epochs * (len(pairs) // recipe.batch)
@@ -242,7 +239,7 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     recipe = recipe_from(arguments.set)
     vocabulary, matrix = train(load(arguments.pairs, recipe), recipe)
-    words = np.array(vocabulary.words)
+    words = np.array(vocabulary.known)
     np.savez(arguments.out, matrix=matrix, words=words, buckets=vocabulary.buckets, power=recipe.power)
 
 

@@ -83,7 +83,7 @@ def runs(text: str) -> list[str]:
     return _RUN.findall(plain(text))
 
 
-class _Remembered(dict[str, tuple[int, ...]]):
+class Remembered(dict[str, tuple[int, ...]]):
     """A dictionary that finds out what it is asked for the first time."""
 
     def __init__(self, find_out: Callable[[str], tuple[int, ...]]) -> None:
@@ -107,7 +107,7 @@ class Encoder:
         # Words that are not in the vocabulary get numbers beyond the matrix, in order of appearance.
         self._unknown = dict[str, int]()
         self._unknown_vectors = list[Vectors]()
-        self._runs = _Remembered(lambda run: tuple(self._number(word) for word in words(run)))
+        self._runs = Remembered(lambda run: tuple(self._number(word) for word in words(run)))
 
     def encode(self, texts: Sequence[str]) -> Vectors:
         """Shape ``(len(texts), dimension)``, L2-normalised rows; a text without a letter or digit gives a zero row."""
