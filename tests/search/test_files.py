@@ -34,7 +34,7 @@ async def corpus(db: Database, tmp_path: Path) -> Corpus:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "glob", "paths"),
+    ("under", "pattern", "paths"),
     [
         ("", None, ["docs/x.md", "src/a.py", "src/b.py", "src/sub/c.go", "srcs.py"]),
         ("src", None, ["src/a.py", "src/b.py", "src/sub/c.go"]),
@@ -45,8 +45,8 @@ async def corpus(db: Database, tmp_path: Path) -> Corpus:
         ("src/a.py", None, ["src/a.py"]),
     ],
 )
-async def test_files_are_listed(shared: Corpus, prefix: str, glob: str | None, paths: list[str]) -> None:
-    page = await list_files(shared.db, [shared.record], prefix=prefix, glob=glob)
+async def test_files_are_listed(shared: Corpus, under: str, pattern: str | None, paths: list[str]) -> None:
+    page = await list_files(shared.db, [shared.record], under=under, pattern=pattern)
     assert [entry.path for entry in page.files] == paths
     assert page.cursor is None
 
@@ -64,9 +64,20 @@ async def test_a_list_goes_on_where_it_stopped(shared: Corpus, tmp_path: Path) -
     assert seen == sorted((record.name, path) for record in both for path in FILES)
 
 
-async def test_skipped_files_are_not_listed(corpus: Corpus) -> None:
+async def test_pages_by_offset_and_by_language(shared: Corpus) -> None:
+    page = await list_files(shared.db, [shared.record], limit=2, offset=1)
+    assert ([entry.path for entry in page.files], page.total) == (["src/a.py", "src/b.py"], 5)
+    python = await list_files(shared.db, [shared.record], languages=("py",))
+    assert ({entry.language for entry in python.files}, python.total) == ({"python"}, 3)
+    with pytest.raises(InvalidInput):
+        await list_files(shared.db, [shared.record], languages=("pyton",))
+
+
+async def test_skipped_files_are_listed_on_request(corpus: Corpus) -> None:
     await corpus.index("big.bin", b"\0", skip="binary")
     assert "big.bin" not in [entry.path for entry in (await list_files(corpus.db, [corpus.record])).files]
+    every = await list_files(corpus.db, [corpus.record], skipped=True)
+    assert {entry.path: entry.skipped for entry in every.files}["big.bin"] == "binary"
 
 
 async def test_wrong_cursors_and_limits_are_refused(shared: Corpus) -> None:

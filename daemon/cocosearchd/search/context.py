@@ -41,7 +41,7 @@ class Context:
 
     def __init__(self, max_lines: int, line_width: int) -> None:
         self._max_lines, self._line_width = max_lines, line_width
-        self._disk = Disk()
+        self.disk = Disk()
 
     def expand(self, root: bytes, hits: Iterable[Hit], files: Iterable[FileState], view: View) -> Expanded:
         """Hits of one index in their order. `files` are their files as they were indexed."""
@@ -50,7 +50,7 @@ class Context:
         for hit in hits:
             state = states.get(hit.path)
             if hit.path not in texts:
-                texts[hit.path] = None if state is None else self._disk.verified(root, hit.path, state.content_hash)
+                texts[hit.path] = None if state is None else self.disk.verified(root, hit.path, state.content_hash)
             text = texts[hit.path]
             before, after = ("", "") if text is None or state is None else self._around(hit, text, state, view)
             shown.append(_shown(hit, clipped(hit.content, self._line_width), before, after, stale=text is None))

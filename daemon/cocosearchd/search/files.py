@@ -13,8 +13,9 @@ from typing import Literal
 import anyio
 
 from cocosearchd.errors import InvalidInput, NotFound
-from cocosearchd.model import IndexRecord
+from cocosearchd.model import IndexRecord, SkipReason
 from cocosearchd.search.disk import Disk
+from cocosearchd.search.plan import language_names, one_of
 from cocosearchd.store import queries, records
 from cocosearchd.store.file_states import file_states
 from cocosearchd.store.globs import path_regex
@@ -27,19 +28,21 @@ GAP = "…"
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file of an index."""
+    """A file of an index. `skipped` says why its text is not searched."""
 
     index: str
     path: str
     language: str
     chunks: int
+    skipped: SkipReason | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class FilePage:
-    """Files by index and path. `cursor` continues the list; None at its end."""
+    """Files by index and path, `total` counting all that match. `cursor` continues the list; None at its end."""
 
     files: tuple[FileEntry, ...]
+    total: int
     cursor: str | None = None
 
 
@@ -65,35 +68,34 @@ async def list_files(
     db: Database,
     indexes: Sequence[IndexRecord],
     *,
-    prefix: str = "",
-    glob: str | None = None,
+    under: str = "",
+    pattern: str | None = None,
+    languages: Sequence[str] = (),
+    skipped: bool = False,
     limit: int = 100,
+    offset: int = 0,
     cursor: str | None = None,
 ) -> FilePage:
-    """Files with something to search, below the directory `prefix` and matching `glob`, both relative to the root.
+    """Files below the directory `under` that match the glob `pattern`, both relative to the root.
 
-    `cursor` is that of the page before. Raises `InvalidInput`.
+    `languages` are names or aliases; `skipped` adds files that are not searched. A page begins at `offset`, or where
+    the page that gave `cursor` ended, whatever has come or gone since. Raises `InvalidInput`.
     """
-    if not 1 <= limit <= MAX_FILES:
-        raise InvalidInput(f"limit is {limit}", f"use 1 to {MAX_FILES}")
-    pattern = re.compile(path_regex(glob)) if glob else None
+    if not 1 <= limit <= MAX_FILES or offset < 0:
+        raise InvalidInput(f"limit is {limit}, offset {offset}", f"use a limit of 1 to {MAX_FILES}, an offset from 0")
+    matches, wanted = re.compile(path_regex(pattern or "**")), _language_ids(languages)
+    found = [
+        FileEntry(record.name, row.path, row.language, row.chunk_count, row.skip_reason)
+        for record in sorted(indexes, key=lambda each: each.name)
+        for row in await records.file_records(db, record, under.removeprefix("./").strip("/"))
+        if (skipped or row.skip_reason is None)
+        and (not wanted or row.language in wanted)
+        and (pattern is None or matches.search(row.path))
+    ]
     after = _read_cursor(cursor)
-    found: list[FileEntry] = []
-    for record in sorted(indexes, key=lambda each: each.name):
-        if after is not None and record.name < after[0]:
-            continue
-        rows = await records.file_records(db, record, prefix.removeprefix("./").strip("/"))
-        found += (
-            FileEntry(record.name, row.path, row.language, row.chunk_count)
-            for row in rows
-            if row.skip_reason is None
-            and (after is None or (record.name, row.path) > after)
-            and (pattern is None or pattern.search(row.path))
-        )
-        if len(found) > limit:
-            break
-    page = tuple(found[:limit])
-    return FilePage(page, json.dumps([page[-1].index, page[-1].path]) if len(found) > limit else None)
+    rest = [entry for entry in found[offset:] if after is None or (entry.index, entry.path) > after]
+    page = tuple(rest[:limit])
+    return FilePage(page, len(found), json.dumps([page[-1].index, page[-1].path]) if len(rest) > limit else None)
 
 
 async def get_file(
@@ -143,6 +145,11 @@ def _assembled(chunks: Sequence[queries.StoredChunk]) -> list[str]:
     for chunk in chunks:
         lines |= dict(enumerate(chunk.content.removesuffix("\n").split("\n"), chunk.start_line))
     return [lines.get(number, GAP) for number in range(1, max(lines, default=0) + 1)]
+
+
+def _language_ids(names: Sequence[str]) -> frozenset[str]:
+    known = language_names()
+    return frozenset(name for given in names for name in known[one_of("language", given.lower(), known)])
 
 
 def _read_cursor(cursor: str | None) -> tuple[str, str] | None:

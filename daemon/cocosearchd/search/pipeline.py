@@ -16,6 +16,7 @@ from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, StoreUnava
 from cocosearchd.model import Hit, IndexRecord
 from cocosearchd.search.cache import Cache, CacheStatistics, Found
 from cocosearchd.search.context import Context, fit
+from cocosearchd.search.disk import Disk
 from cocosearchd.search.explain import describe, describe_plan
 from cocosearchd.search.look import LexicalOf, Looker
 from cocosearchd.search.plan import Plan, Query, View, language_names, make_plan, make_view
@@ -109,6 +110,11 @@ class Pipeline:
     def limit_of(self, query: Query) -> int:
         """How many results a query asks for."""
         return self._settings.limit if query.limit is None else query.limit
+
+    @property
+    def disk(self) -> Disk:
+        """What has been read of files, to be shared with whoever else shows them."""
+        return self._context.disk
 
     def cache_statistics(self) -> CacheStatistics:
         """Of all indexes together."""

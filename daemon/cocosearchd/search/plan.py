@@ -169,8 +169,8 @@ def make_plan(query: Query, settings: SearchSettings, languages: Mapping[str, tu
     listing = not inline.words
     if listing and not where.symbol_types and where.symbol_name is None:
         raise InvalidInput("the query is empty", "give some words, or a symbol filter to list symbols")
-    profile = cast(Profile, _one_of("profile", query.profile or settings.profile, get_args(Profile)))
-    reranker = cast(RerankerName, _one_of("reranker", query.reranker or settings.reranker, get_args(RerankerName)))
+    profile = cast(Profile, one_of("profile", query.profile or settings.profile, get_args(Profile)))
+    reranker = cast(RerankerName, one_of("reranker", query.reranker or settings.reranker, get_args(RerankerName)))
     limit = settings.limit if query.limit is None else query.limit
     if not 1 <= limit <= MAX_LIMIT:
         raise InvalidInput(f"limit is {limit}", f"use 1 to {MAX_LIMIT}")
@@ -240,11 +240,11 @@ def _where(query: Query, inline: Inline, languages: Mapping[str, tuple[str, ...]
     spoken = (name.lower() for name in (*query.languages, *inline.languages))
     kinds = (kind.lower() for kind in (*query.symbol_types, *inline.symbol_types))
     return Filter(
-        languages=_sorted(known for name in spoken for known in languages[_one_of("language", name, languages)]),
+        languages=_sorted(known for name in spoken for known in languages[one_of("language", name, languages)]),
         paths=_sorted(map(_glob, (*query.paths, *inline.paths))),
         not_paths=_sorted(map(_glob, (*query.not_paths, *inline.not_paths))),
         symbol_types=_sorted(
-            stored for kind in kinds for stored in SYMBOL_TYPES[_one_of("symbol type", kind, SYMBOL_TYPES)]
+            stored for kind in kinds for stored in SYMBOL_TYPES[one_of("symbol type", kind, SYMBOL_TYPES)]
         ),
         symbol_name=names.pop() if names else None,
         phrases=_sorted(inline.phrases),
@@ -270,7 +270,8 @@ def _sorted(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(values)))
 
 
-def _one_of(what: str, value: str, valid: Iterable[str]) -> str:
+def one_of(what: str, value: str, valid: Iterable[str]) -> str:
+    """`value`, if it is one of the valid ones. Raises `InvalidInput` naming the nearest of them."""
     options = sorted(valid)
     if value in options:
         return value

@@ -96,7 +96,7 @@ async def _not_retrieved(
     words = await queries.keyword_search(db, record, telling(split_text(plan.text)), here, 1) if plan.keyword else ()
     return {
         "status": "not_retrieved",
-        "reason": f"no chunk of it is among the {plan.depth} best of a leg",
+        "reason": f"no chunk of it is among the {plan.depth} best candidates",
         "cosine": best[0].score if best else None,
         "has_every_word": bool(words),
     }
