@@ -1,6 +1,7 @@
 """Clients beside a writer: every answer is exactly what one generation of the index says."""
 
 import random
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from tests.search.corpus import Corpus, new_corpus
 
 pytestmark = pytest.mark.anyio
 
-FILES, EDITS, CLIENTS = 6, 40, 8
+FILES = 6
+Said = tuple[int, frozenset[tuple[str, str]]]
 
 
 def text_of(file: int, version: int) -> str:
@@ -38,8 +40,10 @@ class Shadow:
         self.at[generation] = before
 
 
-async def write(corpus: Corpus, shadow: Shadow, rng: random.Random, versions: dict[str, int]) -> None:
-    for _ in range(EDITS):
+async def write(corpus: Corpus, shadow: Shadow, seconds: float) -> None:
+    rng, versions = random.Random(7), {f"f{number}.py": 1 for number in range(FILES)}
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
         path = rng.choice(sorted(versions))
         if rng.random() < 0.15 and path in shadow.at[max(shadow.at)]:
             shadow.record(await corpus.delete(path), path, None)
@@ -51,39 +55,51 @@ async def write(corpus: Corpus, shadow: Shadow, rng: random.Random, versions: di
         await anyio.sleep(rng.random() * 0.01)
 
 
-async def ask(
-    corpus: Corpus, seed: int, done: anyio.Event, answers: list[tuple[int, frozenset[tuple[str, str]]]]
-) -> None:
+async def ask(corpus: Corpus, seed: int, done: anyio.Event, answers: list[Said], waited: list[float]) -> None:
     rng = random.Random(seed)
     profile = "classic" if seed % 4 == 0 else "code"
     while not done.is_set():
         text = rng.choice(["marker answer", "answer marker return", "marker version"])
         query = Query(text, profile=profile, use_hybrid=True, use_cache=rng.random() < 0.8, limit=50)
+        began = time.monotonic()
         answer = await corpus.pipeline.run(corpus.record, query, Trace())
+        waited.append(time.monotonic() - began)
         said = frozenset((hit.path, hit.content.split("version")[1].split("'")[0]) for hit in answer.hits)
-        assert answer.notes == (), answer.notes
         answers.append((answer.generation, said))
         await anyio.lowlevel.checkpoint()
+
+
+async def together(corpus: Corpus, clients: int, seconds: float) -> tuple[list[Said], list[float]]:
+    """Clients ask while a writer edits; every answer is compared with what its generation said."""
+    shadow, answers, waited, done = Shadow(), list[Said](), list[float](), anyio.Event()
+    for number in range(FILES):
+        shadow.record(await corpus.save(f"f{number}.py", text_of(number, 1)), f"f{number}.py", 1)
+    async with anyio.create_task_group() as tasks:
+        for seed in range(clients):
+            tasks.start_soon(ask, corpus, seed, done, answers, waited)
+        await write(corpus, shadow, seconds)
+        done.set()
+    for generation, said in answers:
+        expected = frozenset((path, str(version)) for path, version in shadow.at[generation].items())
+        assert said == expected, f"generation {generation}"
+    return answers, waited
 
 
 @pytest.mark.parametrize("lexical", [True, False])
 async def test_no_answer_is_of_a_wrong_generation(db: Database, tmp_path: Path, lexical: bool) -> None:
     corpus = await new_corpus(db, tmp_path / "root", lexical=tmp_path / "words" if lexical else None)
-    shadow, versions = Shadow(), {f"f{number}.py": 1 for number in range(FILES)}
-    for number, path in enumerate(versions):
-        shadow.record(await corpus.save(path, text_of(number, 1)), path, 1)
-    answers: list[tuple[int, frozenset[tuple[str, str]]]] = []
-    done = anyio.Event()
-    async with anyio.create_task_group() as tasks:
-        for seed in range(CLIENTS):
-            tasks.start_soon(ask, corpus, seed, done, answers)
-        await write(corpus, shadow, random.Random(7), versions)
-        done.set()
-    assert len(answers) > CLIENTS
+    answers, _ = await together(corpus, clients=8, seconds=1.5)
     assert len({generation for generation, _ in answers}) > 5, "the writer and the clients never met"
-    for generation, said in answers:
-        expected = frozenset((path, str(version)) for path, version in shadow.at[generation].items())
-        assert said == expected, f"generation {generation}"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+async def test_thirty_two_clients_for_a_minute(db: Database, tmp_path: Path) -> None:
+    corpus = await new_corpus(db, tmp_path / "root", lexical=tmp_path / "words")
+    answers, waited = await together(corpus, clients=32, seconds=60.0)
+    p99 = sorted(waited)[int(0.99 * len(waited))]
+    print(f"32 clients, 60 s: {len(answers)} answers, p99 {p99 * 1000:.0f} ms")
+    assert len({generation for generation, _ in answers}) > 100
 
 
 async def test_a_cold_answer_is_not_kept_for_when_the_words_are_warm(db: Database, tmp_path: Path) -> None:
