@@ -47,6 +47,7 @@ async def serve(front: FrontEnd, bound: Bound, *, started: Callable[[], object],
         lifespan="on",
         timeout_graceful_shutdown=GRACE_S,
         server_header=False,
+        date_header=False,
     )
     server = _Server(config, started)
     listening = [s for s in (bound.rpc, bound.tcp) if s is not None]
@@ -56,7 +57,7 @@ async def serve(front: FrontEnd, bound: Bound, *, started: Callable[[], object],
             group.start_soon(_bridges, front, bound.bridge, server.ready)
             group.start_soon(server.serve, listening)
             await stopping.wait()
-            server.should_exit = True  # listeners close, idle connections too; requests in flight go on
+            server.leave()  # listeners close, idle connections too; requests in flight go on
             await front.drain()
             await server.ended.wait()
             group.cancel_scope.cancel()
@@ -89,12 +90,22 @@ class _Server(uvicorn.Server):
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], object]) -> None:
         super().__init__(config)
-        self.ready, self.ended = anyio.Event(), anyio.Event()
+        self.ready, self.ended, self._leaving = anyio.Event(), anyio.Event(), anyio.Event()
         self._on_start = started
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
         yield
+
+    async def main_loop(self) -> None:
+        """Sleep until `leave`. uvicorn's own loop wakes ten times a second, for a date header that nobody reads."""
+        await self.on_tick(0)
+        await self._leaving.wait()
+
+    def leave(self) -> None:
+        """Begin the shutdown."""
+        self.should_exit = True
+        self._leaving.set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

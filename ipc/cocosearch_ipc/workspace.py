@@ -12,36 +12,36 @@ from cocosearch_ipc.protocol import AsOf, Empty, SearchReply
 
 @dataclass(frozen=True, slots=True)
 class ListFilesRequest:
-    """Indexed files below `under` (relative to the root, "" is all) that match `pattern` (a glob), by path."""
+    """Indexed files below `under` (relative to the root, "" is all) that match `pattern` (a glob), by index and path.
+
+    Of one index, or of all of a topic.
+    """
 
     index: str | None = None
     cwd: str | None = None
     topic: str | None = None
     under: str = ""
     pattern: str | None = None
-    languages: tuple[str, ...] = ()
     limit: int = 100
-    offset: int = 0
+    cursor: str | None = None  # that of the page before
 
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """One indexed file. `parse` is ok, partial, error or no_grammar; `skipped` says why its text is not searched."""
+    """One indexed file."""
 
     index: str
     path: str
     language: str
     chunks: int
-    parse: str | None = None
-    skipped: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ListFilesReply:
-    """A page of files; `total` counts all that match."""
+    """A page of files; `cursor` continues the list, None at its end."""
 
     files: tuple[FileEntry, ...]
-    total: int
+    cursor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class GetFileRequest:
 
 @dataclass(frozen=True, slots=True)
 class GetFileReply:
-    """What is on disk now, when `fresh`; else what was indexed. Bytes that are no UTF-8 are replaced."""
+    """What is on disk, when `fresh`; else what was indexed, with a line `…` where nothing is known."""
 
     index: str
     path: str
@@ -73,14 +73,13 @@ class GetFileReply:
 
 @dataclass(frozen=True, slots=True)
 class FindRelatedRequest:
-    """Code that resembles the definition at `path`, line `line` (1-based)."""
+    """Code in other files that resembles the definition at `path`, line `line` (1-based)."""
 
     path: str
     line: int
     index: str | None = None
     cwd: str | None = None
     limit: int = 10
-    other_files_only: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,8 +74,10 @@ class Served:
         self.ended.result(10)
 
 
-def start(run: Path, state: Path, portal: anyio.from_thread.BlockingPortal) -> Served:
-    engine = FixedEngine()
+def start(
+    run: Path, state: Path, portal: anyio.from_thread.BlockingPortal, engine: FixedEngine | None = None
+) -> Served:
+    engine = engine or FixedEngine()
     token = TokenFile(state / "token")
     token.ensure()
     bound = bind(run / "rpc.sock", run / "mcp.sock", port=0)

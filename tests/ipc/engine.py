@@ -156,7 +156,7 @@ class EngineWithFiles(FixedEngine):
 
     async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:
         self.requests.append(request)
-        return w.ListFilesReply((w.FileEntry("demo", "src/a.py", "python", 3),), 1)
+        return w.ListFilesReply((w.FileEntry("demo", "src/a.py", "python", 3),), "next")
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
         self.requests.append(request)
@@ -165,3 +165,6 @@ class EngineWithFiles(FixedEngine):
     async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:
         self.requests.append(request)
         return p.SearchReply("related", (RESULT,), True, None, AS_OF, "miss", {}, "demo")
+
+    async def languages(self, request: p.Empty) -> w.LanguagesReply:
+        return w.LanguagesReply((w.LanguageEntry("go", "Go", (".go",), True, False),))

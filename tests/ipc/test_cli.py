@@ -1,5 +1,6 @@
 """`cocosearchctl` as a process against real sockets: what it prints, how it ends, what it imports."""
 
+import argparse
 import json
 import os
 import pty
@@ -11,14 +12,18 @@ import time
 from pathlib import Path
 from typing import Any
 
+import anyio.from_thread
 import pytest
 
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc.cli import daemon, exits, query, verbs
+from cocosearch_ipc import workspace
+from cocosearch_ipc.cli import daemon, exits, files, query, verbs
 from cocosearch_ipc.cli.main import plain_query
 from cocosearch_ipc.cli.version import VERSION
+from cocosearch_ipc.methods import METHODS
 from cocosearch_ipc.render import answers, out, tables
-from tests.ipc.conftest import Served
+from tests.ipc.conftest import Served, start
+from tests.ipc.engine import EngineWithFiles
 
 CTL = [sys.executable, "-c", "import sys; from cocosearch_ipc.cli.main import main; sys.exit(main())"]
 # What a plain query may load, beside what a bare interpreter has. Nothing here without a look at its cost.
@@ -267,6 +272,52 @@ def test_every_verb_has_help_with_an_example_and_a_function(capsys: pytest.Captu
         shown = " ".join(capsys.readouterr().out.split())
         assert f"example: {verb.example}" in shown
         assert callable(verb.function())
+
+
+def test_verbs_about_files_are_offered_when_the_engine_has_them() -> None:
+    assert [m in METHODS for m in ("list_files", "get_file", "find_related", "languages")] == [verbs.WITH_FILES] * 4
+    assert files.place("a/b:c.py:3-9") == ("a/b:c.py", 3, 9)
+    assert files.place("a.py:3") == ("a.py", 3, 3)
+    assert files.place("a.py") == ("a.py", None, None)
+
+
+def test_files_of_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {"list_files": "ListFiles", "get_file": "GetFile", "find_related": "FindRelated"}
+    for name, request in rows.items():
+        monkeypatch.setitem(METHODS, name, (name, getattr(workspace, request + "Request")))
+    monkeypatch.setitem(METHODS, "languages", ("languages", p.Empty))
+    (tmp_path / "state").mkdir()
+    with anyio.from_thread.start_blocking_portal() as portal:
+        served = start(tmp_path / "run", tmp_path / "state", portal, EngineWithFiles())
+        given = {"index": "demo", "json": False, "under": "src", "glob": None, "limit": 1, "place": "src/a.py:2-3"}
+        for run in (files.files, files.show, files.related, files.languages):
+            assert run(argparse.Namespace(**given), served.environment) == exits.OK
+        served.stop()
+    shown = capsys.readouterr().out
+    assert shown.startswith("src/a.py\nb\nc\n\n 1. src/retry.py:3")
+    assert shown.splitlines()[-1].split() == ["go", ".go", "yes", "0"]
+    assert served.engine.requests == [
+        workspace.ListFilesRequest("demo", under="src", limit=1),
+        workspace.GetFileRequest("src/a.py", "demo", start_line=2, end_line=3),
+        workspace.FindRelatedRequest("src/a.py", 2, "demo"),
+    ]
+
+
+def test_an_explanation_is_shown_as_an_outline() -> None:
+    reply = {"query": "x", "index": "a", "results": [], "fresh": True, "cache": "miss", "timings_ms": {"total": 2.0}}
+    explain = {"plan": {"text": "x", "deep": {"a": [1.23456, None]}}, "hits": [{"path": "p", "features": {"f": 1.0}}]}
+    shown = list(answers.text(reply | {"explain": explain}, out.Style(colour=False, links=False), {}))
+    assert shown[shown.index("how it came about") + 1 :] == [
+        "  timings_ms: total 2",
+        "  plan:",
+        "    text: x",
+        "    deep:",
+        "      a: 1.235, -",
+        "  hits:",
+        "    1:",
+        "      path: p",
+        "      features: f 1",
+    ]
 
 
 def test_the_version_is_the_distributions() -> None:

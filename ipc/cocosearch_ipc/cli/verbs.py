@@ -172,6 +172,23 @@ def _completion(p: argparse.ArgumentParser) -> None:
     p.add_argument("shell", choices=("bash", "zsh", "fish"))
 
 
+def _files(p: argparse.ArgumentParser) -> None:
+    p.add_argument("under", nargs="?", metavar="DIRECTORY", help="only below it, relative to the root")
+    p.add_argument("--index", metavar="NAME")
+    p.add_argument("--glob", metavar="GLOB", help="only paths that match, e.g. '**/test_*.py'")
+    p.add_argument("--limit", type=int, default=1000, metavar="N")
+
+
+def _place(p: argparse.ArgumentParser) -> None:
+    p.add_argument("place", metavar="PATH[:LINE[-LINE]]", help="as a hit has it, relative to the root")
+    p.add_argument("--index", metavar="NAME")
+
+
+def _related(p: argparse.ArgumentParser) -> None:
+    _place(p)
+    p.add_argument("--limit", type=int, metavar="N")
+
+
 def _mcp(p: argparse.ArgumentParser) -> None:
     p.add_argument("--project", metavar="PATH", help="what to search by default, if not the current directory")
     p.add_argument("--project-from-cwd", action="store_true", help="search the current directory (this is the default)")
@@ -181,7 +198,10 @@ def _token(p: argparse.ArgumentParser) -> None:
     p.add_argument("--rotate", action="store_true", help="make a new one; the old one is refused from then on")
 
 
-VERBS = (
+# Whether `methods.METHODS` has the verbs of `workspace`; a test compares. The table itself would cost every verb 15 ms.
+WITH_FILES = False
+
+VERBS: tuple[Verb, ...] = (
     Verb(
         "up",
         "Watch a directory and make it searchable; starts the daemon.",
@@ -223,3 +243,10 @@ VERBS = (
         "service:run",
     ),
 )
+if WITH_FILES:
+    VERBS += (
+        Verb("files", "List indexed files.", "cocosearchctl files src --glob '**/*.py'", _files, "files:files"),
+        Verb("show", "Print a file of an index.", "cocosearchctl show src/retry.py:10-40", _place, "files:show"),
+        Verb("related", "Find code like a definition.", "cocosearchctl related src/a.py:12", _related, "files:related"),
+        Verb("languages", "List the languages.", "cocosearchctl languages", _nothing, "files:languages"),
+    )

@@ -29,9 +29,10 @@ def explained(reply: SearchReply) -> str:
 
 
 def files(reply: ListFilesReply) -> str:
-    """A path a line, with its language and what is wrong with it."""
-    lines = [f"{f.path}  {f.language}, {f.chunks} chunks{f' ({f.skipped})' if f.skipped else ''}" for f in reply.files]
-    return "\n".join([*lines, f"{len(reply.files)} of {reply.total} files."])
+    """A path a line, with its language."""
+    lines = [f"{f.path}  {f.language}, {f.chunks} chunks" for f in reply.files]
+    more = f"There are more: cursor={reply.cursor!r}." if reply.cursor else f"{len(reply.files)} files."
+    return "\n".join([*lines, more])
 
 
 def file(reply: GetFileReply) -> str:

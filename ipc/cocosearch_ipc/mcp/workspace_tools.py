@@ -112,14 +112,14 @@ def _list_files(server: FastMCP, engine: Any) -> None:
         path_prefix: Annotated[str, Field(description="Only below this directory, e.g. src/api.")] = "",
         pattern: Annotated[str | None, Field(description="Only paths that match this glob, e.g. **/test_*.py.")] = None,
         limit: Annotated[int, Field(ge=1, le=1000, description="How many files.")] = 100,
-        offset: Annotated[int, Field(ge=0, description="How many to skip.")] = 0,
+        cursor: Annotated[str | None, Field(description="The cursor of the page before.")] = None,
     ) -> Any:
         """List indexed files. Use it to see what there is before get_file."""
         where = None if topic else await answering.where(ctx, index_name)
         if isinstance(where, mcp_types.InputRequiredResult):
             return where
         request = workspace.ListFilesRequest(
-            index=index_name, cwd=where, topic=topic, under=path_prefix, pattern=pattern, limit=limit, offset=offset
+            index=index_name, cwd=where, topic=topic, under=path_prefix, pattern=pattern, limit=limit, cursor=cursor
         )
         return await answering.answered(engine.list_files(answering.checked(request)), text.files, where)
 

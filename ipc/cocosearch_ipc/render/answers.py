@@ -29,6 +29,10 @@ def text(reply: dict[str, Any], style: out.Style, roots: Mapping[str, str], *, f
     for remark in reply.get("notes") or ():
         yield style.paint(f"note: {out.printable(remark)}", out.YELLOW)
     yield _foot(reply, style)
+    if reply.get("explain"):
+        yield ""
+        yield style.paint("how it came about", out.BOLD)
+        yield from outline({"timings_ms": reply["timings_ms"]} | reply["explain"], 1)
 
 
 def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[str]:
@@ -39,6 +43,33 @@ def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[
             path = os.path.relpath(os.path.join(root, path), cwd)
         first = hit["content"].lstrip("\n").split("\n", 1)[0].strip()
         yield f"{out.printable(path)}:{hit['start_line']}:{out.printable(first, keep='')}"
+
+
+def outline(value: object, depth: int) -> Iterator[str]:
+    """Nested values as indented lines: what fits into a line is one."""
+    pad = "  " * depth
+    pairs = value.items() if isinstance(value, dict) else enumerate(value, 1) if isinstance(value, list) else ()
+    for name, inner in pairs:
+        flat = _flat(inner)
+        if flat is not None and len(flat) <= SNIPPET_COLUMNS:
+            yield out.printable(f"{pad}{name}: {flat}", keep="")
+        else:
+            yield f"{pad}{name}:"
+            yield from outline(inner, depth + 1)
+
+
+def _flat(value: object) -> str | None:
+    """Scalars, and collections of scalars, on one line; None for anything deeper."""
+    if isinstance(value, float):
+        return f"{value:.4g}"
+    if not isinstance(value, dict | list):
+        return "-" if value is None else str(value)
+    inner = value.values() if isinstance(value, dict) else value
+    if any(isinstance(item, dict | list) and item for item in inner):
+        return None
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_flat(item)}" for name, item in value.items()) or "-"
+    return ", ".join(str(_flat(item)) for item in value) or "-"
 
 
 def _head(number: int, hit: dict[str, Any], style: out.Style, roots: Mapping[str, str], several: bool) -> str:

@@ -1,0 +1,83 @@
+"""Verbs about files of an index: files, show, related; and which languages are known."""
+
+import argparse
+import re
+import sys
+from collections.abc import Mapping
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.render import answers, out, tables
+
+Env = Mapping[str, str]
+
+
+def files(args: argparse.Namespace, env: Env) -> int:
+    """Indexed files, page by page until the limit."""
+    params = query.with_place({"index": args.index} if args.index else {})
+    params |= {name: value for name, value in (("under", args.under), ("pattern", args.glob)) if value}
+    found, cursor = list[dict[str, object]](), None
+    while len(found) < args.limit:
+        page = params | {"limit": min(1000, args.limit - len(found))} | ({"cursor": cursor} if cursor else {})
+        reply = client.call(address.rpc_socket(env), "list_files", page)
+        found += reply["files"]
+        cursor = reply["cursor"]
+        if not cursor:
+            break
+    if args.json:
+        out.document({"files": found, "cursor": cursor})
+    else:
+        for file in found:
+            out.line(out.printable(str(file["path"]), keep=""))
+    return exits.OK
+
+
+def show(args: argparse.Namespace, env: Env) -> int:
+    """A file of an index, or the lines FIRST-LAST of it."""
+    path, first, last = place(args.place)
+    params = query.with_place({"index": args.index} if args.index else {}) | {"path": path}
+    params |= {name: line for name, line in (("start_line", first), ("end_line", last)) if line}
+    reply = client.call(address.rpc_socket(env), "get_file", params)
+    if args.json:
+        out.document(reply)
+        return exits.OK
+    if not reply["fresh"]:
+        out.note(f"as indexed: {reply['stale_reason'] or 'the file has changed since'}")
+    out.line(out.printable(reply["content"]))
+    return exits.OK
+
+
+def related(args: argparse.Namespace, env: Env) -> int:
+    """Code in other files like the definition at PATH:LINE."""
+    path, line, _ = place(args.place)
+    params = query.with_place({"index": args.index} if args.index else {}) | {"path": path, "line": line or 1}
+    reply = client.call(address.rpc_socket(env), "find_related", params | ({"limit": args.limit} if args.limit else {}))
+    if args.json:
+        out.document(reply)
+    else:
+        for shown in answers.text(reply, out.Style.of(sys.stdout, env), {}):
+            out.line(shown)
+    return exits.OK
+
+
+def languages(args: argparse.Namespace, env: Env) -> int:
+    """Every supported language."""
+    reply = client.call(address.rpc_socket(env), "languages")
+    if args.json:
+        out.document(reply)
+        return exits.OK
+    rows = [("language", "extensions", "symbols", "context", "files")]
+    for entry in reply["languages"]:
+        known = ["yes" if entry[what] else "" for what in ("symbols", "context")]
+        rows.append((entry["id"], " ".join(entry["extensions"]), *known, f"{entry['files']:,}"))
+    for row in tables.table(rows):
+        out.line(row)
+    return exits.OK
+
+
+def place(text: str) -> tuple[str, int | None, int | None]:
+    """`path`, `path:3` or `path:3-9` as path, first and last line."""
+    found = re.fullmatch(r"(.+?):(\d+)(?:-(\d+))?", text)
+    if found is None:
+        return text, None, None
+    return found[1], int(found[2]), int(found[3] or found[2])
