@@ -1,5 +1,6 @@
 """The registry of indexes and small reads outside the two flows: records of files, statistics, parse health."""
 
+import asyncio
 import hashlib
 import re
 import struct
@@ -17,6 +18,7 @@ from cocosearchd.store.pool import Connection, Database
 from cocosearchd.store.statements import statement
 
 SLUG_LENGTH = 22  # codeindex_{slug}__{slug}_chunks then has the 63 bytes at which PostgreSQL cuts names
+ROWS_AT_ONCE = 500  # turned into objects, a few milliseconds, before others have their turn in the event loop
 _FINGERPRINT = struct.Struct(">QQQqqQ")
 
 
@@ -160,11 +162,14 @@ async def file_records(db: Database, record: IndexRecord, under: str = "") -> tu
     async with db.connection() as connection:
         cursor = connection.cursor(binary=True)
         await cursor.execute(statement("file_records", record), {"under": under})
-        rows = await cursor.fetchall()
-    return tuple(
-        FileRecord(path, content_hash, unpack_fingerprint(packed), number, chunk_count, language, skip_reason)
-        for path, content_hash, packed, number, chunk_count, language, skip_reason in rows
-    )
+        files = list[FileRecord]()
+        while rows := await cursor.fetchmany(ROWS_AT_ONCE):
+            files += (
+                FileRecord(path, content_hash, unpack_fingerprint(packed), number, chunk_count, language, skip_reason)
+                for path, content_hash, packed, number, chunk_count, language, skip_reason in rows
+            )
+            await asyncio.sleep(0)
+    return tuple(files)
 
 
 async def damaged_files(db: Database, record: IndexRecord) -> tuple[str, ...]:
