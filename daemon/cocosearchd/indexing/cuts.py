@@ -9,7 +9,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, repeat
 from operator import add
 
 
@@ -92,7 +92,7 @@ def plan(data: bytes, spans: Iterable[Span]) -> Plan:
                 cost += _CLOSER
         costs.append(cost)
         blanks.append(blank)
-    starts = [0, *accumulate(len(line) + 1 for line in lines)]
+    starts = [0, *accumulate(map((1).__add__, map(len, lines)))]  # a line with its end
     starts[-1] = len(data)
     return _nested(data, starts, costs, blanks, spans)
 
@@ -124,7 +124,7 @@ def _nested(data: bytes, starts: list[int], costs: list[int], blanks: list[bool]
             ends[first] = end, span.rank
             members[first] += span.rank in (Rank.LEAF, Rank.CONTAINER)
         around.append((first, end, span.rank))
-    levels = (min(depth, _MAX_DEPTH) * _DEPTH for depth in accumulate(depths))
+    levels = [min(depth, _MAX_DEPTH) * _DEPTH for depth in accumulate(depths)] if ends else repeat(0)
     return Plan(starts, list(map(add, costs, levels)), [0, *accumulate(members)], ends)
 
 
