@@ -18,7 +18,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.indexing.updater import WorkerSpec
+from cocosearchd.indexing.updater import Updater, WorkerSpec
 from cocosearchd.model import Commit
 from cocosearchd.store.pool import Database
 from tests.indexing.conftest import python
@@ -74,6 +74,43 @@ async def test_a_hook_that_fails_leaves_the_paths_dirty(db: Database, root: Path
         assert await bench.feed("lib/retry.py") == {"lib/retry.py": "the words cannot be read"}
         bench.updater._on_commit = told
         assert await bench.feed("lib/retry.py") == {}
+
+
+async def test_no_room_for_the_memory_is_no_fault_of_the_files(db: Database, root: Path, spec: WorkerSpec) -> None:
+    record = await new_record(db, root)
+    state = anyio.Path(spec.state_dir)
+    await state.mkdir()
+    await (state / "cocoindex").write_text("in the way")
+    async with running(db, record, root, spec) as bench:
+        failed = await bench.feed("README.md", "lib/retry.py")
+        assert all("cocoindex" in text for text in failed.values()), failed
+        assert len(failed) == 2
+        await (state / "cocoindex").unlink()
+        assert await bench.feed(*failed) == {}
+        assert bench.updater.status.deaths == 0
+
+
+async def test_an_updater_that_failed_can_run_again(db: Database, root: Path, spec: WorkerSpec) -> None:
+    record, source, commits = await new_record(db, root), Source(), list[Commit]()
+
+    async def on_commit(commit: Commit) -> None:
+        commits.append(commit)
+        if len(commits) == 1:
+            raise ZeroDivisionError
+
+    updater = Updater(spec, on_commit)
+    await updater.add(record, source)
+    source.give(Change(("README.md",)))
+    with pytest.raises(ExceptionGroup):
+        await updater.run()
+    assert await source.idle() == {"README.md": "the updater stopped"}
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(updater.run)
+        source.give(Change(("README.md",)))
+        assert await source.idle() == {}
+        assert [commit.paths for commit in commits] == [("README.md",)] * 2
+        tasks.cancel_scope.cancel()
+    assert updater.pid is None
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 21))])

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import re
 import signal
 import socket
 import sys
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 MODULE = "cocosearchd.indexing.worker"  # by name: importing it would load CocoIndex
 STOP_S = 5.0  # for what is in flight; a kill is survived as well, it only costs the work again
 SAID_LINES = 20
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # CocoIndex writes for a terminal, wherever it writes to
 
 
 class Child:
@@ -34,7 +36,7 @@ class Child:
         """Put what it says into the log, until it ends."""
         assert self.process.stderr is not None
         while line := await self.process.stderr.readline():
-            text = line.decode("utf-8", "replace").rstrip()
+            text = _COLOUR.sub("", line.decode("utf-8", "replace")).rstrip()
             self._said.append(text)
             log.warning("worker_said", extra={"pid": self.pid, "text": text})
 

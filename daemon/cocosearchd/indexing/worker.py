@@ -25,7 +25,7 @@ from typing import Any
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import open_embedder
-from cocosearchd.errors import BadSettings, CocoSearchError, IdentityMismatch
+from cocosearchd.errors import BadSettings, IdentityMismatch
 from cocosearchd.indexing import wire
 from cocosearchd.indexing.app import IndexApp, Outcome, describe
 from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
@@ -56,7 +56,7 @@ class Worker:
         self._store: tuple[Database, Path] | None = None
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
-        """Answer until end of file; batches overlap. An error that is no `CocoSearchError` ends the process."""
+        """Answer until end of file; batches overlap."""
         self._send({"ready": True})
         async with asyncio.TaskGroup() as tasks:
             while line := await reader.readline():
@@ -83,13 +83,16 @@ class Worker:
         await self._embedder.aclose()
 
     async def _work(self, index: "Index", message: dict[str, Any]) -> None:
-        paths, gone = message["paths"], message["gone"]
-        try:
-            app = await self._app(index)
-            outcome = await app.process(paths, gone, message["force"])
-        except CocoSearchError as error:  # no PostgreSQL or no embedder yet, or not the one of this index
-            outcome = Outcome(0, dict.fromkeys([*paths, *gone], describe(error)))
+        """Answer for every path, whatever goes wrong: a process that ended would have the files blamed for it."""
+        (outcome,) = await asyncio.gather(self._outcome(index, message), return_exceptions=True)
+        if isinstance(outcome, BaseException):
+            outcome = Outcome(0, dict.fromkeys([*message["paths"], *message["gone"]], describe(outcome)))
         self._send({"id": message["id"], "generation": outcome.generation, "failed": dict(outcome.failed)})
+
+    async def _outcome(self, index: "Index", message: dict[str, Any]) -> Outcome:
+        # Raises what opening does: no PostgreSQL, no embedder yet or not this index's, no space for the memory.
+        app = await self._app(index)
+        return await app.process(message["paths"], message["gone"], message["force"])
 
     async def _close(self, index: "Index", message: dict[str, Any]) -> None:
         await asyncio.gather(*index.busy)
