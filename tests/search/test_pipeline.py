@@ -79,6 +79,13 @@ async def indexed(module_db: Database, tmp_path_factory: pytest.TempPathFactory)
     return await new_corpus(module_db, tmp_path_factory.mktemp("root"), FILES)
 
 
+@pytest.fixture(scope="module")
+async def warm(module_db: Database, tmp_path_factory: pytest.TempPathFactory) -> Corpus:
+    """The same with a lexical index."""
+    folder = tmp_path_factory.mktemp("warm")
+    return await new_corpus(module_db, folder / "root", FILES, name="warm", lexical=folder / "words")
+
+
 @pytest.fixture
 def shared(indexed: Corpus) -> Corpus:
     """For tests that change nothing: the same index, with a cache of the test's own."""
@@ -110,29 +117,37 @@ async def test_one_chunk_per_file_unless_all_are_wanted(db: Database, tmp_path: 
     assert [hit.path for hit in every.hits].count("many.py") > 1
 
 
-@pytest.mark.parametrize(
-    ("text", "paths"),
-    [
-        ("user lang:python", {"app/users.py", "app/mail.py"}),
-        ("server lang:go,shell", {"cmd/main.go", "deploy/run.sh"}),
-        ("user path:app", {"app/users.py", "app/mail.py"}),
-        ("user path:app/**  -path:*mail*", {"app/users.py"}),
-        ("user path:*.ts", {"web/list.ts"}),
-        ("user sym:class", {"app/users.py", "cmd/main.go"}),
-        ("port sym:function,class name:server", {"cmd/main.go"}),
-        ("sym:struct", {"cmd/main.go"}),
-        ("users sym:function name:LIST*", {"web/list.ts"}),
-        ("sym:class", {"app/users.py", "cmd/main.go"}),
-        ("name:*user_by*", {"app/users.py"}),
-        ('start "exec server"', {"deploy/run.sh"}),
-        ('start "EXEC SERVER"', {"deploy/run.sh"}),
-        ('start "exec  nothing"', set()),
-    ],
-)
+FILTERED: list[tuple[str, set[str]]] = [
+    ("user lang:python", {"app/users.py", "app/mail.py"}),
+    ("server lang:go,shell", {"cmd/main.go", "deploy/run.sh"}),
+    ("user path:app", {"app/users.py", "app/mail.py"}),
+    ("user path:app/**  -path:*mail*", {"app/users.py"}),
+    ("user path:*.ts", {"web/list.ts"}),
+    ("user sym:class", {"app/users.py", "cmd/main.go"}),
+    ("port sym:function,class name:server", {"cmd/main.go"}),
+    ("sym:struct", {"cmd/main.go"}),
+    ("users sym:function name:LIST*", {"web/list.ts"}),
+    ("sym:class", {"app/users.py", "cmd/main.go"}),
+    ("name:*user_by*", {"app/users.py"}),
+    ('start "exec server"', {"deploy/run.sh"}),
+    ('start "EXEC SERVER"', {"deploy/run.sh"}),
+    ('start "exec  nothing"', set()),
+]
+
+
 @pytest.mark.parametrize("profile", ["classic", "code"])
+@pytest.mark.parametrize(("text", "paths"), FILTERED)
 async def test_filters_hold_in_postgresql(shared: Corpus, text: str, paths: set[str], profile: str) -> None:
     answer = await shared.ask(Query(text, profile=profile, use_hybrid=True))
     assert {hit.path for hit in answer.hits} == paths
+
+
+@pytest.mark.parametrize(("text", "paths"), FILTERED)
+async def test_filters_hold_in_the_lexical_index(warm: Corpus, text: str, paths: set[str]) -> None:
+    answer = await warm.ask(Query(text, use_cache=False))
+    found = {hit.path for hit in answer.hits}
+    assert found <= paths, "a file that nothing speaks for may be missing, but none may be too many"
+    assert bool(found) == bool(paths)
 
 
 async def test_classic_is_vectors_alone_without_an_identifier(shared: Corpus) -> None:
