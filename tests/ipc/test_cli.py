@@ -299,7 +299,7 @@ def test_files_of_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     assert served.engine.requests == [
         workspace.ListFilesRequest("demo", under="src", limit=1),
         workspace.GetFileRequest("src/a.py", "demo", start_line=2, end_line=3),
-        workspace.FindRelatedRequest("src/a.py", 2, "demo"),
+        workspace.FindRelatedRequest("src/a.py", 2, "demo", limit=1),
     ]
 
 
