@@ -92,6 +92,7 @@ async def test_every_difference_is_a_new_generation(db: Database) -> None:
     changes = [
         replace(write, content_hash=b"another hash 123"),
         replace(write, language="ruby"),
+        replace(write, scopes=b"packed"),
         replace(write, report=ParseReport("partial", 2, "unexpected )")),
         replace(write, chunks=(replace(write.chunks[0], header="class A"),)),
         replace(write, chunks=(replace(write.chunks[0], keywords="other"),)),

@@ -17,6 +17,7 @@ from cocosearchd.store.filters import filter_sql, only_paths, without_paths
 from cocosearchd.store.pool import Connection, Database
 from cocosearchd.store.records import identity_digest, pack_fingerprint
 from cocosearchd.store.rows import (
+    COMPARED,
     COPY_TYPES,
     Candidate,
     FileChunks,
@@ -67,11 +68,11 @@ async def replace_file(db: Database, record: IndexRecord, write: FileWrite) -> i
     async with _file_transaction(db, record, write.path) as connection:
         stored = await _row(connection, statement("stored_file", record), {"filename": write.path})
         assert stored, "an outer join has a row"
-        old = {(start, end): digest for start, end, digest in zip(*stored[9:], strict=True)}
+        old = {(start, end): digest for start, end, digest in zip(*stored[10:], strict=True)}
         gone = [place for place, digest in old.items() if place not in rows or rows[place][-1] != digest]
         new = [row for place, row in rows.items() if old.get(place) != row[-1]]
-        same_file = stored[:5] == tuple(file.values())[1:6]
-        same_parse = stored[5:9] == (tuple(parse.values())[1:] if parse else (None,) * 4)
+        same_file = stored[:6] == tuple(file[name] for name in COMPARED)
+        same_parse = stored[6:10] == (tuple(parse.values())[1:] if parse else (None,) * 4)
         if not gone and not new and same_file and same_parse:
             await connection.execute(statement("set_fingerprint", record), file)
             return await _generation(connection, record)

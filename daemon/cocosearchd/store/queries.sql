@@ -120,7 +120,7 @@ select
         block_type, hierarchy, language_id, symbol_type, symbol_name, symbol_signature, start_line, end_line,
         definitions, header, chunk_hash)::text), '' order by filename, location), '')) from {chunks}),
     (select md5(coalesce(string_agg(md5(row(filename, content_hash, chunk_count, symbol_count, language_id,
-        skip_reason)::text), '' order by filename), '')) from {files}),
+        skip_reason, scopes)::text), '' order by filename), '')) from {files}),
     (select md5(coalesce(string_agg(md5(row(filename, language, parse_status, error_count, error_message)::text), ''
         order by filename), '')) from {parses})
 
@@ -130,7 +130,7 @@ select pg_advisory_xact_lock({number}, hashtext(%(filename)s))
 
 -- name: stored_file
 -- All that a write compares with; nulls where there is nothing.
-select f.content_hash, f.chunk_count, f.symbol_count, f.language_id, f.skip_reason,
+select f.content_hash, f.chunk_count, f.symbol_count, f.language_id, f.skip_reason, f.scopes,
        p.language, p.parse_status, p.error_count, p.error_message,
        array(select lower(location) from {chunks} where filename = %(filename)s order by location),
        array(select upper(location) from {chunks} where filename = %(filename)s order by location),
@@ -334,6 +334,9 @@ select count(*) from {chunks} where filename = %(filename)s and {filter}
 -- name: lock_maintenance
 -- For the session, since an index cannot be built concurrently inside a transaction.
 select pg_try_advisory_lock(25444, {number})
+
+-- name: unlock_maintenance
+select pg_advisory_unlock(25444, {number})
 
 -- name: vector_index_state
 select

@@ -18,6 +18,9 @@ Row = tuple[Any, ...]
 # Of the statement copy_chunks.
 COPY_TYPES = ("text", "int8range", "text", "text", "halfvec", *["text"] * 6, "int4", "int4", "text[]", "text", "bytea")
 
+# What of a file the statement stored_file gives back to be compared; the fingerprint alone is no change.
+COMPARED = ("content_hash", "chunk_count", "symbol_count", "language", "skip_reason", "scopes")
+
 
 @dataclass(frozen=True, slots=True)
 class FileWrite:

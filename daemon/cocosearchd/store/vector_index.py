@@ -32,7 +32,12 @@ async def ensure_vector_index(
     """
     async with db.session({"statement_timeout": "0", "lock_timeout": "0"}) as connection:
         row = await (await connection.execute(statement("lock_maintenance", record))).fetchone()
-        return await _maintain(connection, record, build_at, drop_below) if row and row[0] else "busy"
+        if not row or not row[0]:
+            return "busy"
+        outcome = await _maintain(connection, record, build_at, drop_below)
+        # The end of the session releases it as well, but a moment after we have returned.
+        await connection.execute(statement("unlock_maintenance", record))
+        return outcome
 
 
 async def _maintain(connection: Connection, record: IndexRecord, build_at: int, drop_below: int) -> Outcome:
