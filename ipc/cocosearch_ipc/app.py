@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from cocosearch_ipc.credentials import TokenFile
-from cocosearch_ipc.guard import App, Drainable, LimitedBody, LoopbackGuard, Receive, Scope, Send
+from cocosearch_ipc.guard import REQUEST_ID, App, Drainable, LimitedBody, LoopbackGuard, Receive, Scope, Send
 from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.metrics import CONTENT_TYPE, exposition
 from cocosearch_ipc.protocol import PROTOCOL_VERSION, Empty, Engine, Failure
@@ -21,7 +21,6 @@ from cocosearch_ipc.rpc import DEFAULT_DEADLINE_S, Dispatcher
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 NDJSON = "application/x-ndjson"
-_HEADERS = {"X-Cocosearch-Protocol": str(PROTOCOL_VERSION)}
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -98,15 +97,15 @@ class FrontEnd:
             return PlainTextResponse("send application/json\n", 415)
         body = await request.body()
         if NDJSON in request.headers.get("accept", ""):
-            return StreamingResponse(self._lines(body), media_type=NDJSON, headers=_HEADERS)
+            return StreamingResponse(self._lines(body), media_type=NDJSON, headers=_headers())
         reply: bytes | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(_cancel_on_disconnect, request, group.cancel_scope)
             reply = await self.rpc.answer(body, _deadline_s(request))
             group.cancel_scope.cancel()
         if reply is None:
-            return Response(status_code=204, headers=_HEADERS)
-        return Response(reply, media_type="application/json", headers=_HEADERS)
+            return Response(status_code=204, headers=_headers())
+        return Response(reply, media_type="application/json", headers=_headers())
 
     async def _lines(self, body: bytes) -> AsyncIterator[bytes]:
         async with aclosing(self.rpc.stream(body)) as lines:
@@ -158,6 +157,10 @@ async def _cancel_on_disconnect(request: Request, scope: anyio.CancelScope) -> N
     while (await request.receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
+
+
+def _headers() -> dict[str, str]:
+    return {"X-Cocosearch-Protocol": str(PROTOCOL_VERSION), "X-Request-Id": REQUEST_ID.get("")}
 
 
 def _deadline_s(request: Request) -> float:

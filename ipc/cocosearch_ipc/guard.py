@@ -5,7 +5,9 @@ Plain ASGI without a framework: each layer is a callable around another one.
 
 import json
 import logging
+import os
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextvars import ContextVar
 from typing import Any
 
 import anyio
@@ -25,6 +27,10 @@ BODY_TIMEOUT_S = 30.0
 DRAIN_S = 2.0
 # Answered without a token: says nothing but that something is here.
 OPEN_PATHS = {"/healthz"}
+
+
+# The log's formatter puts context variables of this prefix into every record of a request, also those of libraries.
+REQUEST_ID: ContextVar[str] = ContextVar("structlog_request_id")
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:
@@ -154,6 +160,7 @@ class Drainable:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = finished = False
         cancel = anyio.CancelScope()
+        REQUEST_ID.set(os.urandom(4).hex())
 
         async def watched(message: Message) -> None:
             nonlocal started, finished

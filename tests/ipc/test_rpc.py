@@ -2,6 +2,7 @@
 
 import http.client
 import json
+import logging
 import re
 import shutil
 import socket
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import structlog
 
 from cocosearch_ipc import client, openrpc
 from cocosearch_ipc import protocol as p
@@ -267,3 +269,23 @@ def test_the_reference_is_current() -> None:
     assert written == openrpc.reference(), "python -m cocosearch_ipc.openrpc > docs/rpc.md"
     for link in re.findall(r"\]\(#(\w+)\)", written):
         assert re.search(rf"^### {link}$", written, re.MULTILINE | re.IGNORECASE), link
+
+
+def test_a_request_has_an_id_in_the_answer_and_in_the_log(served: Served, caplog: pytest.LogCaptureFixture) -> None:
+    seen = list[str]()
+
+    class Recorder(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            merged = structlog.contextvars.merge_contextvars(None, "info", {"event": record.getMessage()})
+            seen.append(f"{merged['event']} {merged.get('request_id')}")
+
+    handler = Recorder()
+    logging.getLogger("cocosearch_ipc.rpc").addHandler(handler)
+    connection = UnixHTTP(served.rpc)
+    body = '{"jsonrpc": "2.0", "id": 1, "method": "search", "params": ["defect", "demo"]}'
+    connection.request("POST", "/rpc", body, {"Content-Type": "application/json"})
+    reply = connection.getresponse()
+    reply.read()
+    connection.close()
+    logging.getLogger("cocosearch_ipc.rpc").removeHandler(handler)
+    assert seen == [f"rpc_failed {reply.headers['x-request-id']}"]
