@@ -21,7 +21,7 @@ from cocosearch_ipc.cli import daemon, exits, files, query, verbs
 from cocosearch_ipc.cli.main import plain_query
 from cocosearch_ipc.cli.version import VERSION
 from cocosearch_ipc.methods import METHODS
-from cocosearch_ipc.render import answers, out, tables
+from cocosearch_ipc.render import answers, live, out, tables
 from tests.ipc.conftest import Served, start
 from tests.ipc.engine import EngineWithFiles
 
@@ -301,6 +301,32 @@ def test_files_of_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
         workspace.GetFileRequest("src/a.py", "demo", start_line=2, end_line=3),
         workspace.FindRelatedRequest("src/a.py", 2, "demo", limit=1),
     ]
+
+
+def test_top_draws_until_it_is_interrupted(served: Served) -> None:
+    assert "demo   live       2       5        0      7  -" in ctl(served, "top").stdout
+    main, worker = pty.openpty()
+    environment = served.environment | {"TERM": "xterm", "NO_COLOR": "1"}
+    process = subprocess.Popen(
+        [*CTL, "top", "--interval", "0.05"], env=environment, stdout=worker, stderr=worker, start_new_session=True
+    )
+    shown = b""
+    while shown.count(b"cocosearchd 0.1.0") < 3:
+        shown += os.read(main, 65536)
+    assert b"answers " in shown
+    process.send_signal(signal.SIGINT)
+    while b"\x1b[?1049l" not in shown:
+        shown += os.read(main, 65536)
+    assert process.wait(10) == 0
+    assert b"Traceback" not in shown
+    os.close(main)
+    os.close(worker)
+
+
+def test_a_sparkline_and_a_hit_rate() -> None:
+    assert live.sparkline([0, 1, 2, 4]) == "▁▃▅█"
+    assert live.cache({"exact_hits": 3, "misses": 1}) == "cache hits 75% of 4"
+    assert live.cache({}) == "cache -"
 
 
 def test_an_explanation_is_shown_as_an_outline() -> None:

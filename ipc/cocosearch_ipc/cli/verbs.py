@@ -189,6 +189,10 @@ def _related(p: argparse.ArgumentParser) -> None:
     p.add_argument("--limit", type=int, metavar="N")
 
 
+def _top(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--interval", type=float, default=1.0, metavar="SECONDS")
+
+
 def _mcp(p: argparse.ArgumentParser) -> None:
     p.add_argument("--project", metavar="PATH", help="what to search by default, if not the current directory")
     p.add_argument("--project-from-cwd", action="store_true", help="search the current directory (this is the default)")
@@ -217,6 +221,7 @@ VERBS: tuple[Verb, ...] = (
         "query:run_parsed",
     ),
     Verb("status", "Show the daemon and its indexes.", "cocosearchctl status --json", _nothing, "status:status"),
+    Verb("top", "Watch the daemon at work.", "cocosearchctl top", _top, "top:run"),
     Verb("list", "List the indexes.", "cocosearchctl list", _list, "roots:list_indexes"),
     Verb("stats", "Count files, chunks and symbols of an index.", "cocosearchctl stats project", _stats, "roots:stats"),
     Verb("sync", "Wait until every change is searchable.", "cocosearchctl sync --timeout 10", _sync, "roots:sync"),
