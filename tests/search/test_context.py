@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.languages import context, scopes
@@ -144,6 +144,7 @@ def test_a_match_longer_than_the_cap_stays_whole(tmp_path: Path) -> None:
     assert (hit.context_before, hit.context_after) == ("", "")
 
 
+@settings(max_examples=500)
 @given(st.data())
 def test_the_cap_holds_and_nothing_is_shown_twice(data: st.DataObject) -> None:
     first = data.draw(st.integers(1, 100))

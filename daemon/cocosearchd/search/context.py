@@ -104,7 +104,9 @@ def span(start: int, end: int, first: int, last: int, max_lines: int, head_lines
     if above + below <= room:
         return Span((1, 0), (first, start - 1), (end + 1, last))
     head = min(head_lines, above, room)
-    gap = 1 if 0 < head < above and room > head else 0
+    if head < above:
+        head = max(0, min(head, room - 1))  # a line says that some are left out
+    gap = 1 if 0 < head < above else 0
     room -= head + gap
     up = min(above - head, max(room // 2, room - below))
     down = min(below, room - up)
