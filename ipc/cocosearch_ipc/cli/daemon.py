@@ -11,15 +11,16 @@ from pathlib import Path
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, program, service
 
+Env = Mapping[str, str]
+
 START_S, STOP_S = 180.0, 40.0  # a first start makes a database; a stop drains and lets PostgreSQL write a checkpoint
 POLL_S = 0.05
 MAX_LOG_BYTES = 8 << 20
 
 
-def ensure_running(env: Mapping[str, str], say: Callable[[str], object]) -> bool:
+def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
     """Start the daemon unless it runs; returns whether it was started. Raises `client.CallFailed`."""
-    if client.reachable(address.rpc_socket(env)):
-        _wait(env, None, 0)
+    if _is_up(env):
         return False
     say("starting cocosearchd (a first start also makes its database) ...")
     if service.is_installed(env):
@@ -42,7 +43,20 @@ def ensure_running(env: Mapping[str, str], say: Callable[[str], object]) -> bool
     return True
 
 
-def stop(env: Mapping[str, str]) -> int | None:
+def _is_up(env: Env) -> bool:
+    """Whether a daemon answers. One that has its socket and not yet its database is waited for, unless it ends."""
+    end = time.monotonic() + START_S
+    while client.reachable(address.rpc_socket(env)) and time.monotonic() < end:
+        try:
+            client.call(address.rpc_socket(env), "status", timeout_s=5.0)
+        except client.CallFailed:
+            time.sleep(POLL_S)
+        else:
+            return True
+    return False
+
+
+def stop(env: Env) -> int | None:
     """Stop the daemon and wait until its process is gone; its pid, or None when none runs."""
     path = address.rpc_socket(env)
     if not client.reachable(path):
@@ -88,7 +102,7 @@ def _prepare(log: Path) -> int:
     return log.stat().st_size if log.exists() else 0
 
 
-def _wait(env: Mapping[str, str], process: subprocess.Popen[bytes] | None, offset: int) -> None:
+def _wait(env: Env, process: subprocess.Popen[bytes] | None, offset: int) -> None:
     """Until the daemon answers `status`. Raises `client.CallFailed` with what it said when it ends instead."""
     path, end = address.rpc_socket(env), time.monotonic() + START_S
     while True:
@@ -105,7 +119,7 @@ def _wait(env: Mapping[str, str], process: subprocess.Popen[bytes] | None, offse
         time.sleep(POLL_S)
 
 
-def _start_failed(env: Mapping[str, str], code: int, offset: int) -> client.CallFailed:
+def _start_failed(env: Env, code: int, offset: int) -> client.CallFailed:
     log = Path(address.log_file(env))
     with log.open("rb") as stream:
         stream.seek(offset)

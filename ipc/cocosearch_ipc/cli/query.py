@@ -86,13 +86,17 @@ def run_parsed(args: argparse.Namespace, env: Mapping[str, str]) -> int:
 def query_params(args: argparse.Namespace) -> dict[str, Any]:
     """Parameters of `search`: only those that were given."""
     several = ("language", "path", "not_path", "symbol_type", "topic")
-    plain: tuple[str, ...] = ("limit", "symbol_name", "min_score", "profile", "reranker", "sync_timeout_ms", "why_not")
+    plain: tuple[str, ...] = ("limit", "symbol_name", "min_score", "profile", "reranker", "why_not")
     plain += ("lines_before", "lines_after", "budget_chars")
     found: dict[str, Any] = {"query": " ".join(args.words)}
     found |= {f"{name}s": getattr(args, name) for name in several if getattr(args, name)}
     found |= {name: getattr(args, name) for name in plain if getattr(args, name) is not None}
     found |= {name: True for name in ("all_indexes", "all_chunks", "explain") if getattr(args, name)}
-    if args.index:
-        found |= {"index": args.index[0]} if len(args.index) == 1 else {"indexes": args.index}
+    if args.sync_timeout is not None:
+        found["sync_timeout_ms"] = round(args.sync_timeout * 1000)
+    if args.lines_around is not None:
+        found = {"lines_before": args.lines_around, "lines_after": args.lines_around} | found
+    if indexes := [name for given in args.index for name in given.split(",") if name]:
+        found |= {"index": indexes[0]} if len(indexes) == 1 else {"indexes": indexes}
     off = (("no_hybrid", "use_hybrid"), ("no_cache", "use_cache"), ("no_smart_context", "smart_context"))
     return found | {name: False for flag, name in off if getattr(args, flag)}

@@ -85,14 +85,14 @@ def _up(p: argparse.ArgumentParser) -> None:
 
 
 def _query(p: argparse.ArgumentParser) -> None:
-    p.add_argument("words", nargs="+", metavar="WORDS", help="what to find: words for a meaning, or a name")
+    p.add_argument("words", nargs="*", metavar="WORDS", help="what to find; none lists what a symbol filter leaves")
     where = p.add_argument_group("where")
-    where.add_argument("--index", action="append", default=[], metavar="NAME", help="repeatable")
+    where.add_argument("--index", action="append", default=[], metavar="NAME", help="one or more: a,b; repeatable")
     where.add_argument("--topic", action="append", default=[], metavar="TOPIC", help="indexes of a topic; repeatable")
     where.add_argument("--all", action="store_true", dest="all_indexes", help="every index")
     which = p.add_argument_group("which hits")
     which.add_argument("--limit", type=int, metavar="N")
-    which.add_argument("--language", action="append", default=[], metavar="LANGUAGE", help="repeatable")
+    which.add_argument("--lang", "--language", action="append", default=[], dest="language", help="repeatable")
     which.add_argument("--path", action="append", default=[], metavar="GLOB", help="repeatable")
     which.add_argument("--not-path", action="append", default=[], metavar="GLOB", help="repeatable")
     which.add_argument("--symbol-type", action="append", default=[], metavar="TYPE", help="repeatable")
@@ -104,16 +104,24 @@ def _query(p: argparse.ArgumentParser) -> None:
     how.add_argument("--reranker", metavar="NAME")
     how.add_argument("--no-hybrid", action="store_true", help="by meaning only")
     how.add_argument("--no-cache", action="store_true")
-    how.add_argument(
-        "--sync-timeout-ms", type=int, metavar="MS", help="wait this long for pending changes; 0 not at all"
-    )
+    how.add_argument("--sync-timeout", type=float, metavar="SECONDS", help="wait at most this long for changes")
+    how.add_argument("--no-sync", action="store_const", const=0.0, dest="sync_timeout", help="do not wait at all")
     how.add_argument("--explain", action="store_true", help="also print how the answer came about")
     how.add_argument("--why-not", metavar="PATH", help="say why this place is not among the hits")
     shown = p.add_argument_group("how it is shown")
     shown.add_argument("-B", "--lines-before", type=int, metavar="N")
     shown.add_argument("-A", "--lines-after", type=int, metavar="N")
-    shown.add_argument("--no-smart-context", action="store_true", help="chunks as they are, not their definitions")
-    shown.add_argument("--budget-chars", type=int, metavar="N", help="at most this much code in total")
+    shown.add_argument("-C", "--lines-around", type=int, metavar="N")
+    shown.add_argument(
+        "--no-smart",
+        "--no-smart-context",
+        dest="no_smart_context",
+        action="store_true",
+        help="chunks as they are, not their definitions",
+    )
+    shown.add_argument(
+        "--budget", type=int, dest="budget_chars", metavar="CHARACTERS", help="at most this much code in total"
+    )
     shown.add_argument("--full", action="store_true", help="whole hits")
     shown.add_argument("--format", choices=("text", "grep", "json"), default="text", help="grep: path:line:text")
     shown.add_argument("--open", type=int, metavar="N", help="open the Nth hit in $EDITOR")
