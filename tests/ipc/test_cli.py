@@ -77,13 +77,11 @@ def test_the_answer_for_editors(served: Served) -> None:
 
 
 def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
-    options = (
-        "--index a --index b --topic t --all --limit 2 --language go --path src/** --not-path x --symbol-type class"
-    )
+    options = "--index a --index b --topic t --all --limit 2 --lang go --path src/** --not-path x --symbol-type class"
     options += (
         " --symbol-name N* --min-score 0.5 --all-chunks --profile classic --reranker spacy --no-hybrid --no-cache"
     )
-    options += " --sync-timeout-ms 0 --explain --why-not p:1 -B 1 -A 2 --no-smart-context --budget-chars 9"
+    options += " --no-sync --explain --why-not p:1 -B 1 -A 2 --no-smart --budget 9"
     args = verbs.parser().parse_args(["query", "q", *options.split()])
     found = query.query_params(args)
     defaults = p.SearchRequest("q")
