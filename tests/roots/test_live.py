@@ -233,6 +233,24 @@ async def test_deletes_are_not_believed_while_the_root_is_away(root: Path, tmp_p
         assert held(index) == {"a.py", "b.py"}
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_a_directory_that_becomes_a_link_to_itself(root: Path, tmp_path: Path, backend: str) -> None:
+    put(root, a__sub__x="1", b__y="1")
+    async with following(root, tmp_path / "sync", backend) as (live, index):
+        await in_sync(live)
+        (root / "a").rename(root / "b" / "a")
+        (root / "a").symlink_to("b/a")
+        live._dirty.mark_tree("a/sub")
+        await in_sync(live)
+        assert held(index) == {"b/a/sub/x.py", "b/y.py"}
+        hints = live._hints
+        assert hints is not None
+        hints.watch(b"a/sub")  # a scan that was about to enter when the link was made
+        put(root, b__a__sub__x="2")
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+
+
 # -- ignore rules
 
 

@@ -37,6 +37,28 @@ def identity(root: bytes) -> Identity | None:
     return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
 
 
+class Folders:
+    """Which directories of a root are no symbolic links, all the way down: links lead elsewhere, or in circles."""
+
+    def __init__(self, root: bytes) -> None:
+        self._root = root
+        self._real = {b"": True}
+
+    def real(self, directory: bytes) -> bool:
+        """Whether this is a directory, and no part of its path is a link. Raises `OSError` if that cannot be seen."""
+        known = self._real.get(directory)
+        if known is None:
+            known = self.real(directory.rpartition(b"/")[0]) and self._is_directory(directory)
+            self._real[directory] = known
+        return known
+
+    def _is_directory(self, directory: bytes) -> bool:
+        try:
+            return stat.S_ISDIR(os.lstat(os.path.join(self._root, directory)).st_mode)
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+
+
 class Scan:
     """One comparison of trees of a root with `stored`, which holds at least the records at and below them."""
 
@@ -46,7 +68,7 @@ class Scan:
         """With `force` every file counts as different."""
         self._scope, self._watch, self._force = scope, watch, force
         self._missing = dict(stored)  # what has not been seen yet
-        self._found = Found()
+        self._found, self._folders = Found(), Folders(scope.root)
         self._racy_after = time.time_ns() - RACY_NS
 
     def run(self, trees: Iterable[bytes]) -> Found:
@@ -64,6 +86,8 @@ class Scan:
 
     def _look(self, tree: bytes) -> None:
         try:
+            if not self._folders.real(tree.rpartition(b"/")[0]):
+                return
             status = os.lstat(os.path.join(self._scope.root, tree))
         except (FileNotFoundError, NotADirectoryError):
             return
@@ -130,9 +154,12 @@ class Scan:
 def look(scope: Scope, paths: Mapping[str, bytes]) -> tuple[list[str], list[str], list[str]]:
     """What is at each path (text form -> bytes) now: files in scope, files out of scope, and nothing to be indexed."""
     present, outside, gone = list[str](), list[str](), list[str]()
+    folders = Folders(scope.root)
     for path, raw in paths.items():
         try:
-            is_file = stat.S_ISREG(os.lstat(os.path.join(scope.root, raw)).st_mode)
+            is_file = folders.real(raw.rpartition(b"/")[0]) and stat.S_ISREG(
+                os.lstat(os.path.join(scope.root, raw)).st_mode
+            )
         except (FileNotFoundError, NotADirectoryError):
             is_file = False
         except OSError:

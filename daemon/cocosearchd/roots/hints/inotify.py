@@ -87,12 +87,15 @@ class InotifyHints:
             if directory not in self._descriptor_of and len(self._descriptor_of) >= self._budget:
                 self._miss(directory, f"more than {self._budget} directories")
                 return
+            place = os.path.join(self._root, directory)
             try:
-                descriptor = self._inotify.add_watch(os.path.join(self._root, directory), _MASK)
+                descriptor = self._inotify.add_watch(place, _MASK)
             except OSError as error:
                 if error.errno in (errno.ENOSPC, errno.ENOMEM):
                     self._miss(directory, _watches(error))
                 return  # gone again or unreadable: its parent's watch tells, and so does the listing that follows
+            if self._path_of.get(descriptor, directory) != directory and self._through_link(directory, place):
+                return
             self._blind.discard(directory)
             if not self._blind:
                 self._trouble = None
@@ -112,6 +115,10 @@ class InotifyHints:
             os.write(self._wake_write, b"x")
         self._thread.join()
         self._release()
+
+    def _through_link(self, directory: bytes, place: bytes) -> bool:
+        """Whether a link was put on the way to a directory that is watched under its real name."""
+        return os.path.realpath(place) != os.path.join(os.path.realpath(self._root), directory).rstrip(b"/")
 
     def _release(self) -> None:
         self._closed = True
