@@ -2,7 +2,9 @@
 
 import importlib.util
 from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 
 from cocosearchd.errors import InvalidInput
@@ -18,7 +20,7 @@ from cocosearchd.search.rerankers.functional import (
     material,
 )
 from cocosearchd.search.rerankers.spacy import WEIGHTS as SPACY_WEIGHTS
-from cocosearchd.search.rerankers.spacy import prose
+from cocosearchd.search.rerankers.spacy import SpacyReranker, prose
 from cocosearchd.search.rerankers.words import intent, keywords, query_type
 from tests.search.candidates import candidate
 
@@ -187,3 +189,30 @@ def test_spacy_reads_comments() -> None:
 )
 def test_what_code_says_in_plain_language(code: str, says: str) -> None:
     assert prose(code) == says
+
+
+def test_spacy_features_on_a_small_language() -> None:
+    """Real spaCy without its model: vectors and tags of a few words are given by hand."""
+    spacy = pytest.importorskip("spacy")
+    language = spacy.blank("en")
+    lemmas = {"sends": "send", "letters": "letter", "customers": "customer"}
+
+    def given_tags(doc: Any) -> Any:
+        for token in doc:
+            token.lemma_ = lemmas.get(token.text.lower(), token.text.lower())
+            token.pos_ = "VERB" if token.lemma_ == "send" else "NOUN" if token.lemma_ in lemmas.values() else "X"
+        return doc
+
+    spacy.Language.component("given_tags", func=given_tags)
+    language.add_pipe("given_tags")
+    for number, (plural, lemma) in enumerate(lemmas.items()):
+        for word in (plural, lemma):
+            language.vocab.set_vector(word, np.eye(3, dtype=np.float32)[number])
+    right = scored("a.py", '"""Sends letters to customers."""\ndef f(): ...', 0.5)
+    wrong = scored("b.py", '"""Paints a circle."""\ndef f(): ...', 0.5)
+    again = SpacyReranker(language).rerank("send a letter to the customer", [wrong, right])
+    assert [one.candidate.path for one in again] == ["a.py", "b.py"]
+    values = dict(again[0].features)
+    assert set(values) == {"vector_score", *SPACY_WEIGHTS}
+    assert values["syntactic_match"] == 1.0
+    assert values["semantic_similarity"] > 0.5
