@@ -240,8 +240,10 @@ def test_other_settings_restart_it(servers: Servers) -> None:
     assert "wal_writer_delay" not in DEFAULTS
     assert ask(second.dsn, "select lower('ÉCOLE ΣΟΦΟΣ')") == "école σοφοσ"
     assert len(second.pids()) <= 7
+    assert second.running()
     first.stop()
     assert second.pids() == ()
+    assert not second.running()
     second.stop()
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.store import processes as module
-from cocosearchd.store.processes import process, processes
+from cocosearchd.store.processes import children, process, processes
 
 
 def test_this_process_is_listed() -> None:
@@ -27,7 +27,10 @@ def test_ps_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         with monkeypatch.context() as patch:
             patch.setattr(module, "PROC", Path("/nonexistent"))
             (listed,) = [found for found in processes() if found.pid == child.pid]
+            searched = children(os.getpid())
         assert listed.parent == os.getpid()
+        assert child.pid in searched
+        assert child.pid in children(os.getpid())
         assert " -D /some where/pg/data -c config_file=" in listed.command
     finally:
         child.communicate(b"\n")

@@ -23,7 +23,7 @@ from psycopg.conninfo import make_conninfo
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.binaries import Install, copy_install, find_install
-from cocosearchd.store.processes import Process, processes
+from cocosearchd.store.processes import Process, children, process, processes
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +77,7 @@ class EmbeddedPostgres:
         self.settings = DEFAULTS | dict(settings)
         self.dsn = make_conninfo(host=str(self.run), port=PORT, user=USER, dbname=DATABASE)
         self._child: subprocess.Popen[bytes] | None = None  # None also when the server was adopted
+        self._seen: int | None = None  # the server's process when last looked for: spares a search
 
     def ensure(self) -> str:
         """Initialise, start or adopt the server; return its DSN once it answers. Idempotent, safe to race.
@@ -110,7 +111,11 @@ class EmbeddedPostgres:
         server = self._postmaster()
         if server is None:
             return ()
-        return (server.pid, *sorted(found.pid for found in processes() if found.parent == server.pid))
+        return (server.pid, *children(server.pid))
+
+    def running(self) -> bool:
+        """Whether there is a server, as `pids` says; cheap enough to ask every second."""
+        return self._postmaster() is not None
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
@@ -236,12 +241,16 @@ class EmbeddedPostgres:
     def _postmaster(self) -> Process | None:
         """The server's first process. Its children show the same command line until they have named themselves."""
         mark = f" -D {self.data} -c config_file="
+        if self._seen and (same := process(self._seen)) and mark in same.command:
+            return same
         found = [running for running in processes() if mark in running.command]
         pids = {running.pid for running in found}
         if self._child and self._child.pid not in pids:
             self._child.wait()  # it has ended, since its command line is gone
             self._child = None
-        return next((running for running in found if running.parent not in pids), None)
+        server = next((running for running in found if running.parent not in pids), None)
+        self._seen = server.pid if server else None
+        return server
 
     def _reachable(self, path: Path) -> bool:
         return self.account is None or self._call("/bin/sh", "-c", 'test -x "$0"', path).returncode == 0

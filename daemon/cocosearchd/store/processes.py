@@ -32,7 +32,7 @@ def processes() -> Iterator[Process]:
 
 
 def process(pid: int) -> Process | None:
-    """One process, from Linux's /proc; None when it is gone."""
+    """One process, from Linux's /proc; None when it is gone, and on other systems."""
     try:
         stat = (PROC / str(pid) / "stat").read_bytes()
         command = (PROC / str(pid) / "cmdline").read_bytes()
@@ -41,3 +41,12 @@ def process(pid: int) -> Process | None:
     # "pid (name) state parent ...": the name may hold spaces and parentheses, so count from its end.
     parent = int(stat[stat.rindex(b")") + 2 :].split()[1])
     return Process(pid, parent, command.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "surrogateescape"))
+
+
+def children(pid: int) -> tuple[int, ...]:
+    """The processes that `pid` has started and that still run, sorted."""
+    try:  # most kernels keep a list
+        listed = (PROC / str(pid) / "task" / str(pid) / "children").read_bytes()
+    except OSError:
+        return tuple(sorted(found.pid for found in processes() if found.parent == pid))
+    return tuple(sorted(map(int, listed.split())))
