@@ -68,14 +68,14 @@ def test_share_of_a_name_that_a_query_explains(query: str, path: str, share: flo
     terms = Terms()
     asked = terms.query(query)
     names = path_names(build(documents({path: "x = 1"})))
-    found, _ = stem_coverage(names, asked.words, [terms.stem(word) for word in asked.words])
+    found = stem_coverage(names, asked.words, [terms.stem(word) for word in asked.words])
     assert found[0] == pytest.approx(share)
 
 
 def test_a_stem_that_begins_a_word_counts_only_where_the_word_is_not_in_the_path() -> None:
     terms = Terms()
     names = path_names(build(documents({"synchronise/sync.rs": "a", "lib/sync.rs": "b"})))
-    share, _ = stem_coverage(names, ("synchronise",), [terms.stem("synchronise")])
+    share = stem_coverage(names, ("synchronise",), [terms.stem("synchronise")])
     assert share.tolist() == [0.0, 1.0]
 
 

@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 WEIGHTS = Path(__file__).parents[2] / "daemon" / "cocosearchd" / "search" / "code_weights.json"
 L2, STEPS, FOLDS = 2e-3, 50, 5
 LEXICAL = (
-    "s3", "m_body", "f_all", "f_def", "f_com", "f_path", "p_s", "p_words", "symF", "symI", "stemeq", "test", "prose",
+    "s3", "m_body", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "stemeq", "test", "prose",
     "depth", "lsize",
 )  # fmt: skip
 VECTORS = ("chunk", "file", "chunk_alone")
@@ -45,7 +45,7 @@ SETS = {
 ABLATIONS = {
     "nothing": (),
     "vectors": VECTORS,
-    "paths": ("f_path", "p_s", "p_words", "stemeq", "depth", "test", "prose"),
+    "paths": ("f_path", "p_s", "stemeq", "depth", "test", "prose"),
     "definitions": ("f_def", "symF", "symI"),
     "comments": ("f_com",),
     "chunk words": ("s3", "m_body"),

@@ -70,14 +70,13 @@ def signals(found: Evidence) -> dict[str, Floats]:
     """Every signal of every file, scaled so that weights mean the same in each repository: name -> (F,)."""
     values = found.values
     scaled = {name: features.scaled(values[name]) for name in _LEXICAL}
-    scaled |= {name: values[name] for name in ("p_s", "p_words", "stemeq", "test", "prose")}
+    scaled |= {name: values[name] for name in ("p_s", "stemeq", "test", "prose")}
     scaled |= {name: values[name] / np.float32(_FULL_VALUE) for name in ("symF", "symI")}
-    scaled["cover"] = features.scaled(values["cover"])
     scaled["depth"] = values["depth"] - values["depth"].mean() if len(values["depth"]) else values["depth"]
     scaled["lsize"] = features.standardised(values["lsize"])
-    if found.cosines is not None:
+    if found.cosines is not None and found.file_cosines is not None:
         scaled["chunk"] = _standing(_best_cosines(found))
-        scaled["file"] = _standing(_mean_cosines(found))
+        scaled["file"] = _standing(found.file_cosines)
         # What the words leave open, the vectors may decide: learned, and small where every word is found.
         scaled["chunk_alone"] = scaled["chunk"] * np.float32(1 - found.chunk_coverage.max(initial=0))
     return scaled
@@ -100,17 +99,21 @@ def rank_code(
     if not len(found.paths):
         return ()
     parts = contributions(signals(found), weights.of(symbol, found.cosines is not None))
-    scores = np.stack(list(parts.values())).sum(axis=0)
-    shares = chunk_shares(found)
-    open_files = np.ones(len(scores), np.bool_) if allowed_files is None else allowed_files.copy()
+    scores = np.zeros(len(found.paths), np.float32)
+    for each in parts.values():
+        scores += each
+    open_files = has_evidence(found)
+    if allowed_files is not None:
+        open_files &= allowed_files
     if allowed_chunks is not None:
-        shares = np.where(allowed_chunks, shares, -np.inf)
         open_files &= np.logical_or.reduceat(allowed_chunks, found.starts)
-    candidates = np.flatnonzero(open_files & has_evidence(found))
-    order = candidates[np.argsort(-scores[candidates], kind="stable")]
+    candidates = np.flatnonzero(open_files)
+    if len(candidates) > limit:  # each gives a chunk, so no others can be shown
+        candidates = np.sort(candidates[np.argpartition(-scores[candidates], limit)[:limit]])
+    top = found.chunk_scores.max(initial=0)
     ranked: list[Ranked] = []
-    for file in order.tolist():
-        ranked += _of_file(found, file, scores, shares, parts, per_file)
+    for file in candidates[np.argsort(-scores[candidates], kind="stable")].tolist():
+        ranked += _of_file(found, file, top, allowed_chunks, per_file, float(scores[file]), parts)
         if len(ranked) >= limit:
             break
     return tuple(ranked[:limit])
@@ -120,7 +123,7 @@ def has_evidence(found: Evidence) -> NDArray[np.bool_]:
     """(F,): does anything but its place and size speak for a file: a word, a name, or a vector not turned away."""
     known = (found.values["f_all"] > 0) | (found.values["p_s"] > 0) | (found.values["symI"] > 0)
     if found.cosines is not None:
-        known |= np.nan_to_num(_best_cosines(found), nan=-1.0) > 0
+        known[found.chunk_files[found.cosines > 0]] = True
     return known
 
 
@@ -129,23 +132,29 @@ def contributions(values: Mapping[str, Floats], weights: Mapping[str, float]) ->
     return {name: values[name] * np.float32(weight) for name, weight in weights.items()}
 
 
-def chunk_shares(found: Evidence) -> Floats:
-    """How well each chunk stands for its file: (C,)."""
-    top = found.chunk_scores.max(initial=0)
-    shares = found.chunk_scores / top if top > 0 else found.chunk_scores
-    shares = shares + np.float32(_NAME_SHARE) * found.chunk_names
+def chunk_shares(found: Evidence, start: int, end: int, top: float) -> Floats:
+    """How well each chunk from `start` to `end` stands for its file. `top`: the best chunk score of the index."""
+    shares = found.chunk_scores[start:end] / np.float32(top or 1)
+    shares += np.float32(_NAME_SHARE) * found.chunk_names[start:end]
     if found.cosines is not None:
-        shares = shares + np.float32(_COSINE_SHARE) * np.nan_to_num(found.cosines)
-    return shares.astype(np.float32)
+        shares += np.float32(_COSINE_SHARE) * np.nan_to_num(found.cosines[start:end])
+    return shares
 
 
 def _of_file(
-    found: Evidence, file: int, scores: Floats, shares: Floats, parts: Mapping[str, Floats], per_file: int
+    found: Evidence,
+    file: int,
+    top: float,
+    allowed: NDArray[np.bool_] | None,
+    per_file: int,
+    score: float,
+    parts: Mapping[str, Floats],
 ) -> list[Ranked]:
     start = int(found.starts[file])
     end = int(found.starts[file + 1]) if file + 1 < len(found.starts) else len(found.keys)
-    own = shares[start:end]
-    best = np.argsort(-own, kind="stable")[:per_file]
+    shares = chunk_shares(found, start, end, top)
+    order = np.argsort(-shares, kind="stable")
+    best = (order if allowed is None else order[allowed[start:end][order]])[:per_file] + start
     why = sorted(
         ((name, float(each[file])) for name, each in parts.items() if each[file]), key=lambda item: -abs(item[1])
     )
@@ -154,33 +163,24 @@ def _of_file(
             path=found.paths[file],
             start_byte=int(found.keys[chunk, 0]),
             end_byte=int(found.keys[chunk, 1]),
-            score=float(scores[file]),
-            share=float(shares[chunk]),
+            score=score,
+            share=float(shares[chunk - start]),
             lexical=float(found.chunk_scores[chunk]),
             coverage=float(found.chunk_coverage[chunk]),
             cosine=None if found.cosines is None or np.isnan(found.cosines[chunk]) else float(found.cosines[chunk]),
             signals=tuple(why),
         )
-        for chunk in (start + best[own[best] > -np.inf]).tolist()
+        for chunk in best.tolist()
     ]
 
 
 def _best_cosines(found: Evidence) -> Floats:
-    """The best cosine of each file, NaN where none of its chunks has a vector."""
+    """The best cosine of each file; the mean, which is never more, where its chunks were not compared; else NaN."""
     assert found.cosines is not None
-    best = np.fmax.reduceat(found.cosines, found.starts) if len(found.starts) else np.zeros(0, np.float32)
-    return best.astype(np.float32)
-
-
-def _mean_cosines(found: Evidence) -> Floats:
-    """The mean cosine of each file's chunks: how much the whole file is about the query. NaN without vectors."""
-    assert found.cosines is not None
+    assert found.file_cosines is not None
     if not len(found.starts):
         return np.zeros(0, np.float32)
-    known = ~np.isnan(found.cosines)
-    counts = np.add.reduceat(known.astype(np.float32), found.starts)
-    sums = np.add.reduceat(np.where(known, found.cosines, np.float32(0)), found.starts)
-    return np.where(counts > 0, sums / np.maximum(counts, 1), np.float32(np.nan)).astype(np.float32)
+    return np.fmax(np.fmax.reduceat(found.cosines, found.starts), found.file_cosines).astype(np.float32)
 
 
 def _standing(best: Floats) -> Floats:

@@ -85,6 +85,8 @@ class Document:
     start_lines: NDArray[np.int32]
     vectors: NDArray[np.int8]  # (chunks, dimension), or (chunks, 0)
     scales: NDArray[np.float32]  # (chunks,)
+    mean: NDArray[np.int8]  # (dimension,): of the chunks that have a vector
+    mean_scale: float  # 0: none has
     chunk_postings: ChunkPostings
     file_postings: FilePostings
     names: NamePostings
@@ -97,6 +99,8 @@ def document(file: FileText, terms: Terms) -> Document:
     path_words = " ".join(_path_words(file.path))
     headers = [f"{path_words} {names}" for names in _header_names(defined)]
     vectors, scales = quantised(file.vectors)
+    known = file.vectors[scales > 0]
+    mean, mean_scale = quantised(known.mean(axis=0, keepdims=True) if len(known) else file.vectors[:0].sum(0)[None])
     bodies = [terms.count(chunk.text) for chunk in file.chunks]
     return Document(
         path=file.path,
@@ -107,6 +111,8 @@ def document(file: FileText, terms: Terms) -> Document:
         start_lines=np.array([c.start_line for c in file.chunks], np.int32),
         vectors=vectors,
         scales=scales,
+        mean=mean[0],
+        mean_scale=float(mean_scale[0]),
         chunk_postings=_chunk_postings(bodies, [terms.count(header) for header in headers]),
         file_postings=_file_postings(
             body=_sum(bodies),

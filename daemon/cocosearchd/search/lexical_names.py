@@ -1,6 +1,6 @@
 """What paths say: the names of a segment's files, joined so that one scan finds a word in all of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +27,7 @@ class PathNames:
     stem_files: tuple[tuple[int, ...], ...]  # (S,)
     stem_of_file: NDArray[np.int64]  # (F,)
     joined: str  # each stem on a line of its own, lines begin with "\n"
+    stem_lengths: Floats  # (S,) characters, at least 1
     line_starts: NDArray[np.int64]  # (S,): where each stem begins in `joined`
     depth: Floats  # (F,)
     test: Floats  # (F,) 0 or 1
@@ -56,6 +57,7 @@ def path_names(segment: Segment) -> PathNames:
         stem_files=tuple(map(tuple, files)),
         stem_of_file=np.array([stem_numbers[stem] for stem in of_file], np.int64),
         joined="".join(f"\n{stem}" for stem in stems) + "\n",
+        stem_lengths=np.maximum(lengths - 1, 1).astype(np.float32),
         line_starts=np.cumsum(lengths) - lengths + 1,
         depth=depths(paths),
         test=np.array([is_test(path) for path in paths], np.float32),
@@ -63,25 +65,25 @@ def path_names(segment: Segment) -> PathNames:
     )
 
 
-def stem_coverage(names: PathNames, words: Sequence[str], stems: Sequence[str]) -> tuple[Floats, Floats]:
-    """Per file: the share of its name that words of the query explain, 0 to 1; and the share of the words found there.
+def stem_coverage(names: PathNames, words: Sequence[str], stems: Sequence[str]) -> Floats:
+    """Per file: the share of its name that words of the query explain, 0 to 1. `stems` are the stems of `words`.
 
-    "route group" explains all of `routergroup`. `stems` are the stems of `words`.
+    "route group" explains all of `routegroup`.
     """
     explained = np.zeros(len(names.stems), np.float32)
-    found = np.zeros(len(names.stems), np.float32)
-    extra = np.zeros(len(names.paths), np.float32)
+    extra: dict[int, int] = {}
     for word, stem in zip(words, stems, strict=True):
         shapes = forms(word, stem)
         credit = _credits(names, shapes)
-        explained += credit
-        found += credit > 0
+        for number, length in credit.items():
+            explained[number] += length
         for file, length in _beginnings(names, word, shapes, credit):
-            extra[file] += length
-    lengths = np.array([max(len(stem), 1) for stem in names.stems], np.float32)
-    of_file = names.stem_of_file
-    share = np.minimum(1, (explained[of_file] + extra) / lengths[of_file])
-    return share.astype(np.float32), (found[of_file] / max(len(words), 1)).astype(np.float32)
+            extra[file] = extra.get(file, 0) + length
+    share = (explained / names.stem_lengths)[names.stem_of_file]
+    for file, length in extra.items():
+        share[file] += length / names.stem_lengths[names.stem_of_file[file]]
+    covered: Floats = np.minimum(share, np.float32(1)).astype(np.float32)
+    return covered
 
 
 def best_name_match(names: PathNames, identifiers: Sequence[str]) -> Floats:
@@ -93,22 +95,31 @@ def best_name_match(names: PathNames, identifiers: Sequence[str]) -> Floats:
     return values[names.stem_of_file]
 
 
-def _credits(names: PathNames, shapes: Sequence[str]) -> Floats:
-    """Per stem: the length of the longest form it contains."""
-    credit = np.zeros(len(names.stems), np.float32)
+def _credits(names: PathNames, shapes: Sequence[str]) -> dict[int, int]:
+    """Of the stems that contain a form: the length of the longest."""
+    found: dict[int, int] = {}
+    scanned: dict[str, list[int]] = {}
     for form in reversed(shapes):  # shortest first, so that the longest stays
-        places = list(_places(names.joined, form))
+        # Most forms begin like a shorter one, and can only be where that is.
+        known = next((places for start, places in scanned.items() if form.startswith(start)), None)
+        if known is None:
+            places = scanned[form] = list(_places(names.joined, form))
+        else:
+            places = [place for place in known if names.joined.startswith(form, place)]
         if places:
-            credit[np.searchsorted(names.line_starts, places, side="right") - 1] = len(form)
-    return credit
+            numbers = np.searchsorted(names.line_starts, places, side="right") - 1
+            found.update(dict.fromkeys(numbers.tolist(), len(form)))
+    return found
 
 
-def _beginnings(names: PathNames, word: str, shapes: Sequence[str], credit: Floats) -> Iterator[tuple[int, int]]:
+def _beginnings(
+    names: PathNames, word: str, shapes: Sequence[str], credit: Mapping[int, int]
+) -> Iterator[tuple[int, int]]:
     """Files whose stem is the beginning of the word, where no longer form is in the whole path."""
     evidence = [form for form in shapes if len(form) >= _STEM_EVIDENCE]
     for length in range(_STEM_EVIDENCE, len(word) + 1):
         number = names.stem_numbers.get(word[:length])
-        if number is None or credit[number]:
+        if number is None or number in credit:
             continue
         for file in names.stem_files[number]:
             if not any(form in names.lowered[file] for form in evidence):

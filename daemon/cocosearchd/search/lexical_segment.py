@@ -5,7 +5,7 @@ are contiguous. Which files are alive is not part of a segment: `Part` pairs the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,9 @@ from cocosearchd.search.lexical_document import Document
 SEGMENT_CHUNKS = 100_000  # no merge passes this: a merge of 100,000 chunks takes 0.7 s and 0.4 GB (measured)
 MERGE_RATIO = 4  # the last two merge while the last is not this much smaller
 DEAD_SHARE = 0.2  # of the files of a segment, above which it is written anew; a guess
+
+_OF_FILES = ("generations", "characters", "file_lengths", "file_vectors", "file_scales")
+_OF_CHUNKS = ("keys", "start_lines", "chunk_lengths", "vectors", "scales")
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -35,6 +38,8 @@ class Segment:
     characters: Ints  # (F,)
     chunk_ends: Ints  # (F,): chunks of file f are chunk_ends[f - 1] to chunk_ends[f]
     file_lengths: Floats  # (F, 4): everything, defined, commented, path
+    file_vectors: NDArray[np.int8]  # (F, D): the mean of the vectors of a file's chunks
+    file_scales: Floats  # (F,): 0 where no chunk has a vector
     keys: Ints  # (C, 2): start and end byte
     start_lines: NDArray[np.int32]  # (C,)
     chunk_files: NDArray[np.int32]  # (C,)
@@ -140,7 +145,9 @@ def build(documents: Sequence[Document], dimension: int = 0) -> Segment:
         start_lines=_joined([each.start_lines for each in documents], np.int32),
         chunk_files=np.repeat(np.arange(len(documents), dtype=np.int32), counts),
         chunk_lengths=_joined([each.lengths for each in chunk], np.float32).reshape(-1, 2),
-        vectors=_vectors(documents, dimension),
+        vectors=_vectors([each.vectors for each in documents], [len(each.keys) for each in documents], dimension),
+        file_vectors=_vectors([each.mean[None] for each in documents], [1] * len(documents), dimension),
+        file_scales=np.array([each.mean_scale for each in documents], np.float32),
         scales=_joined([each.scales for each in documents], np.float32),
         chunk_terms=chunk_terms,
         chunk_slices=chunk_slices,
@@ -183,8 +190,8 @@ def merge(parts: Sequence[Part]) -> Segment:
     def of_chunks(name: str) -> Array:
         return np.concatenate([getattr(s, name)[c] for s, c in zip(segments, chunks, strict=True)])
 
-    fixed = {name: of_files(name) for name in ("generations", "characters", "file_lengths")}
-    fixed |= {name: of_chunks(name) for name in ("keys", "start_lines", "chunk_lengths", "vectors", "scales")}
+    fixed = {name: of_files(name) for name in _OF_FILES}
+    fixed |= {name: of_chunks(name) for name in _OF_CHUNKS}
     paths, path_ends = _packed(kept_paths)
     languages, language_ends = _packed(kept_langs)
     return Segment(
@@ -221,11 +228,6 @@ def compacted(parts: Sequence[Part]) -> tuple[Part, ...]:
 def size_bytes(segment: Segment) -> int:
     """Bytes of all arrays."""
     return sum(getattr(segment, each.name).nbytes for each in fields(Segment))
-
-
-def without_vectors(segment: Segment) -> Segment:
-    """The same postings with no vectors, as an index has them whose vectors are not wanted in memory."""
-    return replace(segment, vectors=np.zeros((segment.chunk_count, 0), np.int8), scales=np.zeros_like(segment.scales))
 
 
 def _rows(terms: NDArray[np.uint64], slices: Ints, term: int) -> slice:
@@ -281,9 +283,11 @@ def _renumbered(masks: Sequence[Mask]) -> list[Ints]:
     return found
 
 
-def _vectors(documents: Sequence[Document], dimension: int) -> NDArray[np.int8]:
+def _vectors(found: Sequence[NDArray[np.int8]], counts: Sequence[int], dimension: int) -> NDArray[np.int8]:
+    """All rows; zero ones for those of another dimension."""
     rows = [
-        d.vectors if d.vectors.shape[1] == dimension else np.zeros((len(d.keys), dimension), np.int8) for d in documents
+        each if each.shape[1] == dimension else np.zeros((count, dimension), np.int8)
+        for each, count in zip(found, counts, strict=True)
     ]
     return np.concatenate(rows) if rows else np.zeros((0, dimension), np.int8)
 

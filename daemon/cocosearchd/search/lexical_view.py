@@ -6,6 +6,7 @@ answer does not depend on the order in which files came and went.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,16 @@ from cocosearchd.search.lexical_terms import QueryTerms, Terms, term_hash
 
 Floats = NDArray[np.float32]
 SIGNALS = (
-    "s3", "m_body", "f_all", "f_def", "f_com", "f_path", "p_s", "p_words", "symF", "symI", "stemeq", "cover", "test",
+    "s3", "m_body", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "stemeq", "test",
     "prose", "depth", "lsize",
 )  # fmt: skip
 _FOLDED_SHARE = 0.8  # of a definition's value, when only the letters agree and not their case
-_BLOCK = 2048  # rows of int8 vectors that are widened at a time: they stay in the cache of a core
+# Numbers of int8 vectors that are widened at a time: they stay in a core's cache, and below what OpenBLAS would share
+# among threads, whose waiting for each other costs 15 times the work on a busy machine (measured).
+_BLOCK = 1 << 16
+# Chunks whose vectors are compared. In a larger index: those of the files that stand best by the mean of their vectors,
+# and of those that do by words; 10,000 cost 0.8 ms.
+_COMPARED = 20_000
 # k1 and b by field: tuned on the dev half within the usual ranges, flat around these values.
 _CHUNK_BM25 = (1.5, 0.75)
 _FILE_BM25 = {"f_all": (2.5, 0.6), "f_def": (1.2, 0.6), "f_com": (1.5, 0.75), "f_path": (1.2, 0.5)}
@@ -35,6 +41,18 @@ _FILE_COLUMNS = {
 
 
 @dataclass(frozen=True, slots=True)
+class Living:
+    """What is alive, parts in order, numbers running through: F files, C chunks."""
+
+    paths: tuple[str, ...]  # (F,)
+    languages: tuple[str, ...]  # (F,)
+    starts: NDArray[np.int64]  # (F,): first chunk of each file
+    chunk_files: NDArray[np.int32]  # (C,)
+    keys: NDArray[np.int64]  # (C, 2)
+    places: dict[str, Floats]  # test, prose, depth, lsize: (F,)
+
+
+@dataclass(frozen=True)
 class View:
     """Parts, the names of their files, and the sizes of what is alive in them."""
 
@@ -45,6 +63,28 @@ class View:
     chunks: int
     chunk_averages: tuple[float, float]  # terms of a chunk: text; text and header
     file_averages: tuple[float, ...]  # terms of a file: everything, defined, commented, path
+
+    @cached_property
+    def living(self) -> Living:
+        """Made by the first query after a commit, since many a commit is not followed by one."""
+        files = [_mask(each.alive, each.segment.file_count) for each in self.parts]
+        chunks = [_mask(each.alive_chunks, each.segment.chunk_count) for each in self.parts]
+        segments = [each.segment for each in self.parts]
+        counts = _kept([np.diff(each.chunk_ends, prepend=0) for each in segments], files).astype(np.int64)
+        sizes = [np.log1p(each.characters).astype(np.float32) for each in segments]
+        return Living(
+            paths=_chosen([each.paths for each in self.names], files),
+            languages=_chosen([each.languages for each in self.names], files),
+            starts=np.cumsum(counts) - counts,
+            chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+            keys=_kept([each.keys for each in segments], chunks).astype(np.int64).reshape(-1, 2),
+            places={
+                "test": _kept([each.test for each in self.names], files),
+                "prose": _kept([each.prose for each in self.names], files),
+                "depth": _kept([each.depth for each in self.names], files),
+                "lsize": _kept(sizes, files),
+            },
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +100,8 @@ class Evidence:
     keys: NDArray[np.int64]  # (C, 2)
     chunk_scores: Floats  # (C,): text and header
     chunk_names: Floats  # (C,): best definition value for an identifier of the query
-    cosines: Floats | None  # (C,); NaN where a chunk has no vector. None: no vector was asked
+    cosines: Floats | None  # (C,); NaN where a chunk has no vector or was not compared. None: no vector was asked
+    file_cosines: Floats | None  # (F,): the mean over the chunks of a file, of all files; NaN without vectors
     chunk_coverage: Floats  # (C,): share of the idf mass that the query asks which the chunk has, 0 to 1
 
 
@@ -80,12 +121,12 @@ class _PartEvidence:
     """What one part says, dead files included."""
 
     part: Part
-    names: PathNames
     values: dict[str, Floats]
     chunk_scores: Floats
     chunk_names: Floats
     chunk_coverage: Floats
     cosines: Floats | None
+    file_cosines: Floats | None
 
 
 def view(parts: Sequence[Part], generation: int, known: "View | None" = None) -> View:
@@ -120,7 +161,11 @@ def evidence(state: View, query: QueryTerms, terms: Terms, vector: Floats | None
         for column, name in enumerate(_FILE_BM25):
             _add_file_term(state, scores, term, times, name, column)
     stems = [terms.stem(word) for word in query.words]
-    rows = [_file_values(each, names, query, stems, vector) for each, names in zip(scores, state.names, strict=True)]
+    compared = _COMPARED / max(state.chunks, 1)
+    rows = [
+        _file_values(each, names, query, stems, vector, compared)
+        for each, names in zip(scores, state.names, strict=True)
+    ]
     return _joined(state, rows, ideal)
 
 
@@ -174,7 +219,12 @@ def _living_rows(part: Part, rows: slice) -> tuple[NDArray[np.int32], NDArray[np
 
 
 def _file_values(
-    scores: _PartScores, names: PathNames, query: QueryTerms, stems: Sequence[str], vector: Floats | None
+    scores: _PartScores,
+    names: PathNames,
+    query: QueryTerms,
+    stems: Sequence[str],
+    vector: Floats | None,
+    compared: float,
 ) -> _PartEvidence:
     """What one part says, dead files included."""
     part, segment = scores.part, scores.part.segment
@@ -183,30 +233,26 @@ def _file_values(
     exact = _name_values(segment.exact_names, segment.exact_chunks, segment.exact_values, query.identifiers, size)
     lower = tuple(name.lower() for name in query.identifiers)
     folded = _name_values(segment.folded_names, segment.folded_chunks, segment.folded_values, lower, size)
-    share, words_found = stem_coverage(names, query.words, stems)
+    share = stem_coverage(names, query.words, stems)
+    best = features.best_three(scores.whole, starts, segment.chunk_files)
+    means = None if vector is None else products(segment.file_vectors, segment.file_scales, vector)
     values = {
-        "s3": features.best_three(scores.whole, starts, segment.chunk_files),
+        "s3": best,
         "m_body": features.best_chunk(scores.body, starts),
         **scores.files,
         "p_s": share,
-        "p_words": words_found,
-        "symF": features.best_chunk(exact, starts),
-        "symI": features.best_chunk(folded, starts),
+        "symF": _per_file(exact, segment),
+        "symI": _per_file(folded, segment),
         "stemeq": best_name_match(names, query.identifiers),
-        "cover": features.best_chunk(scores.covered, starts),
-        "test": names.test,
-        "prose": names.prose,
-        "depth": names.depth,
-        "lsize": np.log1p(segment.characters).astype(np.float32),
     }
     return _PartEvidence(
         part=part,
-        names=names,
         values=values,
         chunk_scores=scores.whole,
         chunk_names=np.maximum(exact, _FOLDED_SHARE * folded),
         chunk_coverage=scores.covered,
-        cosines=None if vector is None else cosines(segment, vector),
+        cosines=None if vector is None else _chunk_cosines(segment, vector, means, best, compared),
+        file_cosines=means,
     )
 
 
@@ -222,50 +268,69 @@ def _name_values(
     return best
 
 
-def cosines(segment: Segment, vector: Floats) -> Floats:
-    """The cosine of a unit vector with every chunk's, NaN where there is none. Exact but for the int8 of the chunks."""
+def _per_file(values: Floats, segment: Segment) -> Floats:
+    """The best of each file's chunks, where nearly all are 0."""
+    best = np.zeros(segment.file_count, np.float32)
+    chunks = np.flatnonzero(values)
+    np.maximum.at(best, segment.chunk_files[chunks], values[chunks])
+    return best
+
+
+def _chunk_cosines(segment: Segment, vector: Floats, means: Floats | None, words: Floats, share: float) -> Floats:
+    """The cosine of every chunk; with a `share` below 1, of those in the files best by vector or by words."""
+    if share >= 1 or means is None:
+        return products(segment.vectors, segment.scales, vector)
+    count = max(1, int(share * segment.file_count))
+    chosen = np.zeros(segment.file_count, np.bool_)
+    for values in (np.nan_to_num(means, nan=-1.0), words):
+        chosen[np.argpartition(-values, count - 1)[:count]] = True
+    chunks = np.flatnonzero(chosen[segment.chunk_files])
     found = np.full(segment.chunk_count, np.nan, np.float32)
-    if segment.vectors.shape[1] != len(vector) or not vector.any():
+    found[chunks] = products(segment.vectors[chunks], segment.scales[chunks], vector)
+    return found
+
+
+def products(rows: NDArray[np.int8], scales: Floats, vector: Floats) -> Floats:
+    """Of a vector with quantised rows, NaN for rows of scale 0. Exact but for the int8 of the rows."""
+    found = np.full(len(rows), np.nan, np.float32)
+    if rows.shape[1] != len(vector) or not vector.any():
         return found
-    block = np.empty((_BLOCK, len(vector)), np.float32)
-    for start in range(0, segment.chunk_count, _BLOCK):
-        rows = segment.vectors[start : start + _BLOCK]
-        wide = block[: len(rows)]
-        np.copyto(wide, rows)
-        np.dot(wide, vector, out=found[start : start + len(rows)])
-    found *= segment.scales
-    found[segment.scales == 0] = np.nan
+    height = max(1, _BLOCK // len(vector))
+    block = np.empty((height, len(vector)), np.float32)
+    for start in range(0, len(rows), height):
+        some = rows[start : start + height]
+        wide = block[: len(some)]
+        np.copyto(wide, some)
+        np.dot(wide, vector, out=found[start : start + len(some)])
+    found *= scales
+    found[scales == 0] = np.nan
     return found
 
 
 def _joined(state: View, rows: Sequence[_PartEvidence], ideal: float) -> Evidence:
     """The evidence of all parts over what is alive, parts in order, numbers running through."""
+    living = state.living
     files = [_mask(each.part.alive, each.part.segment.file_count) for each in rows]
     chunks = [_mask(each.part.alive_chunks, each.part.segment.chunk_count) for each in rows]
-    counts = _concatenated([np.diff(r.part.segment.chunk_ends, prepend=0)[f] for r, f in zip(rows, files, strict=True)])
-    counts = counts.astype(np.int64)
-
-    def of_files(name: str) -> Floats:
-        return _concatenated([r.values[name][f] for r, f in zip(rows, files, strict=True)]).astype(np.float32)
-
-    def of_chunks(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        return _concatenated([array[c] for array, c in zip(arrays, chunks, strict=True)])
-
-    with_vectors = bool(rows) and all(each.cosines is not None for each in rows)
+    cosines = [each.cosines for each in rows if each.cosines is not None]
+    means = [each.file_cosines for each in rows if each.file_cosines is not None]
+    asked = rows and len(cosines) == len(rows)
+    names = [name for name in SIGNALS if name not in living.places]
     return Evidence(
         generation=state.generation,
-        paths=_chosen([each.names.paths for each in rows], files),
-        languages=_chosen([each.names.languages for each in rows], files),
-        values={name: of_files(name) for name in SIGNALS},
-        starts=np.cumsum(counts) - counts,
-        chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
-        keys=of_chunks([each.part.segment.keys for each in rows]).astype(np.int64).reshape(-1, 2),
-        chunk_scores=of_chunks([each.chunk_scores for each in rows]).astype(np.float32),
-        chunk_names=of_chunks([each.chunk_names for each in rows]).astype(np.float32),
-        chunk_coverage=of_chunks([each.chunk_coverage for each in rows]).astype(np.float32) / np.float32(ideal or 1),
-        cosines=of_chunks([c for each in rows if (c := each.cosines) is not None]).astype(np.float32)
-        if with_vectors
-        else None,
+        paths=living.paths,
+        languages=living.languages,
+        values={name: _kept([each.values[name] for each in rows], files) for name in names} | living.places,
+        starts=living.starts,
+        chunk_files=living.chunk_files,
+        keys=living.keys,
+        chunk_scores=_kept([each.chunk_scores for each in rows], chunks),
+        chunk_names=_kept([each.chunk_names for each in rows], chunks),
+        chunk_coverage=(_kept([each.chunk_coverage for each in rows], chunks) / np.float32(ideal or 1)).astype(
+            np.float32
+        ),
+        cosines=_kept(cosines, chunks) if asked else None,
+        file_cosines=_kept(means, files) if asked else None,
     )
 
 
@@ -280,5 +345,8 @@ def _chosen(texts: Sequence[tuple[str, ...]], masks: Sequence[slice | NDArray[np
     return tuple(found)
 
 
-def _concatenated(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    return np.concatenate(arrays) if arrays else np.zeros(0, np.float32)
+def _kept(arrays: Sequence[NDArray[Any]], masks: Sequence[slice | NDArray[np.bool_]]) -> NDArray[Any]:
+    found = [array[mask] for array, mask in zip(arrays, masks, strict=True)]
+    if len(found) == 1:
+        return found[0]
+    return np.concatenate(found) if found else np.zeros(0, np.float32)

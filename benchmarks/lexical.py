@@ -1,0 +1,154 @@
+"""The lexical index by itself: CPU per query, per replaced file and per start, at several sizes. No database.
+
+    python -m benchmarks.lexical [DIRECTORY ...] [--chunks 10000 100000]
+
+Files are read from the directories (default: the standard library and the installed packages) and repeated under other
+names until there are enough chunks. Vectors are random: their cost does not depend on what they say.
+"""
+
+import argparse
+import shutil
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.measure import machine, spread
+from cocosearchd.indexing.chunk import Limits, chunk
+from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, supported
+from cocosearchd.languages.parse import parse
+from cocosearchd.search import lexical_snapshot
+from cocosearchd.search.code_profile import load_weights, rank_code
+from cocosearchd.search.lexical_document import ChunkText, Document, FileText, document
+from cocosearchd.search.lexical_segment import Part, build, compacted, size_bytes
+from cocosearchd.search.lexical_terms import Terms
+from cocosearchd.search.lexical_view import View, evidence, view
+
+DIMENSION, QUERIES, REPLACED = 256, 40, 30
+WEIGHTS = load_weights()
+PLAIN = (
+    "where are retries decided after a failed request", "how are command line arguments parsed",
+    "open a socket and listen for connections", "compress a stream of bytes", "walk a directory tree recursively",
+    "format the traceback of an exception", "schedule a callback for later", "read values from a configuration file",
+)  # fmt: skip
+SYMBOLS = ("HTTPServer", "ThreadPoolExecutor", "json_dumps", "urlparse", "asyncio.Queue", "OrderedDict", "Path", "main")
+
+
+def main() -> None:
+    """Measure every size and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("directory", nargs="*", type=Path)
+    parser.add_argument("--chunks", nargs="*", type=int, default=[10_000, 100_000])
+    arguments = parser.parse_args()
+    paths = sysconfig.get_paths()
+    sources = arguments.directory or [Path(paths["stdlib"]), Path(paths["purelib"])]
+    print(machine())
+    files = list(read(sources, max(arguments.chunks)))
+    for chunks in arguments.chunks:
+        measure(files, chunks)
+
+
+def read(roots: list[Path], enough: int) -> Iterator[FileText]:
+    """Files with their chunks, until there are enough chunks."""
+    rng, found = np.random.default_rng(1), 0
+    for root in roots:
+        for path in sorted(root.rglob("*")):
+            if found >= enough or not path.is_file() or not supported(path.name):
+                continue
+            data = path.read_bytes()
+            language = detect(path.name, data[:HEAD_BYTES])
+            if not language or skip_reason(data, 1 << 20):
+                continue
+            name = str(path.relative_to(root))
+            chunks = tuple(
+                ChunkText(c.start_byte, c.end_byte, c.start_line, c.text, c.definitions)
+                for c in chunk(parse(name, data), Limits())
+            )
+            if chunks:
+                found += len(chunks)
+                vectors = rng.standard_normal((len(chunks), DIMENSION)).astype(np.float32)
+                yield FileText(name, 1, language, chunks, vectors / np.linalg.norm(vectors, axis=1, keepdims=True))
+
+
+def measure(files: list[FileText], chunks: int) -> None:
+    """One size."""
+    terms = Terms()
+    began = time.process_time()
+    state = filled(files, chunks, terms)
+    print(f"{state.chunks} chunks, {state.files} files, {len(state.parts)} segments")
+    print(f"  build             {time.process_time() - began:.1f} CPU s")
+    print(f"  arrays            {sum(size_bytes(part.segment) for part in state.parts) / 2**20:.0f} MiB")
+    vector = np.full(DIMENSION, DIMENSION**-0.5, np.float32)
+    for kind, queries in (("plain", PLAIN), ("symbol", SYMBOLS)):
+        for name, asked in (("words only", None), ("with vectors", vector)):
+            times = cpu_times(lambda n, q=queries, v=asked: query(state, terms, q[n % len(q)], v), QUERIES)
+            print(f"  {kind:<6} {name:<12}", spread(times))
+    print("  replace a file    ", spread(cpu_times(lambda n: replaced(state, files[n % len(files)], terms), REPLACED)))
+    snapshots(state)
+
+
+def filled(files: list[FileText], chunks: int, terms: Terms) -> View:
+    """A view over at least `chunks` chunks: files are repeated under other names."""
+    parts, batch, found = tuple[Part, ...](), list[Document](), 0
+    for copy in count():
+        for file in files:
+            batch.append(document(replace(file, path=f"copy{copy}/{file.path}") if copy else file, terms))
+            found += len(file.chunks)
+            if sum(len(each.keys) for each in batch) > 5000 or found >= chunks:
+                parts = compacted((*parts, Part(build(batch, DIMENSION))))
+                batch = []
+            if found >= chunks:
+                return view(parts, 1)
+    raise AssertionError("count() does not end")
+
+
+def query(state: View, terms: Terms, text: str, vector: np.ndarray | None) -> None:  # type: ignore[type-arg]
+    """All of what the daemon does in memory for one query."""
+    asked = terms.query(text)
+    rank_code(evidence(state, asked, terms, vector), asked.symbol, WEIGHTS, 10)
+
+
+def replaced(state: View, file: FileText, terms: Terms) -> None:
+    """Tokenise a file, kill its old version, add a segment, swap."""
+    fresh = build([document(file, terms)], DIMENSION)
+    parts = list(state.parts)
+    for number, names in enumerate(state.names):
+        if file.path in names.numbers:
+            parts[number] = parts[number].without([names.numbers[file.path]])
+    view(compacted((*parts, Part(fresh))), 2, state)
+
+
+def snapshots(state: View) -> None:
+    """Write and read the snapshot."""
+    folder = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))
+    try:
+        began = time.process_time()
+        lexical_snapshot.save(folder, {}, 1, state.parts, {})
+        saved = time.process_time()
+        found = lexical_snapshot.load(folder, {})
+        assert found is not None
+        view(found.parts, 1)
+        print(f"  save a snapshot    {(saved - began) * 1000:.0f} CPU ms")
+        print(f"  load a snapshot    {(time.process_time() - saved) * 1000:.0f} CPU ms")
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def cpu_times(run: Callable[[int], None], n: int) -> list[float]:
+    """CPU milliseconds of n calls, after one that is not counted."""
+    run(0)
+    found = []
+    for number in range(n):
+        began = time.process_time()
+        run(number)
+        found.append((time.process_time() - began) * 1000)
+    return found
+
+
+if __name__ == "__main__":
+    main()
