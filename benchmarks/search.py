@@ -1,6 +1,6 @@
 """Latency of the search pipeline: real text, synthetic vectors, a PostgreSQL of its own.
 
-    python -m benchmarks.search [--chunks 10000] [--queries 200] [--writer]
+    python -m benchmarks.search [--chunks 10000] [--queries 200] [--writer] [--several N]
 
 Wall time is from the pipeline's call to its answer, hits widened from disk. CPU is of this process (all threads) and of
 PostgreSQL, each per query. Questions are words of a random chunk, or a name that one defines.
@@ -32,6 +32,7 @@ from cocosearchd.search.disk import content_hash
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query
+from cocosearchd.search.several import search_several
 from cocosearchd.search.trace import Trace
 from cocosearchd.settings import DatabaseSettings, SearchSettings
 from cocosearchd.store.embedded import EmbeddedPostgres
@@ -290,12 +291,30 @@ async def with_writer(bench: Bench) -> None:
         await writing
 
 
+async def with_several(bench: Bench, home: Path, count: int, chunks: int) -> None:
+    """One question to `count` indexes that together have `chunks` chunks."""
+    lexical, records = dict[str, LexicalIndex](), list[IndexRecord]()
+    for number in range(count):
+        name = f"part{number}"
+        record = await fill(bench.db, home / name, bench.embedder, name, chunks // count, 10 + number)
+        records.append(record)
+        lexical[name] = LexicalIndex(bench.db, record, home / "words" / name)
+        await lexical[name].catch_up()
+    pipeline = Pipeline(bench.db, bench.embedder, SearchSettings(), lexical.get)
+
+    async def ask(text: str) -> object:
+        return await search_several(pipeline, records, Query(text, use_cache=False))
+
+    await measure(bench, f"code, {count} indexes of {chunks // count} chunks", bench.plain, ask)
+
+
 async def main() -> None:
     """Fill, ask, print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--chunks", type=int, default=10_000)
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--writer", action="store_true", help="also measure beside a writer")
+    parser.add_argument("--several", type=int, default=0, metavar="N", help="also ask N smaller indexes at once")
     options = parser.parse_args()
     print(machine())
     with tempfile.TemporaryDirectory(prefix="cocosearch-bench-", dir="/tmp") as home:
@@ -305,6 +324,8 @@ async def main() -> None:
             await latencies(bench)
             if options.writer:
                 await with_writer(bench)
+            if options.several:
+                await with_several(bench, Path(home), options.several, options.chunks)
             await recall(bench)
 
 
