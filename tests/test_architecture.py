@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.supervise": set(),
     "cocosearchd.notify": set(),
     "cocosearchd.engine": {
+        "cocosearchd.workspace",
         "cocosearchd.replies",
         "cocosearchd.indexes",
         "cocosearchd.indexing",
@@ -33,6 +34,15 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.store",
         "cocosearchd.embedding",
         "cocosearch_ipc.protocol",
+    },
+    "cocosearchd.workspace": {
+        "cocosearchd.replies",
+        "cocosearchd.indexes",
+        "cocosearchd.search",
+        "cocosearchd.store",
+        "cocosearchd.languages",
+        "cocosearch_ipc.protocol",
+        "cocosearch_ipc.workspace",
     },
     "cocosearchd.replies": {
         "cocosearchd.search",
@@ -164,6 +174,7 @@ EFFECT_IN_INIT = {
 PRINT_IN = {"cocosearch_ipc.render"}
 BROAD_EXCEPT_IN = {"cocosearchd.supervise", "cocosearch_ipc.rpc"}  # log and restart; log and reply
 LATE_IMPORT_IN = {
+    "cocosearch_ipc.app",  # MCP's libraries cost a second of CPU: the daemon answers before they are loaded
     "cocosearch_ipc.cli.main",  # the hot path does not pay for argparse
     "cocosearchd.search.rerankers.spacy",  # optional extra
 }

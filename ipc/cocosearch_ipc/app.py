@@ -6,6 +6,8 @@ loopback TCP (token, Host and Origin are checked): /mcp, /sse, /metrics, /health
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.abc
@@ -14,13 +16,18 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
 from cocosearch_ipc.credentials import TokenFile
 from cocosearch_ipc.guard import REQUEST_ID, App, Drainable, LimitedBody, LoopbackGuard, Receive, Scope, Send
-from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.metrics import CONTENT_TYPE, exposition
 from cocosearch_ipc.protocol import PROTOCOL_VERSION, Empty, Engine, Failure
 from cocosearch_ipc.rpc import DEFAULT_DEADLINE_S, Dispatcher
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 NDJSON = "application/x-ndjson"
+
+if TYPE_CHECKING:
+    from cocosearch_ipc.mcp.server import McpServer
+
+# Long enough for the daemon to be ready and answering, short enough for the first assistant to find MCP loaded.
+MCP_AFTER_S = 3.0
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -39,13 +46,12 @@ class FrontEnd:
     ) -> None:
         self.engine, self.token = engine, token
         self.rpc = Dispatcher(engine)
-        self.mcp = McpServer(engine, version)
-        self._http = self.mcp.http_app("/mcp")
-        self._sse = self.mcp.sse_app("/sse")
+        self._mcp = _LateMcp(engine, version)
+        http, sse = self._mcp.http, self._mcp.sse
         unix = _Paths(
             {
                 "/rpc": _handler("POST", self._rpc),
-                "/mcp": self._http,
+                "/mcp": http,
                 "/metrics": _handler("GET", self._metrics),
                 "/healthz": _handler("GET", _health),
                 "/readyz": _handler("GET", self._ready),
@@ -53,9 +59,9 @@ class FrontEnd:
         )
         loopback = _Paths(
             {
-                "/mcp": self._http,
-                "/sse": self._sse,
-                "/messages": self._sse,
+                "/mcp": http,
+                "/sse": sse,
+                "/messages": sse,
                 "/metrics": _handler("GET", self._metrics),
                 "/healthz": _handler("GET", _health),
             }
@@ -81,15 +87,16 @@ class FrontEnd:
     async def bridge(self, stream: anyio.abc.SocketStream) -> None:
         """One MCP session in stdio framing, until the peer goes."""
         async with stream:
-            await self.mcp.session(stream)
+            await (await self._mcp.loaded()).server.session(stream)
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
-        async with AsyncExitStack() as stack:
-            for app in (self._http, self._sse):
-                await stack.enter_async_context(app.router.lifespan_context(app))
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._mcp.run)
             await send({"type": "lifespan.startup.complete"})
             await receive()
+            if not self._mcp.stop():
+                group.cancel_scope.cancel()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _rpc(self, request: Request) -> Response:
@@ -122,6 +129,69 @@ class FrontEnd:
             return PlainTextResponse(f"{failure.message}\n", 503)
         waiting = [index.name for index in status.indexes if index.state in ("cold", "scanning")]
         return PlainTextResponse(f"not scanned yet: {', '.join(waiting)}\n" if waiting else "ready\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Mcp:
+    """MCP, imported and started."""
+
+    server: "McpServer"
+    http: App
+    sse: App
+
+
+class _LateMcp:
+    """MCP, loaded by its first client, or a moment after the start.
+
+    Its libraries cost 1.1 s of CPU, more than all else that a start does: a daemon must not answer that much later.
+    """
+
+    def __init__(self, engine: Engine, version: str) -> None:
+        self._engine, self._version = engine, version
+        self._wanted, self._ready, self._stopping = anyio.Event(), anyio.Event(), anyio.Event()
+        self._mcp: _Mcp | None = None
+
+    async def run(self) -> None:
+        """Load when it is time to, and keep the apps alive until `stop`."""
+        with anyio.move_on_after(MCP_AFTER_S):
+            await self._wanted.wait()
+        if self._stopping.is_set():
+            return
+        server = await anyio.to_thread.run_sync(_import_mcp, self._engine, self._version, abandon_on_cancel=True)
+        http, sse = server.http_app("/mcp"), server.sse_app("/sse")
+        async with AsyncExitStack() as stack:
+            for app in (http, sse):
+                await stack.enter_async_context(app.router.lifespan_context(app))
+            self._mcp = _Mcp(server, http, sse)
+            self._ready.set()
+            await self._stopping.wait()
+
+    def stop(self) -> bool:
+        """Let `run` end; False when it is still loading and must be cancelled."""
+        self._stopping.set()
+        self._wanted.set()
+        return self._mcp is not None
+
+    async def loaded(self) -> _Mcp:
+        """MCP, as soon as it is there."""
+        self._wanted.set()
+        await self._ready.wait()
+        assert self._mcp is not None
+        return self._mcp
+
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Streamable HTTP."""
+        await (await self.loaded()).http(scope, receive, send)
+
+    async def sse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """SSE and its messages."""
+        await (await self.loaded()).sse(scope, receive, send)
+
+
+def _import_mcp(engine: Engine, version: str) -> "McpServer":
+    from cocosearch_ipc.mcp.server import McpServer
+
+    return McpServer(engine, version)
 
 
 class _Paths:

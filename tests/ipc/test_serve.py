@@ -214,6 +214,14 @@ def test_a_stop_with_open_streams_and_a_query_in_flight(tmp_path: Path, caplog: 
         client.call(served.rpc, "status")
 
 
+def test_the_daemon_answers_before_mcp_is_loaded(served: Served) -> None:
+    code = "import sys, cocosearch_ipc.serve; print(sorted({'mcp', 'fastmcp', 'pydantic'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == "[]\n"
+    assert answers(served)
+    assert served.front._mcp._mcp is None
+
+
 def test_a_query_that_does_not_end_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guard, "DRAIN_S", 0.2)
     with anyio.from_thread.start_blocking_portal() as portal:
