@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.roots.hints.base import Cookie, Dirty, DirtyTree, Hint, Hints, HintsUnavailable, Lost
-from cocosearchd.roots.hints.choose import file_system, open_hints
+from cocosearchd.roots.hints.choose import file_system, open_hints, remote_below
 from cocosearchd.roots.hints.inotify import InotifyHints
 from cocosearchd.settings import WatchingSettings
 from tests.roots.support import BACKENDS, QUICK
@@ -245,6 +245,27 @@ def test_directories_without_a_watch_are_named_with_the_remedy(root: Path) -> No
 
 
 @linux
+def test_mounts_that_make_no_events_are_named(root: Path) -> None:
+    (root.parent / "sync").mkdir()
+    hints = InotifyHints(os.fsencode(root), os.fsencode(root.parent / "sync"), unseen=(b"old",))
+    heard = Heard()
+    hints.start(heard)
+    watch_all(hints, root)
+    assert hints.blind() == (b"old",)
+    (root / "old" / "kept.py").write_text("2")
+    drop(root, "end")
+    heard.wait(lambda said: Cookie(b"end") in said)
+    assert not heard.covers(b"old/kept.py")
+    hints.close()
+
+
+def test_without_a_sync_directory_everything_is_polled(root: Path) -> None:
+    (root.parent / "file").touch()
+    hints, reason = open_hints(os.fsencode(root), os.fsencode(root.parent / "file" / "x"), QUICK, Heard())
+    assert (hints.name, "cannot be made" in (reason or "")) == ("polling", True)
+
+
+@linux
 def test_no_more_instances(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The limit belongs to the whole user, so taking what is left would fail other programs on this machine.
     def refuse(**_: object) -> None:
@@ -270,6 +291,8 @@ def test_the_kind_of_a_file_system_decides(tmp_path: Path, monkeypatch: pytest.M
     assert file_system(b"/srv/my/project", mounts) == "tmpfs"
     assert file_system(b"/srv/other", mounts) == "ext4"
     assert file_system(b"/x", tmp_path / "none") == ""
+    assert remote_below(b"/srv", mounts) == (b"my share",)
+    assert remote_below(b"/srv/my share", mounts) == ()
     monkeypatch.setattr("cocosearchd.roots.hints.choose.file_system", lambda _: "nfs4")
     hints, reason = open_hints(os.fsencode(tmp_path), os.fsencode(tmp_path / "sync"), WatchingSettings(), Heard())
     assert (hints.name, reason) == ("polling", "nfs4 does not report changes made elsewhere")

@@ -379,6 +379,21 @@ async def test_batches_wait_for_git_but_not_for_long(root: Path, tmp_path: Path)
         assert held(index) == {"a.py", "b.py"}
 
 
+async def test_a_cookie_that_cannot_be_made_is_replaced_by_a_scan(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+
+        async def full(_: object) -> None:  # filling the disk of the machine is not for a test
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr("cocosearchd.roots.clock.Cookies.sync", full)
+        put(root, a="1")
+        assert (await live.sync(5)).fresh
+        assert held(index) == {"a.py"}
+
+
 # -- start, doubt, force
 
 

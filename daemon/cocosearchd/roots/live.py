@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 TICK_S = 1.0
 MISSING_POLL_S = 0.25
 RESTART_S, RESTART_MAX_S, STEADY_S = 0.02, 5.0, 30.0  # between epochs, doubling while they are short
+# A save is a truncation, some writes and a close, within microseconds: indexing the empty file between them is waste.
+SETTLE_S = 0.003
 POLL_REST = 20  # a polled root rests for so many times as long as its scan took
 SHOWN = 20
 
@@ -58,6 +60,7 @@ class LiveRoot:
         self._state, self._watcher, self._fallen_back = "cold", "", False
         self._reason: str | None = None
         self._scan_trouble: str | None = None
+        self._hinted_at = 0.0
 
     # -- running
 
@@ -139,7 +142,8 @@ class LiveRoot:
                 active = True
                 self._note(hint)
         if active:
-            self._schedule.active(time.monotonic())
+            self._hinted_at = time.monotonic()
+            self._schedule.active(self._hinted_at)
 
     def _note(self, hint: Dirty | DirtyTree) -> None:
         scope = self._survey.scope
@@ -219,6 +223,8 @@ class LiveRoot:
         while True:
             await self._dirty.work.wait()
             await self._open.wait()
+            if time.monotonic() - self._hinted_at < SETTLE_S:
+                await anyio.sleep(SETTLE_S)
             await self._pass_gate()
             picked = self._dirty.take(limit)
             if picked is not None and (batch := await self._look(picked)) is not None:
@@ -295,15 +301,16 @@ class LiveRoot:
             self._lose("the root was replaced")
             return False
         await self._survey.check_rules()
+        unseen = hints.blind() if hints.exact else (b"",)
         try:
             if hints.exact:
                 await self._cookies.sync()
         except CookieVoid:
             return False
-        except OSError as error:
-            self._lose(f"the sync directory cannot be used: {error.strerror}")
-            return False
-        for directory in hints.blind() if hints.exact else (b"",):
+        except OSError as error:  # a full disk, say: a scan proves as much as a cookie
+            log.warning("no_cookie", extra={"root": encode_path(self._root), "reason": error.strerror})
+            unseen = (b"",)
+        for directory in unseen:
             self._dirty.mark_tree(encode_path(directory))
         await self._dirty.applied(self._dirty.seq)
         return epoch == self._epoch and not self._lost.is_set()

@@ -128,6 +128,7 @@ class Survey:
         self.total, self.kept = found.files, found.kept
         self.unreadable = tuple(encode_path(directory) or "." for directory in found.unreadable)
         self.skipped = tuple(Counter(r.skip_reason for r in records if r.skip_reason).most_common())
+        self._refused = {path: stamp for path, stamp in self._refused.items() if self._dirty.is_aside(path)}
         if self.audit_due and records:
             # No event tells of writes through a mapping or another name of the file: some are read again each time.
             size = len(records) // AUDIT_SHARE + 1

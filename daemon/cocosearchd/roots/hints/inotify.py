@@ -44,8 +44,12 @@ class InotifyHints:
     name = "inotify"
     exact = True
 
-    def __init__(self, root: bytes, sync_dir: bytes, budget: int | None = None) -> None:
-        """`budget` bounds the number of watches; by default a share of the kernel's limit."""
+    def __init__(self, root: bytes, sync_dir: bytes, budget: int | None = None, unseen: tuple[bytes, ...] = ()) -> None:
+        """`budget` bounds the number of watches; by default a share of the kernel's limit.
+
+        `unseen` are directories whose file system makes no events.
+        """
+        self._unseen = unseen
         self._root, self._sync_dir = root, sync_dir
         self._budget = _default_budget() if budget is None else budget
         self._lock = threading.Lock()  # over the maps and the calls that change what they describe
@@ -84,6 +88,8 @@ class InotifyHints:
         with self._lock:
             if self._closed:
                 return
+            if any(directory == place or directory.startswith(place + b"/") for place in self._unseen):
+                return
             if directory not in self._descriptor_of and len(self._descriptor_of) >= self._budget:
                 self._miss(directory, f"more than {self._budget} directories")
                 return
@@ -104,7 +110,7 @@ class InotifyHints:
     def blind(self) -> tuple[bytes, ...]:
         """Directories that got no watch."""
         with self._lock:
-            return tuple(self._blind)
+            return (*self._unseen, *self._blind)
 
     def close(self) -> None:
         """Ends the thread."""
