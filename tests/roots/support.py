@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import errno
 import hashlib
 import os
 import random
@@ -70,9 +71,11 @@ class MemoryIndex:
         place = os.path.join(self.root, decode_path(path))
         try:
             handle = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        except OSError:
-            self.files.pop(path, None)
-            return True
+        except OSError as error:
+            if error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):
+                self.files.pop(path, None)
+                return True
+            return False
         try:
             before = os.fstat(handle)
             data = os.read(handle, before.st_size + 1)

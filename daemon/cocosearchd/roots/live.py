@@ -318,12 +318,12 @@ class LiveRoot:
     def _answer(self) -> Freshness:
         failed = self._dirty.failed(time.monotonic())
         if failed:
-            reason = f"{len(failed)} files could not be indexed, among them {failed[0].path}: {failed[0].error}"
+            reason = f"files could not be indexed: {len(failed)}, the first is {failed[0].path}: {failed[0].error}"
             return Freshness(False, self._clock(), reason, tuple(f.path for f in failed[:SHOWN]))
-        if self._survey.kept:
-            unreadable = self._survey.unreadable
-            reason = f"{len(unreadable)} directories cannot be read, among them {unreadable[0]}"
-            return Freshness(False, self._clock(), reason, unreadable[:SHOWN])
+        kept = tuple(directory + "/" for directory in self._survey.kept)
+        if kept:
+            reason = f"directories cannot be read any more: {len(kept)}, the first is {kept[0]}"
+            return Freshness(False, self._clock(), reason, kept[:SHOWN])
         return Freshness(True, self._clock())
 
     def freshness(self) -> Freshness:
@@ -376,7 +376,7 @@ class LiveRoot:
 
     def _trouble(self, hints: str | None) -> str | None:
         count = len(self._survey.unreadable)
-        unreadable = f"{count} directories cannot be read" if count else None
+        unreadable = f"directories that cannot be read: {count}" if count else None
         return self._reason or self._scan_trouble or hints or unreadable
 
     async def changed(self) -> None:

@@ -20,12 +20,11 @@ Identity = tuple[int, int]
 
 @dataclass(slots=True)
 class Found:
-    """What a scan saw. `unreadable` are directories; `kept` counts stored files below them."""
+    """What a scan saw. `unreadable` are directories, and whether files below them are stored."""
 
     dirty: list[str] = field(default_factory=list)
     files: int = 0
-    unreadable: list[bytes] = field(default_factory=list)
-    kept: int = 0
+    unreadable: dict[bytes, bool] = field(default_factory=dict)
 
 
 def identity(root: bytes) -> Identity | None:
@@ -76,12 +75,13 @@ class Scan:
         for tree in trees:
             self._look(tree)
         found = self._found
-        lost = [os.path.join(encode_path(directory), "") for directory in found.unreadable]
+        closed = {os.path.join(encode_path(directory), ""): directory for directory in found.unreadable}
         for path in self._missing:
-            if any(path.startswith(directory) for directory in lost):
-                found.kept += 1
-            else:
+            above = next((lead for lead in closed if path.startswith(lead)), None)
+            if above is None:
                 found.dirty.append(path)
+            else:
+                found.unreadable[closed[above]] = True
         return found
 
     def _look(self, tree: bytes) -> None:
@@ -92,7 +92,7 @@ class Scan:
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError:
-            self._found.unreadable.append(tree)
+            self._found.unreadable[tree] = False
             return
         if not tree or stat.S_ISDIR(status.st_mode):
             if not self._scope.prunes(tree):
@@ -111,7 +111,7 @@ class Scan:
             except (FileNotFoundError, NotADirectoryError):
                 continue  # its parent's watch tells
             except OSError:
-                self._found.unreadable.append(directory)
+                self._found.unreadable[directory] = False
                 continue
             lead = directory + b"/" if directory else b""
             folders = [lead + entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]

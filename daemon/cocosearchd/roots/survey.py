@@ -30,8 +30,8 @@ class KnownFiles(Protocol):
 class Survey:
     """Compares a root with the index and marks what differs in `dirty`. For one event loop; blocking work in threads.
 
-    The counts are of the last scan of the whole root: `total` files in scope, `skipped` (reason, files), directories
-    that cannot be read, and how many stored files are `kept` below those.
+    The counts are of the last scan of the whole root: `total` files in scope, `skipped` (reason, files). `unreadable`
+    are directories that cannot be read now, `kept` those of them that files are stored of.
     """
 
     def __init__(self, root: bytes, known: KnownFiles, indexing: IndexingSettings, dirty: Reconciler) -> None:
@@ -39,14 +39,23 @@ class Survey:
         self.scope: Scope | None = None
         self.total: int | None = None
         self.skipped: tuple[tuple[str, int], ...] = ()
-        self.unreadable: tuple[str, ...] = ()
-        self.kept = 0
+        self._unreadable: dict[str, bool] = {}
         self.force = False  # at the next scan of the whole root, every file counts as different
         self.audit_due = False
         self.took_s = 0.0
         self._audit_at = 0
         self._checked = False
         self._refused: dict[str, object] = {}  # what lstat said of files that failed
+
+    @property
+    def unreadable(self) -> tuple[str, ...]:
+        """See the class."""
+        return tuple(self._unreadable)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """See the class."""
+        return tuple(directory for directory, stored in self._unreadable.items() if stored)
 
     async def open(self) -> None:
         """Read the rules of now."""
@@ -108,6 +117,10 @@ class Survey:
         refused = await asyncio.to_thread(self._still_refused, () if force else tuple(found.dirty))
         for path in damaged:
             self._dirty.mark(path, urgent=False, force=True, scanned=True, since=trees[0].since)
+        seen = {
+            path: stored for path, stored in self._unreadable.items() if not any(below(path, t.path) for t in trees)
+        }
+        self._unreadable = seen | {encode_path(directory): stored for directory, stored in found.unreadable.items()}
         if full:
             self.force, self._checked = self.force and not force, True
             self._count(stored.values(), found)
@@ -125,8 +138,7 @@ class Survey:
 
     def _count(self, stored: Iterable[FileRecord], found: Found) -> None:
         records = list(stored)
-        self.total, self.kept = found.files, found.kept
-        self.unreadable = tuple(encode_path(directory) or "." for directory in found.unreadable)
+        self.total = found.files
         self.skipped = tuple(Counter(r.skip_reason for r in records if r.skip_reason).most_common())
         self._refused = {path: stamp for path, stamp in self._refused.items() if self._dirty.is_aside(path)}
         if self.audit_due and records:

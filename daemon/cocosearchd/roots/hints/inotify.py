@@ -141,7 +141,7 @@ class InotifyHints:
 
     def _miss(self, directory: bytes, why: str) -> None:
         self._blind.add(directory)
-        self._trouble = f"{len(self._blind)} directories are polled: {why}; {_raise_limit('max_user_watches')}"
+        self._trouble = f"directories that are polled: {len(self._blind)}, as {why}; {_raise_limit('max_user_watches')}"
 
     def _enter(self, directory: bytes, descriptor: int) -> None:
         # A moved directory keeps its descriptor, so what it was called before is not trusted.
