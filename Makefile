@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROOT ?= $(CURDIR)
 
-.PHONY: up down test lint format types unit bench quality soak lock clean help
+.PHONY: up down test lint format types unit bench quality clients soak lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -44,6 +44,10 @@ bench: $(STAMP) ## speed, printed as ratios against a reference of the same minu
 
 quality: $(STAMP) ## ranking quality through a running daemon; needs the checkouts of benchmarks/quality
 	$(BIN)/python -m benchmarks.quality
+
+clients: $(STAMP) ## sessions of the TypeScript SDK, fetched from npm
+	npm install --silent --no-audit --no-fund --prefix $(VENV)/clients @modelcontextprotocol/sdk@1.32.2
+	$(BIN)/python -m pytest tests/ipc/test_typescript.py
 
 soak: $(STAMP) ## the long proofs: thousands of rounds of random changes and kills
 	$(BIN)/python -m pytest -m slow --timeout 0

@@ -1,0 +1,32 @@
+// A session of the TypeScript SDK over one transport; prints what it saw as JSON.
+// node session.mjs http|sse|stdio URL TOKEN COMMAND...
+import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
+import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+
+const [kind, url, token, command, ...args] = process.argv.slice(2);
+const headers = { Authorization: `Bearer ${token}` };
+const withToken = (target, init) => fetch(target, { ...init, headers: { ...init?.headers, ...headers } });
+const transports = {
+  http: () => new StreamableHTTPClientTransport(new URL(`${url}/mcp`), { requestInit: { headers } }),
+  sse: () =>
+    new SSEClientTransport(new URL(`${url}/sse`), { requestInit: { headers }, eventSourceInit: { fetch: withToken } }),
+  stdio: () => new StdioClientTransport({ command, args, env: { ...process.env } }),
+};
+
+const client = new Client({ name: "session", version: "1" });
+await client.connect(transports[kind]());
+const { tools } = await client.listTools();
+const answer = await client.callTool({ name: "search_code", arguments: { query: "retries", index_name: "demo" } });
+const failed = await client.callTool({ name: "index_stats", arguments: { index_name: "nothing" } });
+const { resources } = await client.listResources();
+console.log(
+  JSON.stringify({
+    tools: tools.map((tool) => tool.name),
+    path: answer.structuredContent.results[0].path,
+    failed: [failed.isError, failed.content[0].text],
+    resources: resources.map((resource) => resource.uri),
+  }),
+);
+await client.close();
