@@ -29,8 +29,11 @@ class Heard:
         self._news = threading.Condition()
         self.stopped = threading.Event()  # while set, the thread of the backend gets no further
         self.stopped.set()
+        self.held = threading.Event()
 
     def __call__(self, hints: Sequence[Hint]) -> None:
+        if not self.stopped.is_set():
+            self.held.set()
         self.stopped.wait()
         with self._news:
             self.hints += hints
@@ -166,6 +169,7 @@ def test_overflow_is_said(root: Path) -> None:
     with opened(root, "inotify") as (_, heard):
         heard.stopped.clear()
         (root / "top.py").write_text("2")  # the thread takes this event and is held with it
+        assert heard.held.wait(10)
         paths = [os.fsencode(root / "old" / name) for name in ("a.py", "b.py")]
         for number in range(limit + 100):  # equal neighbours are merged by the kernel, so two names take turns
             os.close(os.open(paths[number % 2], os.O_CREAT | os.O_WRONLY))
