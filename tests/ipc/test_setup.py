@@ -110,7 +110,7 @@ def test_a_file_we_do_not_understand_is_left_alone(name: str, text: str, message
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        (["cocosearchctl", "re"], {"reindex"}),
+        (["cocosearchctl", "rei"], {"reindex"}),
         (["cocosearchctl", "query", "--lim"], {"--limit"}),
         (["cocosearchctl", "query", "x", "--index", ""], {"alpha", "beta"}),
         (["cocosearchctl", "stats", "al"], {"alpha"}),
