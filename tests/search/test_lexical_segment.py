@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cocosearchd.search import lexical_view
 from cocosearchd.search.lexical_segment import SEGMENT_CHUNKS, Part, build, compacted, merge, size_bytes
 from cocosearchd.search.lexical_terms import Terms, term_hash
 from cocosearchd.search.lexical_view import SIGNALS, View, evidence, view
@@ -105,3 +106,21 @@ def test_cosines_of_quantised_vectors() -> None:
     assert found.cosines is not None
     assert found.cosines[0] == pytest.approx(0.6, abs=1e-3)
     assert np.isnan(found.cosines[1])
+
+
+def test_a_large_index_compares_the_vectors_of_promising_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    # The constants stand for sizes that no test builds.
+    monkeypatch.setattr(lexical_view, "_EXACT", 10)
+    monkeypatch.setattr(lexical_view, "_COMPARED", 8)
+    files = {f"src/file{n}.py": f"value_{n} = 1\n---\nother_{n} = 2" for n in range(20)}
+    axes = {"value_7 = 1": 0, **{f"value_{n} = 1": 1 for n in range(20) if n != 7}}
+    terms = Terms()
+    state = view((Part(build(documents(files, axes), DIMENSION)),), 1)
+    found = evidence(state, terms.query("value_3"), terms, np.eye(DIMENSION, dtype=np.float32)[0])
+    assert found.cosines is not None
+    assert found.file_cosines is not None
+    compared = {found.paths[file] for file in found.chunk_files[~np.isnan(found.cosines)].tolist()}
+    assert {"src/file7.py", "src/file3.py"} <= compared  # best by vector, best by words
+    assert len(compared) < len(files)
+    assert found.file_cosines[found.paths.index("src/file7.py")] == pytest.approx(1.0, abs=0.01)
+    assert not np.isnan(found.file_cosines).any()

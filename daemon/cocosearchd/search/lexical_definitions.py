@@ -113,13 +113,18 @@ def definitions(text: str, language: str) -> list[Definition]:
     return ordered
 
 
+def comment_spans(text: str, language: str) -> list[tuple[int, int]]:
+    """Where comments and docstrings are, in characters. None in prose and data."""
+    if language in _PROSE:
+        return []
+    pattern = _COMMENTS[_COMMENT_STYLE.get(language, "slash")]
+    return [match.span() for match in pattern.finditer(text)]
+
+
 def comments(text: str, language: str) -> str:
     """The words of the comments and docstrings of a text, without licence blocks and markers."""
-    if language in _PROSE:
-        return ""
-    pattern = _COMMENTS[_COMMENT_STYLE.get(language, "slash")]
     kept, size, block, end = [], 0, "", -1
-    spans = [(match.start(), match.end()) for match in pattern.finditer(text)]
+    spans = comment_spans(text, language)
     for start, stop in [*spans, (len(text) + 1, len(text) + 1)]:
         if (block and not text[end:start].isspace()) or start > len(text):
             if not _LICENCE.search(block):

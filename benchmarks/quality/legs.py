@@ -1,0 +1,175 @@
+"""Names and sentences as questions: is the profile `code` at least as good as words alone and vectors alone?
+
+    python -m benchmarks.quality.legs --checkouts DIRECTORY [--each 40]
+
+Two sets are made from the benchmark's own checkouts, in process, repository by repository:
+- *names*: a name that is defined once in a repository; right is the chunk that defines it;
+- *sentences*: the first sentence of a comment, asked of an index from which all comments were removed; right is the
+  chunk it was in. Such sentences share few words with the code, as questions typed into a web search do.
+
+MRR@10 by chunk and by file. The weights were not fitted on either set; they were on the annotated queries of the same
+repositories.
+"""
+
+import argparse
+import asyncio
+import random
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measure import machine
+from benchmarks.quality.corpus import CODE_SUFFIXES, repositories
+from cocosearchd.embedding.base import Embedder
+from cocosearchd.embedding.open import open_embedder
+from cocosearchd.model import Chunk
+from cocosearchd.search.code_profile import load_weights, rank_code
+from cocosearchd.search.lexical_definitions import comment_spans
+from cocosearchd.search.lexical_document import ChunkText, FileText, document
+from cocosearchd.search.lexical_segment import Part, build
+from cocosearchd.search.lexical_terms import Terms
+from cocosearchd.search.lexical_view import Evidence, View, evidence, view
+from cocosearchd.settings import EmbedderSettings
+from training.ranking.signals import read
+
+WEIGHTS = load_weights()
+SYSTEMS = ("code", "words alone", "vectors alone")
+_MARKS = re.compile(r"^[\s/*#!<>\"'-]+|[*/\"']+$", re.MULTILINE)
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z ,'()-]+")
+_BOILERPLATE = re.compile(r"licen[sc]e|copyright|todo|fixme|noqa|eslint|deprecated|generated|https?:", re.IGNORECASE)
+
+File = tuple[str, str, tuple[Chunk, ...]]
+Place = tuple[str, int]  # path and start byte of a chunk
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A question and its one answer."""
+
+    text: str
+    place: Place
+
+
+def main() -> None:
+    """Make the sets, ask, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--checkouts", type=Path, required=True)
+    parser.add_argument("--each", type=int, default=40, help="questions of each kind and repository at most")
+    arguments = parser.parse_args()
+    embedder = asyncio.run(open_embedder(EmbedderSettings()))
+    found: dict[str, list[NDArray[np.float64]]] = {"names": [], "sentences": []}
+    for repository in repositories():
+        root = arguments.checkouts / repository.name / repository.benchmark_root
+        files = [file for file in read(root) if file[2] and file[0].endswith(CODE_SUFFIXES)]
+        random_ = random.Random(repository.name)
+        chosen = {"names": chosen_of(names(files), random_, arguments.each)}
+        sentences, silent = without_comments(files)
+        chosen["sentences"] = chosen_of(sentences, random_, arguments.each)
+        for kind, corpus in (("names", files), ("sentences", silent)):
+            state, terms = indexed(corpus, embedder)
+            found[kind] += [asked(state, terms, embedder, sample) for sample in chosen[kind]]
+    print(machine())
+    for kind, rows in found.items():
+        means = np.mean(rows, axis=0)
+        print(f"{kind} (n={len(rows)}), MRR@10 by chunk / by file")
+        for system, (by_chunk, by_file) in zip(SYSTEMS, means, strict=True):
+            print(f"  {system:<14} {by_chunk:.3f} / {by_file:.3f}")
+
+
+def names(files: Sequence[File]) -> list[Sample]:
+    """Names of four letters and more that are defined in one place."""
+    places = [
+        (name, (path, each.start_byte)) for path, _, chunks in files for each in chunks for name in each.definitions
+    ]
+    last = [(name.rpartition(".")[2], place) for name, place in places]
+    counts = Counter(name.lower() for name, _ in last)
+    return [
+        Sample(name, place) for name, place in last if counts[name.lower()] == 1 and len(name) > 3 and name.isascii()
+    ]
+
+
+def without_comments(files: Sequence[File]) -> tuple[list[Sample], list[File]]:
+    """A sentence per chunk that has a fit comment, and the files without any comment."""
+    samples, silent = list[Sample](), list[File]()
+    for path, language, chunks in files:
+        kept = []
+        for each in chunks:
+            spans = comment_spans(each.text, language)
+            sentence = next((s for start, end in spans if (s := first_sentence(each.text[start:end]))), "")
+            text = each.text
+            for start, end in reversed(spans):
+                text = text[:start] + text[end:]
+            if sentence and each.definitions and len(text.strip()) > 80:
+                samples.append(Sample(sentence, (path, each.start_byte)))
+            kept.append(replace(each, text=text))
+        silent.append((path, language, tuple(kept)))
+    return samples, silent
+
+
+def first_sentence(comment: str) -> str:
+    """Of 5 to 30 plain words, else nothing; a leading name of the function is dropped by being no plain word."""
+    text = " ".join(_MARKS.sub(" ", comment).split())
+    sentence = re.split(r"(?<=[a-z])\.(?:\s|$)|:\s", text)[0].strip()
+    fit = _PLAIN.fullmatch(sentence) and 5 <= len(sentence.split()) <= 30 and not _BOILERPLATE.search(sentence)
+    return sentence if fit else ""
+
+
+def chosen_of(samples: list[Sample], random_: random.Random, count: int) -> list[Sample]:
+    """A reproducible choice."""
+    return random_.sample(samples, min(count, len(samples)))
+
+
+def indexed(files: Sequence[File], embedder: Embedder) -> tuple[View, Terms]:
+    """What the daemon would have in memory."""
+    terms, documents = Terms(), []
+    for path, language, chunks in files:
+        vectors = asyncio.run(embedder.embed_documents([f"{each.header}\n{each.text}" for each in chunks]))
+        rows = (ChunkText(c.start_byte, c.end_byte, c.start_line, c.text, c.definitions) for c in chunks)
+        documents.append(document(FileText(path, 1, language, tuple(rows), vectors), terms))
+    return view((Part(build(documents, embedder.fingerprint.dimension)),), 1), terms
+
+
+def asked(state: View, terms: Terms, embedder: Embedder, sample: Sample) -> NDArray[np.float64]:
+    """(systems, 2): reciprocal rank by chunk and by file."""
+    query = terms.query(sample.text)
+    found = evidence(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
+    ranked = rank_code(found, query.symbol, WEIGHTS, 10)
+    assert found.cosines is not None
+    orders = [
+        [(one.path, one.start_byte) for one in ranked],
+        best_per_file(found, found.chunk_scores),
+        best_per_file(found, np.nan_to_num(found.cosines, nan=-1.0)),
+    ]
+    return np.array([(reciprocal(order, sample.place), by_file(order, sample.place)) for order in orders])
+
+
+def best_per_file(found: Evidence, scores: NDArray[np.float32]) -> list[Place]:
+    """A leg by itself, one chunk of each file."""
+    seen, order = set[int](), list[Place]()
+    for chunk in np.argsort(-scores, kind="stable").tolist():
+        file = int(found.chunk_files[chunk])
+        if file not in seen:
+            seen.add(file)
+            order.append((found.paths[file], int(found.keys[chunk, 0])))
+        if len(order) == 10:
+            break
+    return order
+
+
+def reciprocal(order: Sequence[Place], right: Place) -> float:
+    """1 / rank of the right chunk, 0 if it is not there."""
+    return next((1 / rank for rank, place in enumerate(order, 1) if place == right), 0.0)
+
+
+def by_file(order: Sequence[Place], right: Place) -> float:
+    """1 / rank of the right file, 0 if it is not there."""
+    return next((1 / rank for rank, place in enumerate(order, 1) if place[0] == right[0]), 0.0)
+
+
+if __name__ == "__main__":
+    main()
