@@ -55,7 +55,7 @@ def call(path: str, method: str, params: Params | None = None, timeout_s: float 
 
 
 def stream(path: str, method: str, params: Params | None = None, idle_s: float = 60.0) -> Generator[Any, None, None]:
-    """Yield every progress value of a call, then its result as the last item. Raises `CallFailed`.
+    """Yield every progress value of a call as it comes; the last one is its result. Raises `CallFailed`.
 
     Closing the iterator closes the connection, which cancels the call.
     """
@@ -67,12 +67,15 @@ def stream(path: str, method: str, params: Params | None = None, idle_s: float =
                 if b"application/x-ndjson" not in head:
                     yield _result(head, reader.read())
                     return
+                last = None
                 for line in reader:
                     message = json.loads(line)
                     if "id" in message:
-                        yield _result(head, line)
+                        if (result := _result(head, line)) != last:
+                            yield result
                         return
-                    yield message["params"]["value"]
+                    last = message["params"]["value"]
+                    yield last
         except TimeoutError:
             raise _timed_out(method, idle_s) from None
         except OSError as error:

@@ -97,8 +97,8 @@ JSON-RPC 2.0, `POST /rpc` on the Unix socket `rpc.sock` of the runtime directory
 
 - A batch has at most 100 calls, a body 1 MiB. A call without `id` is a notification and gets no answer (HTTP 204).
 - Closing the connection cancels the call. `X-Cocosearch-Deadline-Ms` limits how long the daemon works on it.
-- With `Accept: application/x-ndjson` a call answers in lines: `$/progress` notifications, `{"id", "value"}`, while it
-  runs, then the response.
+- With `Accept: application/x-ndjson` a call answers in lines: a `$/progress` notification with `{"id", "value"}` for
+  each value as it comes, then the response with the last one.
 - `X-Cocosearch-Protocol` in an answer is the version of this protocol. A new field always has a default: send only
   what you mean, ignore what you do not know.
 - A daemon that stops answers HTTP 503 with error -32001.

@@ -76,15 +76,13 @@ class Dispatcher:
         return shapes.to_json(answered) if answered else None
 
     async def stream(self, body: bytes) -> AsyncGenerator[bytes, None]:
-        """Lines of JSON for one call: `$/progress` notifications while it runs, then its response."""
+        """Lines of JSON for one call: a `$/progress` notification for each value, then the last one as the response."""
         call: Call | None = None
         try:
             call = _call(_loads(body))
             last: Any = None
-            async for value in self._values(call):
-                if last is not None:
-                    yield _progress(call.id, last)
-                last = value
+            async for last in self._values(call):
+                yield _progress(call.id, last)
             yield shapes.to_json({"jsonrpc": "2.0", "id": call.id, "result": last}) + b"\n"
         except Exception as error:  # noqa: BLE001 - a reply of its own kind, see _failure
             yield shapes.to_json(_error(call.id if call else None, _failure(error, call))) + b"\n"

@@ -174,6 +174,15 @@ def test_progress_is_streamed_and_ends_with_the_result(served: Served) -> None:
         list(client.stream(served.rpc, "follow", {"index": "x"}))
 
 
+def test_each_value_of_a_stream_comes_at_once(served: Served) -> None:
+    served.engine.step_s = 2.0
+    began = time.monotonic()
+    stream = client.stream(served.rpc, "follow", {"index": "demo"})
+    next(stream)
+    assert time.monotonic() - began < 1.5
+    stream.close()
+
+
 def test_a_client_that_goes_away_cancels_its_call(served: Served) -> None:
     served.engine.busy = 30
     with pytest.raises(client.CallFailed, match=r"no answer to search within 0\.3 s") as failed:
