@@ -125,6 +125,16 @@ def reciprocal_ranks(scores: Scores, targets: NDArray[np.int64]) -> NDArray[np.f
     return np.where(ranks <= 10, 1 / ranks, 0.0)
 
 
+def styled(query: str, style: str) -> str:
+    """The sentence as a question, or as two to four of its longest words; `sentence` leaves it as it is."""
+    if style == "question":
+        return f"where is the code that {query[0].lower()}{query[1:].rstrip('.')}?"
+    if style == "key words":
+        long = sorted({word for word in query.split() if len(word) > 3}, key=lambda word: (-len(word), word))
+        return " ".join(long[: max(2, min(4, len(long) // 2))]) or query
+    return query
+
+
 def report(collection: Collection, systems: dict[str, Scores]) -> dict[str, Any]:
     """MRR@10 for each system: over all, for each language, and within the own package."""
     same = collection.packages[None, :] == collection.packages[collection.targets][:, None]
@@ -145,19 +155,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("holdout", type=Path)
     parser.add_argument("model", type=Path, nargs="+")
+    parser.add_argument("--styles", nargs="+", default=["sentence"], help="sentence, question, key words")
     parser.add_argument("--cap", type=int, default=300)
     parser.add_argument("--python", type=int, default=600)
     arguments = parser.parse_args()
     collection = collect(arguments.holdout, {"python": arguments.python, "other": arguments.cap})
     print(len(collection.texts), "functions,", len(collection.queries), dict(Counter(collection.languages)))
-    lexical = bm25(collection.texts, collection.queries)
-    systems = {"bm25": lexical}
-    for path in arguments.model:
-        model = Model(path)
-        dense = model.encode(collection.queries) @ model.encode(collection.texts).T
-        systems |= {path.stem: dense, f"{path.stem}+bm25": fused(lexical, dense)}
-    for title, row in report(collection, systems).items():
-        print(title, row)
+    for style in arguments.styles:
+        queries = tuple(styled(query, style) for query in collection.queries)
+        lexical = bm25(collection.texts, queries)
+        systems = {"bm25": lexical}
+        for path in arguments.model:
+            model = Model(path)
+            dense = model.encode(queries) @ model.encode(collection.texts).T
+            systems |= {path.stem: dense, f"{path.stem}+bm25": fused(lexical, dense)}
+        for title, row in report(collection, systems).items():
+            print(f"{style}: {title} {row}")
 
 
 if __name__ == "__main__":
