@@ -61,6 +61,7 @@ class LiveRoot:
         self._reason: str | None = None
         self._scan_trouble: str | None = None
         self._hinted_at = 0.0
+        self._held = False  # a batch waits for git
 
     # -- running
 
@@ -234,11 +235,12 @@ class LiveRoot:
         scope = self._survey.scope
         assert scope is not None
         git_dirs = [rules.repository.git_dir for rules in scope.git_rules()]
-        while True:
-            wait = self._gate.wait_s(git_dirs, time.monotonic())
-            if not wait:
-                return
-            await anyio.sleep(wait)
+        try:
+            while (wait := self._gate.wait_s(git_dirs, time.monotonic())) > 0:
+                self._held = True
+                await anyio.sleep(wait)
+        finally:
+            self._held = False
 
     async def _look(self, picked: Picked) -> Batch | None:
         """What is at the paths now. None if nothing is to be done, or if it has to be done again."""
@@ -330,7 +332,7 @@ class LiveRoot:
         """Without waiting: never known to be fresh."""
         pending = self._dirty.pending()
         reason = self._scan_trouble or self._reason
-        if reason is None and self._gate.held:
+        if reason is None and self._held:
             reason = "git is working"
         if reason is None and self._dirty.scanning():
             reason = "the root is being scanned"
@@ -368,7 +370,7 @@ class LiveRoot:
     def _shown_state(self, trouble: str | None) -> str:
         if self._state != "live":
             return self._state
-        if self._gate.held:
+        if self._held:
             return "git_batch"
         if self._dirty.bulk():
             return "indexing"
