@@ -80,6 +80,20 @@ def test_a_huge_line_takes_bounded_time(extension: str) -> None:
     assert parsed.report.status in ("error", "no_grammar")
 
 
+@pytest.mark.parametrize(
+    ("path", "data"),
+    [
+        ("open.py", b"(\n" * 60_000),  # one error with a child for each: queries would need its square
+        (".github/workflows/ci.yml", b"jobs:\n" + b"".join(b"  j%d:\n    steps: x\n" % n for n in range(6_000))),
+        ("Dockerfile", b"FROM a\n" * 20_000),
+    ],
+)
+def test_hostile_files_take_bounded_time(path: str, data: bytes) -> None:
+    start = time.process_time()
+    parse(path, data)
+    assert time.process_time() - start < 2
+
+
 def test_a_parse_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     # The limit is lowered rather than waited for; parsers are made per thread, so this thread makes a new one.
     monkeypatch.setattr(syntax, "PARSE_TIMEOUT_US", 1)

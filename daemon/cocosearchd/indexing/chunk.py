@@ -110,6 +110,7 @@ class _View:
         self.starts = [symbol.start_byte for symbol in parsed.symbols]
         self.parents = list(_parents(parsed.symbols))
         self.block_starts = [block.start_byte for block in parsed.blocks]
+        self.block_parents = list(_parents(parsed.blocks))
         self.line, self.seen = 1, 0  # the line of byte `seen`
 
     def chunk(self, start: int, end: int) -> Chunk:
@@ -169,17 +170,20 @@ class _View:
         """The innermost block that is open at the start, and those that start inside."""
         blocks = self.parsed.blocks
         first, last = bisect_right(self.block_starts, start - 1), bisect_right(self.block_starts, end - 1)
-        return next((block for block in reversed(blocks[:first]) if block.end_byte > start), None), blocks[first:last]
+        index = first - 1
+        while index >= 0 and blocks[index].end_byte <= start:
+            index = self.block_parents[index]
+        return blocks[index] if index >= 0 else None, blocks[first:last]
 
 
-def _parents(symbols: Iterable[Symbol]) -> Iterator[int]:
-    """For each definition the number of the one around it, -1 at the top."""
+def _parents(nested: Iterable[Symbol | Block]) -> Iterator[int]:
+    """For each definition or block the number of the one around it, -1 at the top."""
     around: list[tuple[int, int]] = []  # (end, number) of what is open
-    for number, symbol in enumerate(symbols):
-        while around and around[-1][0] < symbol.end_byte:
+    for number, one in enumerate(nested):
+        while around and around[-1][0] < one.end_byte:
             around.pop()
         yield around[-1][1] if around else -1
-        around.append((symbol.end_byte, number))
+        around.append((one.end_byte, number))
 
 
 def _symbol_of(inside: tuple[Symbol, ...], around: list[Symbol], start: int, end: int) -> Symbol | None:

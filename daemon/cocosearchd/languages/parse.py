@@ -27,8 +27,18 @@ def parse(path: str, data: bytes, overrides: QueryOverrides = ()) -> Parsed:
     """Detects, parses and reads one file. Bounded in time for any content (see `syntax`); never raises."""
     language = detect.detect(path, data[: detect.HEAD_BYTES])
     base = blocks.base_of(language)
-    tree, report = _tree(path, base, data)
-    found = () if tree is None else symbols.extract(base, _grammar(path, base), tree, data, overrides)
+    grammar = _grammar(path, base)
+    tree: syntax.Tree | None = None
+    found: tuple[Symbol, ...] = ()
+    report = _unparsed(grammar, data)
+    if report is None:
+        tree = syntax.parse_tree(grammar, data)
+        report = ParseReport("error", 1, "parsing took too long")
+    if tree is not None:
+        broken = syntax.errors(tree)
+        report = syntax.health(tree, broken, data)
+        if syntax.queryable(broken):
+            found = symbols.extract(base, grammar, tree, data, overrides)
     return Parsed(path, data, language, tree, found, blocks.read(language, data, found), report)
 
 
@@ -39,13 +49,10 @@ def _grammar(path: str, language: str) -> str:
     return "tsx" if info.name == "typescript" and path.lower().endswith("x") else info.grammar
 
 
-def _tree(path: str, language: str, data: bytes) -> tuple[syntax.Tree | None, ParseReport]:
-    grammar = _grammar(path, language)
+def _unparsed(grammar: str, data: bytes) -> ParseReport | None:
+    """Why a file is not given to a parser, None where it is."""
     if not grammar:
-        return None, ParseReport("no_grammar")
+        return ParseReport("no_grammar")
     if syntax.has_huge_line(data):
-        return None, ParseReport("error", 1, f"a line is longer than {syntax.MAX_LINE_BYTES} bytes")
-    tree = syntax.parse_tree(grammar, data)
-    if tree is None:
-        return None, ParseReport("error", 1, "parsing took too long")
-    return tree, syntax.health(grammar, tree, data)
+        return ParseReport("error", 1, f"a line is longer than {syntax.MAX_LINE_BYTES} bytes")
+    return None

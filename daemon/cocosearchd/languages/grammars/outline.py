@@ -1,7 +1,7 @@
 """The keys of a YAML file with their ranges, by indentation alone: works for broken files and for templates of YAML."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 # Every part runs to a fixed end, so that no line can make it backtrack for long.
 _PLAIN_KEY = r"[^\s#'\"\[\]{}&*!|>%@:-][^\n:]*(?::[^\s:][^\n:]*)*"
@@ -24,6 +24,12 @@ class Entry:
     start_byte: int
     end_byte: int
     parent: "Entry | None"
+    inside: list["Entry"] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        """Takes its place below its parent."""
+        if self.parent is not None:
+            self.parent.inside.append(self)
 
 
 def entries(data: bytes) -> list[Entry]:
@@ -77,7 +83,7 @@ def _plain(text: str) -> str:
 
 def children(found: list[Entry], parent: Entry | None) -> list[Entry]:
     """The entries directly inside of one; None: those at the top."""
-    return [entry for entry in found if entry.parent is parent]
+    return [entry for entry in found if entry.parent is None] if parent is None else parent.inside
 
 
 def value_of(found: list[Entry], parent: Entry, *keys: str) -> str:
