@@ -11,12 +11,14 @@ import shutil
 import sysconfig
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.measure import machine, spread
 from cocosearchd.indexing.chunk import Limits, chunk
@@ -86,7 +88,7 @@ def measure(files: list[FileText], chunks: int) -> None:
     vector = np.full(DIMENSION, DIMENSION**-0.5, np.float32)
     for kind, queries in (("plain", PLAIN), ("symbol", SYMBOLS)):
         for name, asked in (("words only", None), ("with vectors", vector)):
-            times = cpu_times(lambda n, q=queries, v=asked: query(state, terms, q[n % len(q)], v), QUERIES)
+            times = cpu_times(partial(ask, state, terms, queries, asked), QUERIES)
             print(f"  {kind:<6} {name:<12}", spread(times))
     print("  replace a file    ", spread(cpu_times(lambda n: replaced(state, files[n % len(files)], terms), REPLACED)))
     snapshots(state)
@@ -107,9 +109,9 @@ def filled(files: list[FileText], chunks: int, terms: Terms) -> View:
     raise AssertionError("count() does not end")
 
 
-def query(state: View, terms: Terms, text: str, vector: np.ndarray | None) -> None:  # type: ignore[type-arg]
+def ask(state: View, terms: Terms, queries: Sequence[str], vector: NDArray[np.float32] | None, number: int) -> None:
     """All of what the daemon does in memory for one query."""
-    asked = terms.query(text)
+    asked = terms.query(queries[number % len(queries)])
     rank_code(evidence(state, asked, terms, vector), asked.symbol, WEIGHTS, 10)
 
 
