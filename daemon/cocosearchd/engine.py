@@ -18,15 +18,16 @@ from cocosearchd.indexes import Indexes, RunningIndex
 from cocosearchd.indexing.updater import Updater
 from cocosearchd.model import Freshness
 from cocosearchd.search.pipeline import Answer, Pipeline
-from cocosearchd.search.plan import Query
+from cocosearchd.search.plan import Query, parse_inline
+from cocosearchd.search.several import search_several
 from cocosearchd.search.trace import Trace
 from cocosearchd.settings import Settings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
+from cocosearchd.workspace import Workspace
 
 FOLLOW_S = 0.2  # a progress line that a person reads needs no more than five a second
 AT_REST = frozenset({"live", "degraded", "root_missing", "failed", "refused"})
-MAX_SYNC_MS = 600_000
 FAILURES_SHOWN = 200
 
 
@@ -42,7 +43,7 @@ class About:
     warnings: Callable[[], tuple[str, ...]]
 
 
-class Engine:
+class Engine(Workspace):
     """One per daemon. Holds no state of its own: indexes, caches and models are given."""
 
     def __init__(
@@ -56,16 +57,38 @@ class Engine:
         about: About,
         stop: Callable[[], None],
     ) -> None:
-        self._db, self._embedder, self._indexes, self._pipeline = db, embedder, indexes, pipeline
-        self._updater, self._settings, self._about, self._stop = updater, settings, about, stop
+        super().__init__(db, indexes, settings)
+        self._embedder, self._pipeline, self._updater = embedder, pipeline, updater
+        self._about, self._stop = about, stop
 
     async def search(self, request: p.SearchRequest) -> p.SearchReply:
-        """Ranked chunks of the index as it is after every change made before the question."""
+        """Ranked chunks of the indexes as they are after every change made before the question."""
+        indexes = self._wanted(request)
+        if len(indexes) == 1:
+            return await self._search_one(indexes[0], request)
+        began = time.perf_counter()
+        freshness = _least(await self._all_fresh(indexes, request.sync_timeout_ms))
+        synced = time.perf_counter()
+        merged = await search_several(
+            self._pipeline, [index.record for index in indexes], query_of(request), explain=request.explain
+        )
+        for answer in merged.answers:
+            freshness = _judged(freshness, answer)
+        timings = {"sync": (synced - began) * 1000, "total": (time.perf_counter() - began) * 1000}
+        return replies.search(
+            request,
+            merged.hits,
+            tuple(index.record.name for index in indexes),
+            freshness,
+            "exact" if all(answer.cache == "exact" for answer in merged.answers) else "miss",
+            timings,
+            merged.notes,
+            {name: dict(trace.details) for name, trace in merged.traces.items()} if request.explain else None,
+        )
+
+    async def _search_one(self, index: RunningIndex, request: p.SearchRequest) -> p.SearchReply:
         trace = Trace(explain=request.explain)
         began = time.perf_counter()
-        index = self._one(request.index, request.cwd)
-        if index.refusal is not None:
-            raise index.refusal
         with trace.stage("sync"):
             freshness = await self._freshness(index, request.sync_timeout_ms)
         answer = await self._pipeline.run(index.record, query_of(request), trace)
@@ -92,7 +115,7 @@ class Engine:
 
     async def follow(self, request: p.IndexRequest) -> AsyncIterator[p.IndexProgress]:
         """Progress until the index is searchable and nothing is pending."""
-        index = self._one(request.index, request.cwd)
+        index = self._indexes.one(request.index, request.cwd)
         while True:
             yield await self._progress(index)
             status = index.root.status()
@@ -106,7 +129,7 @@ class Engine:
 
     async def index_stats(self, request: p.StatsRequest) -> p.StatsReply:
         """Counts, languages, parse health."""
-        record = self._one(request.index, request.cwd).record
+        record = self._indexes.one(request.index, request.cwd).record
         found = await records.statistics(self._db, record)
         failures = await records.parse_failures(self._db, record, FAILURES_SHOWN) if request.include_failures else ()
         return replies.stats(record, found, failures)
@@ -122,13 +145,13 @@ class Engine:
 
     async def reindex(self, request: p.IndexRequest) -> p.IndexProgress:
         """Index every file again, with the embedder and settings of now."""
-        name = self._one(request.index, request.cwd).record.name
+        name = self._indexes.one(request.index, request.cwd).record.name
         await self._embedder.opened()
         return await self._progress(await self._indexes.rebuild(name))
 
     async def sync(self, request: p.SyncRequest) -> p.SyncReply:
         """Wait for pending changes."""
-        index = self._one(request.index, request.cwd)
+        index = self._indexes.one(request.index, request.cwd)
         if index.refusal is not None:
             raise index.refusal
         return replies.sync(index.record.name, await self._freshness(index, request.timeout_ms))
@@ -156,25 +179,35 @@ class Engine:
         self._stop()
         return p.ShutdownReply(os.getpid())
 
-    def _one(self, name: str | None, cwd: str | None) -> RunningIndex:
-        """The index that is named, else the one around `cwd`, else the only one. Raises `NotFound`."""
-        if name is not None:
-            return self._indexes.get(name)
-        if cwd is not None and (found := self._indexes.at(os.path.realpath(os.fsencode(cwd)))) is not None:
-            return found
-        indexes = self._indexes.all()
-        if len(indexes) == 1:
-            return indexes[0]
-        if not indexes:
+    def _wanted(self, request: p.SearchRequest) -> tuple[RunningIndex, ...]:
+        """Where to search; filters inside the question (`index:`, `topic:`) count as named. Refused ones are errors."""
+        inline = parse_inline(request.query)
+        names = dict.fromkeys((*request.indexes, *inline.indexes, *((request.index,) if request.index else ())))
+        topics = (*request.topics, *inline.topics)
+        if request.all_indexes:
+            found = tuple(index for index in self._indexes.all() if index.refusal is None)
+        elif topics or names:
+            found = tuple(self._indexes.get(name) for name in names)
+            found += tuple(i for i in self._indexes.of_topics(topics) if i not in found) if topics else ()
+        else:
+            found = (self._indexes.one(None, request.cwd),)
+        if not found:
             raise NotFound("there is no index yet", "cocosearchctl up DIRECTORY")
-        names = ", ".join(index.record.name for index in indexes)
-        raise NotFound("the current directory is in no index, and there are several", f"--index with one of: {names}")
+        for index in found:
+            if index.refusal is not None:
+                raise index.refusal
+        return found
 
-    async def _freshness(self, index: RunningIndex, timeout_ms: int | None) -> Freshness:
-        timeout_ms = self._settings.search.sync_timeout_ms if timeout_ms is None else timeout_ms
-        if timeout_ms <= 0:
-            return index.root.freshness()
-        return await index.root.sync(min(timeout_ms, MAX_SYNC_MS) / 1000)
+    async def _all_fresh(self, indexes: tuple[RunningIndex, ...], timeout_ms: int | None) -> list[Freshness]:
+        found: list[Freshness | None] = [None] * len(indexes)
+
+        async def ask(place: int, index: RunningIndex) -> None:
+            found[place] = await self._freshness(index, timeout_ms)
+
+        async with anyio.create_task_group() as tasks:
+            for place, index in enumerate(indexes):
+                tasks.start_soon(ask, place, index)
+        return [freshness for freshness in found if freshness is not None]
 
     async def _counts(self, index: RunningIndex) -> tuple[int, int]:
         """(files, chunks); (-1, -1) while PostgreSQL is away, because what can be said should be."""
@@ -233,6 +266,11 @@ def query_of(request: p.SearchRequest) -> Query:
         use_cache=request.use_cache,
         why_not=request.why_not,
     )
+
+
+def _least(found: list[Freshness]) -> Freshness:
+    """That of all together: the first that is not fresh speaks for them."""
+    return next((freshness for freshness in found if not freshness.fresh), found[0])
 
 
 def _judged(freshness: Freshness, answer: Answer) -> Freshness:

@@ -5,11 +5,14 @@ how it was made and what to do (`IdentityMismatch`). What an answer needs of an 
 """
 
 import logging
+import os
+from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
+from anyio.streams.memory import MemoryObjectSendStream
 
 from cocosearchd.embedding.base import EmbedderFingerprint
 from cocosearchd.embedding.late import LateEmbedder
@@ -26,6 +29,8 @@ from cocosearchd.store.pool import Database
 from cocosearchd.supervise import supervise
 
 log = logging.getLogger(__name__)
+
+MAX_WAITING_COMMITS = 1000  # for a subscriber; a commit is a name, a number and the paths of a batch
 
 
 @dataclass(slots=True)
@@ -64,6 +69,7 @@ class Indexes:
         self._db, self._updater, self._embedder, self._settings = db, updater, embedder, settings
         self._state_dir, self._tasks = state_dir, tasks
         self._running: dict[str, RunningIndex] = {}
+        self._listeners: frozenset[MemoryObjectSendStream[Commit]] = frozenset()
         self._changing = anyio.Lock()  # adding and removing are one at a time; answers never wait for it
 
     def all(self) -> tuple[RunningIndex, ...]:
@@ -85,6 +91,40 @@ class Indexes:
             if directory == index.record.root or directory.startswith(index.record.root.rstrip(b"/") + b"/")
         ]
         return max(holding, key=lambda index: len(index.record.root), default=None)
+
+    def one(self, name: str | None, cwd: str | None) -> RunningIndex:
+        """The index that is named, else the one around `cwd`, else the only one. Raises `NotFound`."""
+        if name is not None:
+            return self.get(name)
+        if cwd is not None and (found := self.at(os.path.realpath(os.fsencode(cwd)))) is not None:
+            return found
+        indexes = self.all()
+        if len(indexes) == 1:
+            return indexes[0]
+        if not indexes:
+            raise NotFound("there is no index yet", "cocosearchctl up DIRECTORY")
+        names = ", ".join(index.record.name for index in indexes)
+        raise NotFound("the current directory is in no index, and there are several", f"--index with one of: {names}")
+
+    def of_topics(self, topics: Collection[str]) -> tuple[RunningIndex, ...]:
+        """The indexes that have any of the topics. Raises `NotFound` for a topic that none has."""
+        known = {topic for index in self._running.values() for topic in index.record.topics}
+        if unknown := sorted(set(topics) - known):
+            hint = f"topics: {', '.join(sorted(known))}" if known else "give one with `cocosearchctl up PATH --topic`"
+            raise NotFound(f"no index has the topic {unknown[0]!r}", hint)
+        return tuple(index for index in self.all() if set(topics) & set(index.record.topics))
+
+    async def commits(self) -> AsyncGenerator[Commit, None]:
+        """Commits of all indexes from now on, each after its hook has ended. It ends for a reader that is too slow."""
+        send, receive = anyio.create_memory_object_stream[Commit](MAX_WAITING_COMMITS)
+        self._listeners |= {send}
+        try:
+            async with receive:
+                async for commit in receive:
+                    yield commit
+        finally:
+            self._listeners -= {send}
+            send.close()
 
     async def start_all(self) -> None:
         """Start what the registry names."""
@@ -148,6 +188,17 @@ class Indexes:
             return
         await index.lexical.apply(commit)
         index.record = replace(index.record, generation=max(index.record.generation, commit.generation))
+        for listener in self._listeners:
+            try:
+                listener.send_nowait(commit)
+            except anyio.WouldBlock:
+                self._cut_off(listener)
+
+    def _cut_off(self, listener: MemoryObjectSendStream[Commit]) -> None:
+        """A reader that does not keep up is cut off: it knows by the end of its stream that it must ask again."""
+        log.warning("subscriber_too_slow")
+        listener.close()
+        self._listeners -= {listener}
 
     async def _start(self, record: IndexRecord) -> RunningIndex:
         settings = self._settings

@@ -107,13 +107,13 @@ def search(
     notes: tuple[str, ...],
     explain: dict[str, object] | None,
 ) -> p.SearchReply:
-    """An answer. One index gives `index`, several give `indexes`."""
+    """An answer. One index gives `index`, several give `indexes`; clocks of several indexes have no common `as_of`."""
     return p.SearchReply(
         query=request.query,
         results=tuple(result(hit) for hit in hits),
         fresh=freshness.fresh,
         stale_reason=freshness.reason,
-        as_of=as_of(freshness.as_of),
+        as_of=as_of(freshness.as_of) if len(where) == 1 else None,
         cache=cache,
         timings_ms={name: round(value, 3) for name, value in timings_ms.items()},
         index=where[0] if len(where) == 1 else None,

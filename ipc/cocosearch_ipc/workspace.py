@@ -86,18 +86,18 @@ class FindRelatedRequest:
 class LanguageEntry:
     """What is known about a language: how it is recognised, and whether symbols and context are taken from it."""
 
-    id: str
     name: str
     extensions: tuple[str, ...]
+    chunking: str  # tree-sitter, handler, plain
     symbols: bool
     context: bool
-    files: int = 0
-    chunks: int = 0
+    file_names: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class LanguagesReply:
-    """Every supported language; counts are over all indexes."""
+    """Every supported language, by name."""
 
     languages: tuple[LanguageEntry, ...]
 

@@ -167,4 +167,4 @@ class EngineWithFiles(FixedEngine):
         return p.SearchReply("related", (RESULT,), True, None, AS_OF, "miss", {}, "demo")
 
     async def languages(self, request: p.Empty) -> w.LanguagesReply:
-        return w.LanguagesReply((w.LanguageEntry("go", "Go", (".go",), True, False),))
+        return w.LanguagesReply((w.LanguageEntry("go", (".go",), "tree-sitter", True, True),))

@@ -20,7 +20,6 @@ from cocosearch_ipc import workspace
 from cocosearch_ipc.cli import daemon, exits, files, query, verbs
 from cocosearch_ipc.cli.main import plain_query
 from cocosearch_ipc.cli.version import VERSION
-from cocosearch_ipc.methods import METHODS
 from cocosearch_ipc.render import answers, live, out, tables
 from tests.ipc.conftest import Served, start
 from tests.ipc.engine import EngineWithFiles
@@ -272,28 +271,23 @@ def test_every_verb_has_help_with_an_example_and_a_function(capsys: pytest.Captu
         assert callable(verb.function())
 
 
-def test_verbs_about_files_are_offered_when_the_engine_has_them() -> None:
-    assert [m in METHODS for m in ("list_files", "get_file", "find_related", "languages")] == [verbs.WITH_FILES] * 4
+def test_places_in_files() -> None:
     assert files.place("a/b:c.py:3-9") == ("a/b:c.py", 3, 9)
     assert files.place("a.py:3") == ("a.py", 3, 3)
     assert files.place("a.py") == ("a.py", None, None)
 
 
-def test_files_of_an_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    rows = {"list_files": "ListFiles", "get_file": "GetFile", "find_related": "FindRelated"}
-    for name, request in rows.items():
-        monkeypatch.setitem(METHODS, name, (name, getattr(workspace, request + "Request")))
-    monkeypatch.setitem(METHODS, "languages", ("languages", p.Empty))
+def test_files_of_an_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "state").mkdir()
     with anyio.from_thread.start_blocking_portal() as portal:
         served = start(tmp_path / "run", tmp_path / "state", portal, EngineWithFiles())
         given = {"index": "demo", "json": False, "under": "src", "glob": None, "limit": 1, "place": "src/a.py:2-3"}
-        for run in (files.files, files.show, files.related, files.languages):
+        for run in (files.files, files.cat, files.related, files.languages):
             assert run(argparse.Namespace(**given), served.environment) == exits.OK
         served.stop()
     shown = capsys.readouterr().out
     assert shown.startswith("src/a.py\nb\nc\n\n 1. src/retry.py:3")
-    assert shown.splitlines()[-1].split() == ["go", ".go", "yes", "0"]
+    assert shown.splitlines()[-1].split() == ["go", "tree-sitter", "yes", ".go"]
     assert served.engine.requests == [
         workspace.ListFilesRequest("demo", under="src", limit=1),
         workspace.GetFileRequest("src/a.py", "demo", start_line=2, end_line=3),

@@ -1,15 +1,19 @@
-"""Verbs about files of an index: files, show, related; and which languages are known."""
+"""Verbs about files of an index: files, cat, related, watch; and which languages are known."""
 
 import argparse
+import json
 import re
 import sys
 from collections.abc import Mapping
+from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, query
 from cocosearch_ipc.render import answers, out, tables
 
 Env = Mapping[str, str]
+# A watched project may rest for as long as it likes.
+QUIET_S = 365 * 86_400.0
 
 
 def files(args: argparse.Namespace, env: Env) -> int:
@@ -32,7 +36,7 @@ def files(args: argparse.Namespace, env: Env) -> int:
     return exits.OK
 
 
-def show(args: argparse.Namespace, env: Env) -> int:
+def cat(args: argparse.Namespace, env: Env) -> int:
     """A file of an index, or the lines FIRST-LAST of it."""
     path, first, last = place(args.place)
     params = query.with_place({"index": args.index} if args.index else {}) | {"path": path}
@@ -60,16 +64,35 @@ def related(args: argparse.Namespace, env: Env) -> int:
     return exits.OK
 
 
+def watch(args: argparse.Namespace, env: Env) -> int:
+    """One line (or JSON object) for each batch that became searchable, until interrupted."""
+    params = {"index": args.index} if args.index else {}
+    for event in client.stream(address.rpc_socket(env), "watch", params, QUIET_S):
+        if args.json:
+            out.line(json.dumps(event))
+        else:
+            _print_event(event)
+        out.flush()  # a pipe would hold it until the next one
+    return exits.OK
+
+
+def _print_event(event: dict[str, Any]) -> None:
+    where = f"{event['index']} {event['as_of']['seq']}"
+    for sign, paths in (("+", event["changed"]), ("-", event["removed"])):
+        for path in paths:
+            out.line(f"{where} {sign} {out.printable(path, keep='')}")
+
+
 def languages(args: argparse.Namespace, env: Env) -> int:
     """Every supported language."""
     reply = client.call(address.rpc_socket(env), "languages")
     if args.json:
         out.document(reply)
         return exits.OK
-    rows = [("language", "extensions", "symbols", "context", "files")]
+    rows = [("language", "chunking", "symbols", "extensions")]
     for entry in reply["languages"]:
-        known = ["yes" if entry[what] else "" for what in ("symbols", "context")]
-        rows.append((entry["id"], " ".join(entry["extensions"]), *known, f"{entry['files']:,}"))
+        names = " ".join((*entry["extensions"], *entry["file_names"]))
+        rows.append((entry["name"], entry["chunking"], "yes" if entry["symbols"] else "", names))
     for row in tables.table(rows):
         out.line(row)
     return exits.OK

@@ -197,6 +197,10 @@ def _related(p: argparse.ArgumentParser) -> None:
     p.add_argument("--limit", type=int, metavar="N")
 
 
+def _watch(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--index", metavar="NAME", help="only this index")
+
+
 def _top(p: argparse.ArgumentParser) -> None:
     p.add_argument("--interval", type=float, default=1.0, metavar="SECONDS")
 
@@ -210,9 +214,6 @@ def _token(p: argparse.ArgumentParser) -> None:
     p.add_argument("--rotate", action="store_true", help="make a new one; the old one is refused from then on")
 
 
-# Whether `methods.METHODS` has the verbs of `workspace`; a test compares. The table itself would cost every verb 15 ms.
-WITH_FILES = False
-
 VERBS: tuple[Verb, ...] = (
     Verb(
         "up",
@@ -224,10 +225,15 @@ VERBS: tuple[Verb, ...] = (
     Verb(
         "query",
         "Find code by meaning, by words or by a name.",
-        'cocosearchctl query "where are retries decided" --language python',
+        'cocosearchctl query "where are retries decided" --lang python',
         _query,
         "query:run_parsed",
     ),
+    Verb("files", "List indexed files.", "cocosearchctl files src --glob '**/*.py'", _files, "files:files"),
+    Verb("cat", "Print a file of an index.", "cocosearchctl cat src/retry.py:10-40", _place, "files:cat"),
+    Verb("related", "Find code like a definition.", "cocosearchctl related src/a.py:12", _related, "files:related"),
+    Verb("watch", "Print what becomes searchable.", "cocosearchctl watch --index project", _watch, "files:watch"),
+    Verb("languages", "List the languages.", "cocosearchctl languages", _nothing, "files:languages"),
     Verb("status", "Show the daemon and its indexes.", "cocosearchctl status --json", _nothing, "status:status"),
     Verb("top", "Watch the daemon at work.", "cocosearchctl top", _top, "top:run"),
     Verb("list", "List the indexes.", "cocosearchctl list", _list, "roots:list_indexes"),
@@ -256,10 +262,3 @@ VERBS: tuple[Verb, ...] = (
         "service:run",
     ),
 )
-if WITH_FILES:
-    VERBS += (
-        Verb("files", "List indexed files.", "cocosearchctl files src --glob '**/*.py'", _files, "files:files"),
-        Verb("show", "Print a file of an index.", "cocosearchctl show src/retry.py:10-40", _place, "files:show"),
-        Verb("related", "Find code like a definition.", "cocosearchctl related src/a.py:12", _related, "files:related"),
-        Verb("languages", "List the languages.", "cocosearchctl languages", _nothing, "files:languages"),
-    )

@@ -1,0 +1,130 @@
+"""The verbs beside search: files, related code, languages, changes as they come. Part of the `Engine`."""
+
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import anyio
+
+from cocosearch_ipc import protocol as p
+from cocosearch_ipc import workspace as w
+from cocosearchd import replies
+from cocosearchd.errors import NotFound
+from cocosearchd.indexes import Indexes, RunningIndex
+from cocosearchd.languages.tables import languages
+from cocosearchd.model import Commit, Freshness
+from cocosearchd.search import files
+from cocosearchd.search.disk import Disk
+from cocosearchd.search.related import find_related
+from cocosearchd.settings import Settings
+from cocosearchd.store.file_states import file_states
+from cocosearchd.store.pool import Database
+
+MAX_SYNC_MS = 600_000
+
+
+class Workspace:
+    """Implements `workspace.WorkspaceEngine` over the running indexes."""
+
+    def __init__(self, db: Database, indexes: Indexes, settings: Settings) -> None:
+        self._db, self._indexes, self._settings = db, indexes, settings
+        self._disk = Disk()
+
+    async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:
+        """Indexed files, page by page."""
+        page = await files.list_files(
+            self._db,
+            [index.record for index in self._among(request.index, request.cwd, request.topic)],
+            under=request.under,
+            pattern=request.pattern,
+            limit=request.limit,
+            cursor=request.cursor,
+        )
+        found = tuple(w.FileEntry(f.index, f.path, f.language, f.chunks) for f in page.files)
+        return w.ListFilesReply(found, page.cursor)
+
+    async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
+        """A file or some of its lines, from disk when it is as it was indexed."""
+        found = await files.get_file(
+            self._db,
+            [index.record for index in self._among(request.index, request.cwd, request.topic)],
+            request.path,
+            self._disk,
+            first_line=1 if request.start_line is None else request.start_line,
+            last_line=request.end_line,
+        )
+        fresh = found.source == "disk"
+        return w.GetFileReply(
+            index=found.index,
+            path=found.path,
+            language=found.language,
+            content=found.content,
+            start_line=found.first_line,
+            end_line=found.last_line,
+            total_lines=found.lines,
+            fresh=fresh,
+            stale_reason=None if fresh else "the file is not as it was indexed; this is what was indexed",
+        )
+
+    async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:
+        """Code in other files that resembles what is at a line."""
+        index = self._indexes.one(request.index, request.cwd)
+        freshness = await self._freshness(index, None)
+        began = anyio.current_time()
+        hits = await find_related(self._db, index.record, request.path, request.line, request.limit)
+        asked = p.SearchRequest(f"{request.path}:{request.line}")
+        timings = {"total": (anyio.current_time() - began) * 1000}
+        return replies.search(asked, hits, (index.record.name,), freshness, "miss", timings, (), None)
+
+    async def languages(self, request: p.Empty) -> w.LanguagesReply:  # noqa: ARG002 - the shape of a verb
+        """What is supported."""
+        return w.LanguagesReply(
+            tuple(
+                w.LanguageEntry(
+                    info.name,
+                    info.extensions,
+                    info.chunking,
+                    info.symbols,
+                    info.context,
+                    info.file_names,
+                    info.aliases,
+                )
+                for info in sorted(languages(), key=lambda info: info.name)
+            )
+        )
+
+    async def watch(self, request: w.WatchRequest) -> AsyncIterator[w.WatchEvent]:
+        """Committed batches from now on, as they become searchable, until the client goes."""
+        if request.index is not None:
+            self._indexes.get(request.index)
+        async with aclosing(self._indexes.commits()) as commits:
+            async for commit in commits:
+                if request.index in (None, commit.index) and (event := await self._event(commit)) is not None:
+                    yield event
+
+    async def _event(self, commit: Commit) -> w.WatchEvent | None:
+        try:
+            index = self._indexes.get(commit.index)
+        except NotFound:
+            return None  # cleared since
+        there = (await file_states(self._db, index.record, commit.paths)).files
+        return w.WatchEvent(
+            index=commit.index,
+            as_of=replies.as_of(index.root.status().clock),
+            generation=commit.generation,
+            changed=tuple(path for path in commit.paths if path in there),
+            removed=tuple(path for path in commit.paths if path not in there),
+            state=index.root.status().state,
+        )
+
+    def _among(self, name: str | None, cwd: str | None, topic: str | None) -> tuple[RunningIndex, ...]:
+        """The indexes of a topic, else the one that is meant."""
+        if name is None and topic is not None:
+            return self._indexes.of_topics((topic,))
+        return (self._indexes.one(name, cwd),)
+
+    async def _freshness(self, index: RunningIndex, timeout_ms: int | None) -> Freshness:
+        """Waits for pending changes; `timeout_ms` None is the configured patience, 0 none at all."""
+        timeout_ms = self._settings.search.sync_timeout_ms if timeout_ms is None else timeout_ms
+        if timeout_ms <= 0:
+            return index.root.freshness()
+        return await index.root.sync(min(timeout_ms, MAX_SYNC_MS) / 1000)
