@@ -102,9 +102,12 @@ def fetch_debian_source(name: str, version: str, home: Path, apt: Path) -> Deliv
 
 
 def fetch_debian_orig(name: str, version: str, home: Path, apt: Path) -> Delivered:
-    """The upstream tarball of a source package alone; without the packaging each file must speak for itself."""
-    wanted = f"{name}={version}" if version else name
-    run(["apt-get", *apt_options(apt), "source", "-q", "--only-source", "--tar-only", wanted], home)
+    """The upstream tarball of a source package alone; without the packaging each file must speak for itself.
+
+    The client knows versions of packages, not of their upstreams: the hash in the manifest must do.
+    """
+    del version
+    run(["apt-get", *apt_options(apt), "source", "-q", "--only-source", "--tar-only", name], home)
     tarball = next(iter(sorted(home.glob("*.orig.tar.*"))))
     tree = home / "tree"
     with tarfile.open(tarball) as archive:
