@@ -18,8 +18,9 @@ from cocosearchd.search import features
 from cocosearchd.search.lexical_view import Evidence
 
 Floats = NDArray[np.float32]
-# How the best chunk of a file is chosen: lexical score + these shares of definition value and cosine.
-_NAME_SHARE, _COSINE_SHARE = 0.6, 0.7
+# How the best chunk of a file is chosen: lexical score + these shares of definition value and cosine. Measured with
+# benchmarks.quality.legs and the annotated line spans: a cosine share of 1 to 2.5 is best, names want no more than 1.5.
+_NAME_SHARE, _COSINE_SHARE = 0.6, 1.5
 _FULL_VALUE = 3.0  # of a definition: a type
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
 _LEXICAL = ("s3", "m_body", "f_all", "f_def", "f_com", "f_path")
