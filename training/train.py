@@ -224,7 +224,7 @@ def _mixed(
 def recipe_from(settings: list[str]) -> Recipe:
     """The default recipe with some `name=value` changed."""
     changes = dict(setting.split("=", 1) for setting in settings)
-    kinds = {field.name: type(field.default) for field in fields(Recipe)}
+    kinds = {field.name: float if field.type in (float, "float") else int for field in fields(Recipe)}
     return Recipe(**{name: kinds[name](value) for name, value in changes.items()})
 
 
