@@ -93,5 +93,6 @@ def _source(module: str) -> str:
     found = importlib.util.find_spec(module)
     assert found is not None, module
     assert found.origin is not None
-    files = sorted(Path(found.origin).parent.rglob("*.py")) if found.submodule_search_locations else [Path(found.origin)]
+    origin = Path(found.origin)
+    files = sorted(origin.parent.rglob("*.py")) if found.submodule_search_locations else [origin]
     return "\n".join(f"{path.name}\n{path.read_text('utf-8')}" for path in files)

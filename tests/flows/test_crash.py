@@ -56,11 +56,11 @@ def strike(daemon: Daemon, victim: str) -> None:
         daemon.start()
 
 
-def digest(daemon: Daemon) -> str:
+def digest(daemon: Daemon) -> tuple[object, ...]:
     """Of every row of the only index, vectors included."""
 
-    async def read() -> str:
-        dsn = daemon.json("status")["store"]["dsn"]
+    async def read() -> tuple[object, ...]:
+        dsn: str = daemon.json("status")["store"]["dsn"]
         async with Database.open(dsn, DatabaseSettings()) as db:
             (record,) = await records.list_indexes(db)
             return await records.table_digest(db, record)

@@ -14,9 +14,9 @@ from tests.daemon import Daemon
 @pytest.fixture
 def served(daemon: Daemon, project: Path) -> dict[str, str]:
     daemon.ctl("up", str(project), "--wait")
-    status = daemon.json("status")
+    addresses: dict[str, str] = daemon.json("status")["mcp"]
     token = (daemon.home / "state" / "token").read_text().strip()
-    return status["mcp"] | {"token": token}
+    return addresses | {"token": token}
 
 
 async def search(transport: Any) -> tuple[set[str], Any]:
