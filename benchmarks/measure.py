@@ -68,7 +68,8 @@ def command_cost(command: Sequence[str], n: int, environment: dict[str, str], cw
     return walls, cpu / n * 1000
 
 
-def tree_bytes(root: Path) -> tuple[int, int]:
-    """(files, bytes) below a directory, `.git` left out."""
-    sizes = [p.stat().st_size for p in root.rglob("*") if p.is_file() and ".git" not in p.relative_to(root).parts]
+def tree_bytes(root: Path, largest: int = 1 << 20) -> tuple[int, int]:
+    """(files, bytes) below a directory; `.git` and files above the daemon's default size limit are left out."""
+    files = (p for p in root.rglob("*") if p.is_file() and ".git" not in p.relative_to(root).parts)
+    sizes = [size for size in (p.stat().st_size for p in files) if size <= largest]
     return len(sizes), sum(sizes)

@@ -26,17 +26,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the daemon in the foreground; the exit code of the process."""
     flags = _parser().parse_args(arguments)
     env = _environment(flags)
+
+    def read() -> settings.Settings:
+        return settings.load(Path(address.config_file(env)), env, _overrides(flags.set)).settings
+
     try:
-        loaded = settings.load(Path(address.config_file(env)), env, _overrides(flags.set))
-        logs.configure(loaded.settings.log.level, loaded.settings.log.format)
-        anyio.run(service.run, loaded.settings, service.Places.of(env, loaded.settings, os.getpid()))
+        found = read()
+        logs.configure(found.log.level, found.log.format)
+        anyio.run(service.run, found, service.Places.of(env, found, os.getpid(), read))
     except Failure as failure:
         return _end(failure)
     except BaseExceptionGroup as group:
-        found = _first_failure(group)
-        if found is None:
+        first = _first_failure(group)
+        if first is None:
             raise
-        return _end(found)
+        return _end(first)
     return 0
 
 

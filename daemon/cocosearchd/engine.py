@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,11 @@ class Engine(Workspace):
         super().__init__(db, indexes, settings)
         self._embedder, self._pipeline, self._updater = embedder, pipeline, updater
         self._about, self._stop = about, stop
+
+    def configure(self, settings: Settings) -> None:
+        """Take the settings of queries from here on; the others were read at the start."""
+        self._settings = replace(self._settings, search=settings.search)
+        self._pipeline.configure(settings.search)
 
     async def search(self, request: p.SearchRequest) -> p.SearchReply:
         """Ranked chunks of the indexes as they are after every change made before the question."""

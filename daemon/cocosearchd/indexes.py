@@ -8,6 +8,7 @@ import logging
 import os
 from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -26,10 +27,12 @@ from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.settings import IndexingSettings, Settings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
+from cocosearchd.store.vector_index import ensure_vector_index
 from cocosearchd.supervise import supervise
 
 log = logging.getLogger(__name__)
 
+QUIET_S = 20.0  # without a commit: building a vector index beside bulk writes would be undone by them
 MAX_WAITING_COMMITS = 1000  # for a subscriber; a commit is a name, a number and the paths of a batch
 
 
@@ -181,6 +184,16 @@ class Indexes:
             record = await records.set_identity(self._db, index.record, fingerprint.dimension, identity)
             return await self._start(record)
 
+    async def recheck(self) -> None:
+        """Refuse what an embedder that has just become known did not make: it was run on trust until now."""
+        async with self._changing:
+            for index in self.all():
+                if index.refusal is None and (refusal := self._refusal(index.record)) is not None:
+                    log.error("index_refused", extra={"error": refusal.message, "hint": refusal.hint})
+                    index.refusal = refusal
+                    await self._updater.remove(index.record.name)
+                    index.tasks.cancel()
+
     async def committed(self, commit: Commit) -> None:
         """The hook after each commit: words first, then the generation by which the caches are keyed."""
         index = self._running.get(commit.index)
@@ -221,6 +234,22 @@ class Indexes:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(supervise, f"root {index.record.name}", index.root.run)
                 tasks.start_soon(supervise, f"words {index.record.name}", index.lexical.run)
+                if self._settings.search.profile == "classic":
+                    tasks.start_soon(supervise, f"vector index {index.record.name}", partial(self._maintain, index))
+
+    async def _maintain(self, index: RunningIndex) -> None:
+        """Keep PostgreSQL's vector index while it pays: for `classic`, whose every question scans vectors there.
+
+        With `code` it would not: it compares vectors in memory, and each written row would cost four times as much.
+        """
+        seen = -1
+        while True:
+            generation = index.record.generation
+            await anyio.sleep(QUIET_S)
+            if generation == index.record.generation != seen:
+                outcome = await ensure_vector_index(self._db, index.record)
+                log.info("vector_index", extra={"index": index.record.name, "outcome": outcome})
+                seen = generation
 
     async def _stop(self, index: RunningIndex) -> None:
         del self._running[index.record.name]

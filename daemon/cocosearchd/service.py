@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,16 +24,17 @@ from cocosearch_ipc import address, sockets
 from cocosearch_ipc.app import FrontEnd
 from cocosearch_ipc.credentials import TokenFile
 from cocosearch_ipc.serve import serve
+from cocosearchd import logs
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.engine import About, Engine
-from cocosearchd.errors import Conflict, EmbedderUnavailable
+from cocosearchd.errors import BadSettings, Conflict, EmbedderUnavailable
 from cocosearchd.indexes import Indexes
 from cocosearchd.indexing.updater import Updater, WorkerSpec
 from cocosearchd.model import Commit
 from cocosearchd.notify import Notifier
 from cocosearchd.search.pipeline import Pipeline
-from cocosearchd.settings import Settings
+from cocosearchd.settings import Settings, keys, value_of
 from cocosearchd.store.embedded import EmbeddedPostgres
 from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database, without_password
@@ -56,12 +57,13 @@ class Places:
     token: Path
     postgres_bin: str = ""
     api_key: str = field(default="", repr=False)
+    reload: Callable[[], Settings] = Settings
     notifier: Notifier = field(default_factory=Notifier)
     sockets: Mapping[str, Any] = field(default_factory=dict)  # from a service manager
 
     @classmethod
-    def of(cls, env: Mapping[str, str], settings: Settings, pid: int) -> "Places":
-        """As `cocosearch_ipc.address` says, so that both programs agree."""
+    def of(cls, env: Mapping[str, str], settings: Settings, pid: int, reload: Callable[[], Settings]) -> "Places":
+        """As `cocosearch_ipc.address` says, so that both programs agree. `reload` reads the settings again."""
         watchdog = env.get("WATCHDOG_USEC", "") if env.get("WATCHDOG_PID", str(pid)) == str(pid) else ""
         return cls(
             state=Path(address.state_dir(env)),
@@ -70,6 +72,7 @@ class Places:
             token=Path(address.token_file(env)),
             postgres_bin=env.get("COCOSEARCH_PG_BIN", ""),
             api_key=env.get("COCOSEARCH_EMBEDDER_API_KEY") or env.get(settings.embedder.api_key_variable, ""),
+            reload=reload,
             notifier=Notifier(
                 env.get("NOTIFY_SOCKET", ""), int(watchdog) / 2_000_000 if watchdog.isdecimal() else None
             ),
@@ -132,15 +135,17 @@ class Running:
 async def _serve(running: Running) -> None:
     settings, places, tasks, db = running.settings, running.places, running.tasks, running.store.db
     stop = anyio.Event()
-    tasks.start_soon(_signals, stop, places.notifier)
+    engines: list[Engine] = []  # empty until there is one: a signal may come before
+    tasks.start_soon(_signals, stop, running, engines)
     if running.store.postgres is not None:
         tasks.start_soon(supervise, "store", partial(_keep_store, running.store.postgres))
     await migrate_registry(db)
     embedder = LateEmbedder(partial(open_embedder, settings.embedder, places.api_key))
     await _try_embedder(embedder)
-    engine = await _engine(running, embedder, stop)
+    engine, indexes = await _engine(running, embedder, stop)
+    engines.append(engine)
     if embedder.error is not None:
-        tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder))
+        tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder, indexes))
     if places.notifier.watchdog_s is not None:
         tasks.start_soon(supervise, "watchdog", partial(_watchdog, places.notifier, places.notifier.watchdog_s, db))
     token = TokenFile(places.token)
@@ -151,7 +156,7 @@ async def _serve(running: Running) -> None:
     await embedder.aclose()
 
 
-async def _engine(running: Running, embedder: LateEmbedder, stop: anyio.Event) -> Engine:
+async def _engine(running: Running, embedder: LateEmbedder, stop: anyio.Event) -> tuple[Engine, Indexes]:
     """The parts of the daemon, put together."""
     settings, places, db = running.settings, running.places, running.store.db
 
@@ -171,7 +176,7 @@ async def _engine(running: Running, embedder: LateEmbedder, stop: anyio.Event) -
     pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of)
     running.tasks.start_soon(supervise, "updater", updater.run)
     await indexes.start_all()
-    return Engine(db, embedder, indexes, pipeline, updater, settings, running.about(), stop.set)
+    return Engine(db, embedder, indexes, pipeline, updater, settings, running.about(), stop.set), indexes
 
 
 def _ready(running: Running) -> None:
@@ -221,12 +226,13 @@ async def _try_embedder(embedder: LateEmbedder) -> None:
         log.warning("embedder_unavailable", extra={"error": error.message, "hint": error.hint})
 
 
-async def _await_embedder(embedder: LateEmbedder) -> None:
+async def _await_embedder(embedder: LateEmbedder, indexes: Indexes) -> None:
     """Until it is there, then for ever: the supervisor takes an end for a failure."""
     while embedder.error is not None:
         await anyio.sleep(EMBEDDER_RETRY_S)
         await _try_embedder(embedder)
     log.info("embedder_available", extra={"embedder": str(embedder.fingerprint)})
+    await indexes.recheck()
     await anyio.sleep_forever()
 
 
@@ -238,20 +244,35 @@ async def _watchdog(notifier: Notifier, every_s: float, db: Database) -> None:
         await anyio.sleep(every_s)
 
 
-async def _signals(stop: anyio.Event, notifier: Notifier) -> None:
-    """SIGTERM and SIGINT stop; a second one stops at once. SIGHUP is answered, and changes nothing yet to be read."""
+async def _signals(stop: anyio.Event, running: Running, engine: list[Engine]) -> None:
+    """SIGTERM and SIGINT stop; a second one stops at once. SIGHUP reads the settings again."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:
-                notifier.reloading()
-                log.info("reload")
-                notifier.ready("answering")
+                running.places.notifier.reloading()
+                for each in engine:
+                    _reload(running, each)
+                running.places.notifier.ready("answering")
             elif stop.is_set():
                 log.warning("forced_exit")
                 os._exit(128 + number)
             else:
                 log.info("stopping", extra={"signal": signal.Signals(number).name})
                 stop.set()
+
+
+def _reload(running: Running, engine: Engine) -> None:
+    """Logs and the defaults of queries change at once; what else differs is named, for it takes a restart."""
+    try:
+        settings = running.places.reload()
+    except BadSettings as error:
+        log.error("reload_refused", extra={"error": error.message, "hint": error.hint})  # the old ones stay
+        return
+    logs.configure(settings.log.level, settings.log.format)
+    engine.configure(settings)
+    differ = [key for key in keys() if value_of(settings, key) != value_of(running.settings, key)]
+    later = [key for key in differ if not key.startswith(("search.", "log."))]
+    log.info("reloaded", extra={"changed": differ, "needs_restart": later})
 
 
 def _prepare(state: Path) -> None:

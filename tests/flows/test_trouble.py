@@ -126,9 +126,33 @@ def test_a_file_that_cannot_be_read_stops_no_other(daemon: Daemon, project: Path
     assert skipped["too_large"] == 1
 
 
-def test_sigterm_is_clean_with_a_reload_before(daemon: Daemon) -> None:
+def test_settings_are_read_again_on_sighup(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
     assert daemon.process is not None
+    config = Path(daemon.environment["COCOSEARCH_CONFIG"])
+    assert len(daemon.query("retry server")["results"]) > 1
+    config.write_text("search: {limit: 1}\nindexing: {max_file_bytes: 9}\n")
     daemon.process.send_signal(signal.SIGHUP)
-    wait_until(lambda: '"reload' in daemon.log, daemon.log)
+    wait_until(lambda: '"reloaded"' in daemon.log, daemon.log)
+    assert len(daemon.query("retry server")["results"]) == 1
+    assert '"needs_restart": ["indexing.max_file_bytes"]' in daemon.log
+    config.write_text("search: {limit: many}\n")
+    daemon.process.send_signal(signal.SIGHUP)
+    wait_until(lambda: '"reload_refused"' in daemon.log, daemon.log)
+    assert len(daemon.query("retry server")["results"]) == 1
     assert daemon.stop() == 0
     assert "Traceback" not in daemon.log
+
+
+def test_an_embedder_that_comes_later_is_compared_with_the_index(stopped: Daemon, project: Path) -> None:
+    stopped.start()
+    stopped.ctl("up", str(project), "--wait")
+    assert stopped.stop() == 0
+    script = Script(status=500)
+    with ollama_server(script) as url:
+        stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": url}
+        stopped.start()
+        assert stopped.paths("should_retry")[0] == "src/retry.py"  # by words
+        script.status = 0
+        wait_until(lambda: "index_refused" in stopped.log, stopped.log)
+        assert "cocosearchctl reindex project" in stopped.ctl("query", "should_retry", check=False).stderr

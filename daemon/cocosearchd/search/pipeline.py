@@ -116,6 +116,11 @@ class Pipeline:
         """What has been read of files, to be shared with whoever else shows them."""
         return self._context.disk
 
+    def configure(self, settings: SearchSettings) -> None:
+        """Other defaults from now on. The sizes of the cache stay what they were."""
+        self._settings = settings
+        self._context = Context(settings.context_lines, settings.line_width)
+
     def cache_statistics(self) -> CacheStatistics:
         """Of all indexes together."""
         return self._cache.statistics()
