@@ -40,7 +40,11 @@ format: $(STAMP) ## mend what formatting and lint can mend
 	$(BIN)/ruff check --fix .
 
 bench: $(STAMP) ## speed, printed as ratios against a reference of the same minute
-	$(BIN)/python -m benchmarks.run
+	$(BIN)/python -m benchmarks.spine
+	$(BIN)/python -m benchmarks.restart
+	$(BIN)/python -m benchmarks.watching 10000 100000
+	$(BIN)/python -m benchmarks.search --chunks 10000 --queries 100
+	$(BIN)/python -m benchmarks.lexical
 
 quality: $(STAMP) ## ranking quality through a running daemon; needs the checkouts of benchmarks/quality
 	$(BIN)/python -m benchmarks.quality

@@ -70,7 +70,7 @@ def everything(daemon: Daemon) -> list[psutil.Process]:
 def indexing(daemon: Daemon, root: Path) -> None:
     files, size = tree_bytes(root)
     cpu, began = cpu_seconds(everything(daemon)), time.perf_counter()
-    daemon.ctl("up", str(root), "--name", "bench", "--wait")
+    daemon.ctl("up", str(root), "--name", "bench", "--wait", limit_s=3600)
     wall, cpu = time.perf_counter() - began, cpu_seconds(everything(daemon)) - cpu
     stats = daemon.json("stats", "bench")
     megabytes = size / 1e6

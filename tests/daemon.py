@@ -58,14 +58,16 @@ class Daemon:
             assert time.monotonic() < end, f"the daemon does not answer: {self.log[-4000:]}"
             time.sleep(0.05)
 
-    def ctl(self, *arguments: str, check: bool = True, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    def ctl(
+        self, *arguments: str, check: bool = True, cwd: Path | None = None, limit_s: float = 120.0
+    ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
             [self.bin / "cocosearchctl", *arguments],
             env=self.environment,
             cwd=cwd or self.home,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=limit_s,
             stdin=subprocess.DEVNULL,
         )
         assert not check or done.returncode == 0, f"{arguments}: {done.stderr}\n{self.log[-4000:]}"

@@ -1,21 +1,22 @@
 """Names and sentences as questions: is the profile `code` at least as good as words alone and vectors alone?
 
-    python -m benchmarks.quality.legs --checkouts DIRECTORY [--each 40]
+    python -m benchmarks.quality.legs --checkouts DIRECTORY [--each 40] [--folds DIRECTORY]
 
 Two sets are made from the benchmark's own checkouts, in process, repository by repository:
 - *names*: a name that is defined once in a repository; right is the chunk that defines it;
 - *sentences*: the first sentence of a comment, asked of an index from which all comments were removed; right is the
   chunk it was in. Such sentences share few words with the code, as questions typed into a web search do.
 
-MRR@10 by chunk and by file. The weights were not fitted on either set; they were on the annotated queries of the same
-repositories.
+MRR@10 by chunk and by file. The shipped weights were fitted on the annotated queries of the same repositories and on
+some names in them. With `--folds`, as `training.ranking.fit --folds` writes them, each repository is asked with weights
+from the others.
 """
 
 import argparse
 import asyncio
+import json
 import random
 import re
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -27,24 +28,19 @@ from benchmarks.measure import machine
 from benchmarks.quality.corpus import CODE_SUFFIXES, repositories
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.open import open_embedder
-from cocosearchd.model import Chunk
-from cocosearchd.search.code_profile import load_weights, rank_code
+from cocosearchd.search.code_profile import Weights, load_weights, rank_code
 from cocosearchd.search.lexical_definitions import comment_spans
 from cocosearchd.search.lexical_document import ChunkText, FileText, document
 from cocosearchd.search.lexical_segment import Part, build
 from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import Evidence, View, evidence, view
 from cocosearchd.settings import EmbedderSettings
-from training.ranking.signals import read
+from training.ranking.signals import File, Place, defined_once, read
 
-WEIGHTS = load_weights()
 SYSTEMS = ("code", "words alone", "vectors alone")
 _MARKS = re.compile(r"^[\s/*#!<>\"'-]+|[*/\"']+$", re.MULTILINE)
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z ,'()-]+")
 _BOILERPLATE = re.compile(r"licen[sc]e|copyright|todo|fixme|noqa|eslint|deprecated|generated|https?:", re.IGNORECASE)
-
-File = tuple[str, str, tuple[Chunk, ...]]
-Place = tuple[str, int]  # path and start byte of a chunk
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +56,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--checkouts", type=Path, required=True)
     parser.add_argument("--each", type=int, default=40, help="questions of each kind and repository at most")
+    parser.add_argument("--folds", type=Path, help="weights that have not seen the repository they are asked about")
     arguments = parser.parse_args()
     embedder = asyncio.run(open_embedder(EmbedderSettings()))
     found: dict[str, list[NDArray[np.float64]]] = {"names": [], "sentences": []}
     for repository in repositories():
+        weights = weights_for(repository.name, arguments.folds)
         root = arguments.checkouts / repository.name / repository.benchmark_root
         files = [file for file in read(root) if file[2] and file[0].endswith(CODE_SUFFIXES)]
         random_ = random.Random(repository.name)
@@ -72,7 +70,7 @@ def main() -> None:
         chosen["sentences"] = chosen_of(sentences, random_, arguments.each)
         for kind, corpus in (("names", files), ("sentences", silent)):
             state, terms = indexed(corpus, embedder)
-            found[kind] += [asked(state, terms, embedder, sample) for sample in chosen[kind]]
+            found[kind] += [asked(state, terms, embedder, sample, weights) for sample in chosen[kind]]
     print(machine())
     for kind, rows in found.items():
         means = np.mean(rows, axis=0)
@@ -81,16 +79,17 @@ def main() -> None:
             print(f"  {system:<14} {by_chunk:.3f} / {by_file:.3f}")
 
 
+def weights_for(repository: str, folder: Path | None) -> Weights:
+    """The shipped weights, or those of the fold in `folder` that holds the repository out."""
+    if folder is None:
+        return load_weights()
+    files = sorted(folder.glob("fold-*.json"))
+    return load_weights(str(next(file for file in files if repository in json.loads(file.read_text())["held_out"])))
+
+
 def names(files: Sequence[File]) -> list[Sample]:
-    """Names of four letters and more that are defined in one place."""
-    places = [
-        (name, (path, each.start_byte)) for path, _, chunks in files for each in chunks for name in each.definitions
-    ]
-    last = [(name.rpartition(".")[2], place) for name, place in places]
-    counts = Counter(name.lower() for name, _ in last)
-    return [
-        Sample(name, place) for name, place in last if counts[name.lower()] == 1 and len(name) > 3 and name.isascii()
-    ]
+    """Names that are defined in one place."""
+    return [Sample(name, place) for name, place in defined_once(files)]
 
 
 def without_comments(files: Sequence[File]) -> tuple[list[Sample], list[File]]:
@@ -134,11 +133,11 @@ def indexed(files: Sequence[File], embedder: Embedder) -> tuple[View, Terms]:
     return view((Part(build(documents, embedder.fingerprint.dimension)),), 1), terms
 
 
-def asked(state: View, terms: Terms, embedder: Embedder, sample: Sample) -> NDArray[np.float64]:
+def asked(state: View, terms: Terms, embedder: Embedder, sample: Sample, weights: Weights) -> NDArray[np.float64]:
     """(systems, 2): reciprocal rank by chunk and by file."""
     query = terms.query(sample.text)
     found = evidence(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
-    ranked = rank_code(found, query.symbol, WEIGHTS, 10)
+    ranked = rank_code(found, query.symbol, weights, 10)
     assert found.cosines is not None
     orders = [
         [(one.path, one.start_byte) for one in ranked],

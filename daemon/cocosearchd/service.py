@@ -213,7 +213,7 @@ async def _keep_store(postgres: EmbeddedPostgres) -> None:
     """Start the server again whenever it is gone, whoever ended it."""
     while True:
         await anyio.sleep(LOOK_S)
-        if not postgres.pids():
+        if not postgres.running():
             log.error("postgres_gone")
             await anyio.to_thread.run_sync(postgres.ensure)
             log.info("postgres_back")

@@ -107,3 +107,47 @@ def test_limit_and_one_chunk_per_file() -> None:
     assert len(ranked("router", limit=2)) == 2
     paths = [one.path for one in ranked("router add route")]
     assert len(paths) == len(set(paths))
+
+
+NAMED = {
+    "app.js": "// The current app: an app knows its current app by currentApp.\nclass App {}\n---\nuse(currentApp)",
+    "app/index.js": "export { currentApp } from '../globals'",
+    "globals.js": "import { App } from './app'  // currentApp, currentApp\n---\nexport const currentApp = proxy(App)",
+    "app/session.js": "export class Session {}\nexport function open() { return Session.open(currentApp) }",
+    "app/store.lua": "Session.open = function() end",
+    "lib/parse.js": "function load() {}",
+    "lib/fetch.js": "function load() {}\nfunction LOAD() {}",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "sole"),
+    [
+        ("currentApp", {"globals.js": 1.0}),
+        ("currentApp()", {"globals.js": 1.0}),
+        ("lib.load()", {"lib/parse.js": 0.5, "lib/fetch.js": 0.5}),
+        ("Session.open", {"app/store.lua": 1.0}),  # though app/session.js defines an open
+        ("open", {"app/store.lua": 0.5, "app/session.js": 0.5}),
+        ("currentapp", {}),  # another case is another name
+    ],
+)
+def test_files_that_define_the_very_name(query: str, sole: dict[str, float]) -> None:
+    found, _ = ask(query, files=NAMED)
+    values = dict(zip(found.paths, signals(found)["sole"].tolist(), strict=True))
+    assert {path: value for path, value in values.items() if value} == sole
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_a_constant_stands_before_the_file_named_after_a_part_of_it(vector: bool) -> None:
+    found, symbol = ask("currentApp", vector, NAMED)
+    best, second, *_ = rank_code(found, symbol, load_weights(), 10)
+    assert best.path == "globals.js"
+    assert best.start_byte > 0  # not the chunk that only speaks of it
+    assert best.score > second.score + 0.5
+    assert dict(best.signals)["sole"] == pytest.approx(load_weights().of(True, vector)["sole"])
+
+
+def test_names_of_chunks() -> None:
+    found, _ = ask("LOAD", files={"a.js": "function LOAD() {}\n---\nfunction load() {}\n---\nLOAD()"})
+    # A function, 2, and the lead of the very name, 1; 0.8 of 2 where the case differs; a use is no definition.
+    assert found.chunk_names.tolist() == pytest.approx([3.0, 1.6, 0.0])

@@ -53,6 +53,19 @@ def test_scaling() -> None:
 
 
 @pytest.mark.parametrize(
+    ("whole", "last", "shares"),
+    [
+        ([0, 1, 0], [0, 1, 3], [0, 1, 0]),  # the whole name is defined: what its last part names does not count
+        ([0, 0, 0], [2, 0.5, 0], [0.5, 0.5, 0]),  # whatever the values are, two files define it
+        ([0, 0, 0], [0, 0, 0], [0, 0, 0]),
+        ([], [], []),
+    ],
+)
+def test_files_that_define_a_name_share_one(whole: list[float], last: list[float], shares: list[float]) -> None:
+    assert features.sole(np.array(whole, np.float32), np.array(last, np.float32)).tolist() == shares
+
+
+@pytest.mark.parametrize(
     ("query", "path", "share"),
     [
         ("route group", "src/router_group.go", 10 / 11),  # route and group of routergroup

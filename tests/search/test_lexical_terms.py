@@ -52,7 +52,7 @@ def test_a_word_asked_twice_counts_twice() -> None:
     [
         ("Router", True, ("Router",)),
         ("std::fs::File", True, ("std::fs::File", "File")),
-        ("  user.save() ", True, ("user.save()", "save")),
+        ("  user.save() ", True, ("user.save", "save")),
         ("how does getUserById work", False, ("getUserById",)),
         ("use snake_case in HTTPServer with JSON", False, ("snake_case", "HTTPServer")),
         ("plain words only", False, ()),

@@ -6,6 +6,10 @@ Listwise softmax over all files of a repository; the target is uniform over the 
 entropy per query plus `L2` times the squared weights. It is convex, so Newton's method finds the one minimum, and the
 same data give the same weights. Cross-validation is over repositories (sorted names, index modulo 5), never over
 queries: files and habits of a repository are not in its own training set.
+
+The annotated symbols are few, and most are types that a file is named after. So the sets for symbols learn from names
+as well, drawn from the same checkouts: each is defined once, and its answer is the file that defines it. They are not
+part of the figures, but for the one called `name`.
 """
 
 import argparse
@@ -26,7 +30,7 @@ from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
 from cocosearchd.settings import EmbedderSettings
-from training.ranking.signals import Row, rows
+from training.ranking.signals import NAME, Row, rows
 
 Floats = NDArray[np.float64]
 WEIGHTS = Path(__file__).parents[2] / "daemon" / "cocosearchd" / "search" / "code_weights.json"
@@ -36,17 +40,19 @@ LEXICAL = (
     "depth", "lsize",
 )  # fmt: skip
 VECTORS = ("chunk", "file", "chunk_alone")
+SYMBOL = ("sole",)
 SETS = {
     "plain": (False, (*LEXICAL, *VECTORS)),
-    "symbol": (True, (*LEXICAL, *VECTORS)),
+    "symbol": (True, (*LEXICAL, *SYMBOL, *VECTORS)),
     "plain_without_vectors": (False, LEXICAL),
-    "symbol_without_vectors": (True, LEXICAL),
+    "symbol_without_vectors": (True, (*LEXICAL, *SYMBOL)),
 }
 ABLATIONS = {
     "nothing": (),
     "vectors": VECTORS,
     "paths": ("f_path", "p_s", "stemeq", "depth", "test", "prose"),
-    "definitions": ("f_def", "symF", "symI"),
+    "definitions": ("f_def", "symF", "symI", "sole"),
+    "sole definitions": ("sole",),
     "comments": ("f_com",),
     "chunk words": ("s3", "m_body"),
     "words": ("s3", "m_body", "f_all", "f_def", "f_com", "f_path"),
@@ -131,9 +137,10 @@ def cross_validated(found: Sequence[Row], vectors: bool, without: Collection[str
         for row in found:
             if row.repository in held_out:
                 value = quality(row, trained[("symbol" if row.symbol else "plain") + suffix])
-                by_repository[row.repository].append(value)
                 by_category[row.question.category].append(value)
-    means = {category: float(np.mean(by_category[category])) for category in CATEGORIES}
+                if row.question.category != NAME:
+                    by_repository[row.repository].append(value)
+    means = {category: float(np.mean(by_category[category])) for category in (*CATEGORIES, NAME)}
     overall = float(np.mean([np.mean(values) for values in by_repository.values()]))
     return {"overall": overall} | means | {f"  {name}": float(np.mean(by_repository[name])) for name in names}
 
@@ -170,7 +177,7 @@ def ablations(found: Sequence[Row]) -> None:
     """Print what is lost without each group of signals."""
     for name, without in ABLATIONS.items():
         values = cross_validated(found, vectors=True, without=without)
-        print(f"without {name:<14}", " ".join(f"{key} {values[key]:.4f}" for key in ("overall", *CATEGORIES)))
+        print(f"without {name:<14}", " ".join(f"{key} {values[key]:.4f}" for key in ("overall", *CATEGORIES, NAME)))
 
 
 def provenance(
@@ -178,10 +185,12 @@ def provenance(
 ) -> dict[str, object]:
     """What the weights were made of."""
     head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
+    names = sum(row.question.category == NAME for row in found)
+    where = f"{len({row.repository for row in found})} repositories: benchmarks/quality/data"
     return {
         "made_by": "python -m training.ranking.fit",
         "after_commit": head,
-        "data": f"{len(found)} queries, {len({row.repository for row in found})} repositories: benchmarks/quality/data",
+        "data": f"{len(found) - names} queries and {names} names, {where}",
         "embedder": dict(embedder.fingerprint.pairs()),
         "chunker": chunker_id(Limits()),
         "header_version": HEADER_VERSION,

@@ -1,14 +1,17 @@
 """The signals of every file for every annotated query, exactly as the daemon computes them."""
 
 import asyncio
-from collections.abc import Iterator
+import random
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.quality.corpus import Question, Repository, questions, repositories, strict_labels
+from benchmarks.quality.corpus import CODE_SUFFIXES, Question, Repository, questions, repositories, strict_labels
+from benchmarks.quality.metric import Target
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.indexing.chunk import Limits, chunk
 from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, supported
@@ -21,11 +24,16 @@ from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import Evidence, evidence, view
 
 MAX_FILE_BYTES = 1 << 20
+NAME = "name"  # the category of questions that nobody asked: names drawn from the code
+NAMES = 4  # of each repository; 2 to 7 give the same figures
+
+File = tuple[str, str, tuple[Chunk, ...]]  # path, language, chunks
+Place = tuple[str, int]  # path and start byte of a chunk
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One query of one repository: signals by name, each (files,), and which files are answers."""
+    """One query of one repository, annotated or a name: signals by name, each (files,), and which files answer it."""
 
     repository: str
     question: Question
@@ -43,7 +51,26 @@ def rows(checkouts: Path, embedder: Embedder | None) -> Iterator[Row]:
         yield from _of_repository(repository, files, terms, embedder)
 
 
-def read(root: Path) -> Iterator[tuple[str, str, tuple[Chunk, ...]]]:
+def defined_once(files: Sequence[File]) -> list[tuple[str, Place]]:
+    """Names of four letters and more that are defined in one place, and the chunk that does."""
+    places = [
+        (name.rpartition(".")[2], (path, each.start_byte))
+        for path, _, chunks in files
+        for each in chunks
+        for name in each.definitions
+    ]
+    counts = Counter(name.lower() for name, _ in places)
+    return [(name, place) for name, place in places if counts[name.lower()] == 1 and len(name) > 3 and name.isascii()]
+
+
+def name_questions(repository: str, files: Sequence[File]) -> tuple[Question, ...]:
+    """A reproducible choice of names in code, other than that of benchmarks.quality.legs."""
+    found = defined_once([file for file in files if file[0].endswith(CODE_SUFFIXES)])
+    chosen = random.Random(f"names of {repository}").sample(found, min(NAMES, len(found)))
+    return tuple(Question(name, NAME, (Target(path),)) for name, (path, _) in chosen)
+
+
+def read(root: Path) -> Iterator[File]:
     """(path, language, chunks) of every file of a supported type below a directory, in order of path."""
     for path in sorted(root.rglob("*")):
         name = encode_path(bytes(path.relative_to(root)))
@@ -55,10 +82,8 @@ def read(root: Path) -> Iterator[tuple[str, str, tuple[Chunk, ...]]]:
             yield name, language, chunk(parse(name, data), Limits())
 
 
-def _of_repository(
-    repository: Repository, files: list[tuple[str, str, tuple[Chunk, ...]]], terms: Terms, embedder: Embedder | None
-) -> Iterator[Row]:
-    asked = questions(repository.name)
+def _of_repository(repository: Repository, files: list[File], terms: Terms, embedder: Embedder | None) -> Iterator[Row]:
+    asked = (*questions(repository.name), *name_questions(repository.name, files))
     dimension = embedder.fingerprint.dimension if embedder else 0
     documents = []
     for name, language, chunks in files:
@@ -78,6 +103,7 @@ def _of_repository(
 
 def _row(repository: Repository, question: Question, symbol: bool, found: Evidence) -> Row:
     paths = tuple(found.paths)
-    labels = strict_labels(question.targets, repository.benchmark_root, paths)
+    root = "" if question.category == NAME else repository.benchmark_root  # a name's path is one of `paths`
+    labels = strict_labels(question.targets, root, paths)
     answers = np.array([path in labels for path in paths], np.bool_)
     return Row(repository.name, question, symbol, paths, signals(found), answers)

@@ -4,12 +4,13 @@ A path that a hint or a scan named may by now be anything: gone, a symbolic link
 written. Each part of the path is opened without following links, so nothing outside of the root is ever read.
 """
 
+import contextlib
 import errno
 import hashlib
 import os
 import re
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cocosearchd.model import Fingerprint, SkipReason, decode_path
@@ -27,8 +28,8 @@ _KEY = re.compile(
 class SourceFile:
     """What was read of a file. CocoIndex compares the key below; the bytes and the fingerprint only ride along.
 
-    `skip` is set when the bytes were not read at all; `data` is then empty and `content_hash` stands for what `lstat`
-    said. `force` is 0, or a number never used before: a file is then processed although nothing about it changed.
+    `skip` is set when the bytes were not read at all; `data` is then empty and `content_hash` stands for `skip` and for
+    what `lstat` said. `force` is 0, or a number never used before: a file is then processed although nothing about it changed.
     """
 
     path: str
@@ -91,11 +92,8 @@ def is_secret(data: bytes) -> bool:
 
 def _read(folder: int, path: str, limit: int, force: int) -> Reading:
     try:
-        handle = _open(folder, decode_path(path))
-        try:
-            return _read_open(handle, path, limit, force)
-        finally:
-            os.close(handle)
+        with _parent(folder, decode_path(path)) as (parent, name):
+            return _read_in(parent, name, path, limit, force)
     except (FileNotFoundError, NotADirectoryError):
         return Missing(path)
     except OSError as error:
@@ -104,17 +102,38 @@ def _read(folder: int, path: str, limit: int, force: int) -> Reading:
         return Missing(path) if gone else Unread(path, error.strerror or str(error))
 
 
-def _open(folder: int, path: bytes) -> int:
+@contextlib.contextmanager
+def _parent(folder: int, path: bytes) -> Iterator[tuple[int, bytes]]:
+    """The open directory that the path is in, and the name there."""
     *parents, name = path.split(b"/")
     opened: list[int] = []
     try:
         for parent in parents:
             folder = os.open(parent, _FOLDER, dir_fd=folder)
             opened.append(folder)
-        return os.open(name, _FILE, dir_fd=folder)
+        yield folder, name
     finally:
         for handle in opened:
             os.close(handle)
+
+
+def _read_in(parent: int, name: bytes, path: str, limit: int, force: int) -> Reading:
+    try:
+        handle = os.open(name, _FILE, dir_fd=parent)
+    except PermissionError:
+        return _closed(os.stat(name, dir_fd=parent, follow_symlinks=False), path, force)
+    try:
+        return _read_open(handle, path, limit, force)
+    finally:
+        os.close(handle)
+
+
+def _closed(status: os.stat_result, path: str, force: int) -> Reading:
+    """A file that its owner keeps from us is left out, as a large one is. It is no failure: waiting mends nothing."""
+    if not stat.S_ISREG(status.st_mode):
+        return Missing(path)
+    seen = fingerprint(status)
+    return SourceFile(path, _hash(f"unreadable {seen!r}".encode()), seen, b"", force, "unreadable")
 
 
 def _read_open(handle: int, path: str, limit: int, force: int) -> Reading:

@@ -135,7 +135,9 @@ class Scan:
     def _compare(self, path: str, status: os.stat_result) -> None:
         self._found.files += 1
         record = self._missing.pop(path, None)
-        if self._force or record is None or not self._same(record.fingerprint, status):
+        # Whether a file can be read also depends on who asks: a file that could not be is tried at every scan.
+        closed = record is not None and record.skip_reason == "unreadable"
+        if self._force or record is None or closed or not self._same(record.fingerprint, status):
             self._found.dirty.append(path)
 
     def _same(self, known: Fingerprint | None, status: os.stat_result) -> bool:

@@ -19,8 +19,8 @@ from cocosearchd.search.lexical_view import Evidence
 
 Floats = NDArray[np.float32]
 # How the best chunk of a file is chosen: lexical score + these shares of definition value and cosine. Measured with
-# benchmarks.quality.legs and the annotated line spans: a cosine share of 1 to 2.5 is best, names want no more than 1.5.
-_NAME_SHARE, _COSINE_SHARE = 0.6, 1.5
+# benchmarks.quality.legs and the annotated line spans: a cosine share of 1 to 2.5 is best; names want 0.6 to 1.5.
+_NAME_SHARE, _COSINE_SHARE = 0.9, 1.5
 _FULL_VALUE = 3.0  # of a definition: a type
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
 _LEXICAL = ("s3", "m_body", "f_all", "f_def", "f_com", "f_path")
@@ -73,6 +73,7 @@ def signals(found: Evidence) -> dict[str, Floats]:
     scaled = {name: features.scaled(values[name]) for name in _LEXICAL}
     scaled |= {name: values[name] for name in ("p_s", "stemeq", "test", "prose")}
     scaled |= {name: values[name] / np.float32(_FULL_VALUE) for name in ("symF", "symI")}
+    scaled["sole"] = features.sole(values["whole"], values["symF"])
     scaled["depth"] = values["depth"] - values["depth"].mean() if len(values["depth"]) else values["depth"]
     scaled["lsize"] = features.standardised(values["lsize"])
     if found.cosines is not None and found.file_cosines is not None:

@@ -97,6 +97,16 @@ def standardised(values: Floats) -> Floats:
     return ((values - values.mean()) / deviation).astype(np.float32) if deviation > 1e-9 else np.zeros_like(values)
 
 
+def sole(whole: Floats, last: Floats) -> Floats:
+    """Shared equally by the files that define a name; each value says what a file defines, 0 nothing.
+
+    `whole` counts: the name as it was asked. Where no file defines that, `last` does: any part of it, or any identifier
+    of a sentence. A name that is defined in one place only means that place, whatever paths say.
+    """
+    defining = (whole if whole.any() else last) > 0
+    return (defining / np.float32(max(int(defining.sum()), 1))).astype(np.float32)
+
+
 def plain_stem(path: str) -> str:
     """A file's name without extension, lower case, without `-`, `_` and `.`: `route_group.go` gives routegroup."""
     return re.sub(r"[-_.]", "", posixpath.splitext(posixpath.basename(path))[0].lower())

@@ -44,7 +44,7 @@ class QueryTerms:
     symbol: bool  # the trimmed query has no blank: the SYM weights
     terms: tuple[tuple[int, float], ...]  # (hash, how often it is asked), stop words dropped
     words: tuple[str, ...]  # distinct lower-case words of more than one character, identifiers replaced by their parts
-    identifiers: tuple[str, ...]  # as written
+    identifiers: tuple[str, ...]  # as written; of a symbol: the whole without the brackets of a call, and its last part
 
 
 class Terms:
@@ -107,8 +107,9 @@ class Terms:
 
 def _identifiers(text: str, symbol: bool) -> tuple[str, ...]:
     if symbol:
-        last = [part for part in SEPARATOR.split(text.rstrip("()")) if part]
-        return tuple(dict.fromkeys([text, *last[-1:]]))
+        name = text.rstrip("()") or text
+        last = [part for part in SEPARATOR.split(name) if part]
+        return tuple(dict.fromkeys([name, *last[-1:]]))
     return tuple(dict.fromkeys(word for word in WORD.findall(text) if _is_identifier(word)))
 
 

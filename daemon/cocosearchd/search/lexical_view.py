@@ -19,10 +19,11 @@ from cocosearchd.search.lexical_terms import QueryTerms, Terms, term_hash
 
 Floats = NDArray[np.float32]
 SIGNALS = (
-    "s3", "m_body", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "stemeq", "test",
-    "prose", "depth", "lsize",
+    "s3", "m_body", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "whole", "stemeq",
+    "test", "prose", "depth", "lsize",
 )  # fmt: skip
 _FOLDED_SHARE = 0.8  # of a definition's value, when only the letters agree and not their case
+_EXACT_LEAD = 1.0  # of a chunk whose definition has the very name: so that a constant stands before its uses
 # Numbers of int8 vectors that are widened at a time: they stay in a core's cache, and below what OpenBLAS would share
 # among threads, whose waiting for each other costs 15 times the work on a busy machine (measured).
 _BLOCK = 1 << 16
@@ -100,7 +101,7 @@ class Evidence:
     chunk_files: NDArray[np.int32]  # (C,)
     keys: NDArray[np.int64]  # (C, 2)
     chunk_scores: Floats  # (C,): text and header
-    chunk_names: Floats  # (C,): best definition value for an identifier of the query
+    chunk_names: Floats  # (C,): best definition value for an identifier of the query, and a lead if its case agrees
     cosines: Floats | None  # (C,); NaN where a chunk has no vector or was not compared. None: no vector was asked
     file_cosines: Floats | None  # (F,): the mean over the chunks of a file, of all files; NaN without vectors
     chunk_coverage: Floats  # (C,): share of the idf mass that the query asks which the chunk has, 0 to 1
@@ -234,6 +235,8 @@ def _file_values(
     exact = _name_values(segment.exact_names, segment.exact_chunks, segment.exact_values, query.identifiers, size)
     lower = tuple(name.lower() for name in query.identifiers)
     folded = _name_values(segment.folded_names, segment.folded_chunks, segment.folded_values, lower, size)
+    asked = query.identifiers[:1] if query.symbol else ()
+    whole = _name_values(segment.exact_names, segment.exact_chunks, segment.exact_values, asked, size)
     share = stem_coverage(names, query.words, stems)
     best = features.best_three(scores.whole, starts, segment.chunk_files)
     means = None if vector is None else products(segment.file_vectors, segment.file_scales, vector)
@@ -244,13 +247,14 @@ def _file_values(
         "p_s": share,
         "symF": _per_file(exact, segment),
         "symI": _per_file(folded, segment),
+        "whole": _per_file(whole, segment),
         "stemeq": best_name_match(names, query.identifiers),
     }
     return _PartEvidence(
         part=part,
         values=values,
         chunk_scores=scores.whole,
-        chunk_names=np.maximum(exact, _FOLDED_SHARE * folded),
+        chunk_names=np.maximum(exact + np.float32(_EXACT_LEAD) * (exact > 0), np.float32(_FOLDED_SHARE) * folded),
         chunk_coverage=scores.covered,
         cosines=None if vector is None else _chunk_cosines(segment, vector, means, best, compared),
         file_cosines=means,
