@@ -68,10 +68,29 @@ def test_a_large_file_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_a_file_that_may_not_be_read_is_worth_another_try(tmp_path: Path) -> None:
-    (tmp_path / "closed").write_text("")
-    (tmp_path / "closed").chmod(0)
-    assert isinstance(read_one(tmp_path, "closed"), Unread)
+def test_a_file_that_may_not_be_read_is_skipped_until_it_changes(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.write_text("secret of its owner")
+    closed.chmod(0)
+    found = read_one(tmp_path, "closed")
+    assert isinstance(found, SourceFile)
+    assert (found.skip, found.data) == ("unreadable", b"")
+    assert read_one(tmp_path, "closed") == found
+    closed.chmod(0o600)
+    opened = read_one(tmp_path, "closed")
+    assert isinstance(opened, SourceFile)
+    assert (opened.skip, opened.data) == (None, b"secret of its owner")
+    assert opened.content_hash != found.content_hash
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_closed_directory_says_nothing_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away" / "file").write_text("")
+    (tmp_path / "away").chmod(0)
+    found = read_one(tmp_path, "away/file")
+    (tmp_path / "away").chmod(0o700)
+    assert isinstance(found, Unread)
 
 
 def test_a_root_that_is_away_says_nothing_of_its_files(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ from cocosearchd.roots.hints.choose import open_hints
 from cocosearchd.roots.hints.inotify import InotifyHints
 from cocosearchd.roots.live import LiveRoot
 from cocosearchd.roots.reconcile import Batch, Reconciler
-from cocosearchd.roots.scan import Scan
+from cocosearchd.roots.scan import RACY_NS, Scan
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 from tests.roots.support import BACKENDS, QUICK, MemoryIndex, Mutator, digest, following, git, in_sync, on_disk
 
@@ -490,6 +490,21 @@ async def test_directories_that_cannot_be_read_are_not_empty(root: Path, tmp_pat
         assert below in index.files, "what cannot be seen is not deleted"
         assert not answer.fresh
         assert "cannot be read" in (answer.reason or "")
+
+
+async def test_what_could_not_be_read_is_tried_at_every_scan(root: Path, tmp_path: Path) -> None:
+    """Whether a file can be read depends on who asks as well, and no change of the file tells of that."""
+    put(root, a="1", b="1")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        await asyncio.sleep(RACY_NS / 1e9)  # until then any file is tried again
+        live.rescan("test")
+        await in_sync(live)
+        index.files["a.py"] = replace(index.files["a.py"], skip_reason="unreadable")
+        index.batches.clear()
+        live.rescan("test")
+        await in_sync(live)
+        assert [path for batch in index.batches for path in batch.paths] == ["a.py"]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")

@@ -29,7 +29,8 @@ class SourceFile:
     """What was read of a file. CocoIndex compares the key below; the bytes and the fingerprint only ride along.
 
     `skip` is set when the bytes were not read at all; `data` is then empty and `content_hash` stands for `skip` and for
-    what `lstat` said. `force` is 0, or a number never used before: a file is then processed although nothing about it changed.
+    what `lstat` said. `force` is 0, or a number never used before: a file is then processed although nothing about it
+    changed.
     """
 
     path: str
