@@ -65,7 +65,8 @@ def defined_once(files: Sequence[File]) -> list[tuple[str, Place]]:
 
 def name_questions(repository: str, files: Sequence[File]) -> tuple[Question, ...]:
     """A reproducible choice of names in code, other than that of benchmarks.quality.legs."""
-    found = defined_once([file for file in files if file[0].endswith(CODE_SUFFIXES)])
+    code = [file for file in files if file[0].endswith(CODE_SUFFIXES)]
+    found = [(name, place) for name, place in defined_once(code) if len(name.split()) == 1]  # a test may be a sentence
     chosen = random.Random(f"names of {repository}").sample(found, min(NAMES, len(found)))
     return tuple(Question(name, NAME, (Target(path),)) for name, (path, _) in chosen)
 
