@@ -156,3 +156,13 @@ def test_an_embedder_that_comes_later_is_compared_with_the_index(stopped: Daemon
         script.status = 0
         wait_until(lambda: "index_refused" in stopped.log, stopped.log)
         assert "cocosearchctl reindex project" in stopped.ctl("query", "should_retry", check=False).stderr
+
+
+def test_any_other_postgresql_will_do(stopped: Daemon, project: Path, dsn: str) -> None:
+    stopped.variables["COCOSEARCH_DATABASE_URL"] = dsn
+    stopped.start()
+    stopped.ctl("up", str(project), "--wait")
+    assert stopped.paths("should_retry")[0] == "src/retry.py"
+    assert stopped.json("status")["store"]["kind"] == "external"
+    assert stopped.postgres() == []
+    assert stopped.stop() == 0

@@ -66,6 +66,6 @@ def plain_query(arguments: list[str]) -> tuple[dict[str, Any], str] | None:
             return None
         else:
             words.append(argument)
-    if not words or params.get("index") == "":
+    if not words or params.get("index") == "" or "," in params.get("index", ""):
         return None
     return {"query": " ".join(words)} | params, how

@@ -1,0 +1,130 @@
+"""Read your writes: a question after a save sees it, or says that it may not. Through the socket, as clients ask."""
+
+import collections
+import contextlib
+import json
+import queue
+import random
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from cocosearch_ipc.client import call
+from tests.daemon import Daemon, git
+
+
+def pairs(daemon: Daemon, root: Path, count: int, seed: int) -> None:
+    """Write, ask at once, compare: a wrong `fresh: true` is the only sin."""
+    rng = random.Random(seed)
+    socket = str(daemon.home / "run" / "rpc.sock")
+    for number in range(count):
+        name, word = f"file_{rng.randrange(20)}.py", f"written{number}x{seed}"
+        path = root / name
+        before = path.read_text().split("def ")[1].split("(")[0] if path.exists() else None
+        path.write_text(f"def {word}():\n    return {number}\n")
+        reply = call(socket, "search", {"query": word, "cwd": str(root), "limit": 1, "sync_timeout_ms": 20_000})
+        assert reply["fresh"] is True, reply["stale_reason"]
+        assert reply["results"][0]["path"] == name
+        assert word in reply["results"][0]["content"]
+        if before is not None:
+            old = call(socket, "search", {"query": before, "cwd": str(root), "limit": 20, "sync_timeout_ms": 20_000})
+            assert not [hit for hit in old["results"] if before in hit["content"]]
+
+
+def test_a_question_after_a_save_sees_it(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    pairs(daemon, project, 60, seed=1)
+
+
+@pytest.mark.slow
+def test_ten_thousand_questions_after_saves(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    pairs(daemon, project, 10_000, seed=2)
+
+
+def test_without_waiting_it_does_not_claim_to_be_fresh(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    answer = daemon.query("should_retry", "--no-sync")
+    assert answer["fresh"] is False
+    assert answer["stale_reason"]
+    assert answer["results"][0]["path"] == "src/retry.py"
+
+
+def test_while_git_checks_out_nothing_wrong_is_called_fresh(daemon: Daemon, project: Path) -> None:
+    many = project / "many"
+    many.mkdir()
+    for number in range(150):
+        (many / f"m{number}.py").write_text(f"def on_main_{number}():\n    pass\n")
+    git(project, "add", ".")
+    git(project, "commit", "-q", "-m", "many")
+    git(project, "checkout", "-q", "-b", "other")
+    for number in range(150):
+        (many / f"m{number}.py").write_text(f"def on_other_{number}():\n    pass\n")
+    git(project, "commit", "-q", "-a", "-m", "others")
+    daemon.ctl("up", str(project), "--wait")
+    socket = str(daemon.home / "run" / "rpc.sock")
+    for branch, word in (("main", "on_main_7"), ("other", "on_other_7"), ("main", "on_main_7")):
+        git(project, "checkout", "-q", branch)
+        reply = call(socket, "search", {"query": word, "cwd": str(project), "limit": 1, "sync_timeout_ms": 30_000})
+        assert reply["fresh"] is True, reply["stale_reason"]
+        assert word in reply["results"][0]["content"]
+
+
+def test_what_becomes_searchable_is_told_to_who_watches(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    told = project / "src" / "told.py"
+    with subprocess.Popen(
+        [daemon.bin / "cocosearchctl", "watch", "--index", "project", "--json"],
+        env=daemon.environment,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as watching:
+        assert watching.stdout is not None
+        events: queue.Queue[str] = queue.Queue()
+        threading.Thread(target=collections.deque, args=(map(events.put, watching.stdout), 0), daemon=True).start()
+        event = None
+        while event is None:  # the subscription begins some time after the program has started
+            told.write_text(f"TOLD = {time.monotonic_ns()}\n")
+            with contextlib.suppress(queue.Empty):
+                event = json.loads(events.get(timeout=1))
+        assert (event["index"], event["changed"], event["removed"]) == ("project", ["src/told.py"], [])
+        told.unlink()
+        while event["removed"] != ["src/told.py"]:
+            event = json.loads(events.get(timeout=20))
+        watching.terminate()
+
+
+def test_one_question_to_several_indexes_and_topics(daemon: Daemon, project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "policy.py").write_text("def should_retry_elsewhere():\n    pass\n")
+    daemon.ctl("up", str(project), "--topic", "net", "--wait")
+    daemon.ctl("up", str(other), "--topic", "net", "--topic", "more", "--wait")
+    for arguments in (("--all",), ("--topic", "net"), ("--index", "project,other")):
+        answer = daemon.query("should_retry", *arguments)
+        assert set(answer["indexes"]) == {"project", "other"}
+        assert {hit["index"] for hit in answer["results"]} == {"project", "other"}
+        assert answer["fresh"] is True
+    assert {hit["index"] for hit in daemon.query("should_retry topic:more")["results"]} == {"other"}
+    unknown = daemon.ctl("query", "x", "--topic", "nett", check=False)
+    assert unknown.returncode != 0
+    assert "net" in unknown.stderr
+
+
+def test_files_are_listed_printed_and_related(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    assert daemon.ctl("files", "src", cwd=project).stdout.split() == ["src/retry.py", "src/server.go"]
+    shown = daemon.ctl("cat", "src/retry.py:4-5", cwd=project).stdout
+    assert shown.splitlines()[0] == "class RetryPolicy:"
+    outside = daemon.ctl("cat", "../../etc/passwd", cwd=project, check=False)
+    assert outside.returncode != 0
+    assert {hit["path"] for hit in daemon.json("related", "src/retry.py:5", cwd=project)["results"]} <= {
+        "src/server.go",
+        "README.md",
+    }
+    known = {entry["name"]: entry for entry in daemon.json("languages")["languages"]}
+    assert known["python"]["symbols"] is True
+    assert known["csharp"]["chunking"] == "tree-sitter"
