@@ -15,10 +15,11 @@ import psutil
 def machine() -> str:
     """One line that belongs above every table."""
     load = " ".join(f"{x:.1f}" for x in os.getloadavg())
+    command = " ".join([Path(sys.argv[0]).stem, *sys.argv[1:]])
     memory = psutil.virtual_memory().total / 2**30
     return (
         f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB, "
-        f"Python {platform.python_version()}, load {load}, {time.strftime('%Y-%m-%d')}, {' '.join(sys.argv)}"
+        f"Python {platform.python_version()}, load {load}, {time.strftime('%Y-%m-%d')}, {command}"
     )
 
 
