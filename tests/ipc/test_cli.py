@@ -253,6 +253,20 @@ def test_code_cannot_drive_the_terminal() -> None:
     assert len(list(answers.grep(reply, {}, "/"))) == 1
 
 
+def test_a_snippet_shows_the_line_that_was_asked_for() -> None:
+    """A function appended to a file may be the last line of a long chunk: without it, the answer looks wrong."""
+    code = "\n".join([*(f"a{number} = {number}" for number in range(30)), "def wanted(): pass"])
+    hit = {"index": "a", "path": "a.py", "start_line": 101, "content": code}
+    hit |= {"symbol_name": None, "symbol_type": None, "score": 1.0, "match_type": "both"}
+    reply = {"query": "wanted", "index": "a", "results": [hit], "fresh": True, "cache": "miss", "timings_ms": {}}
+    shown = list(answers.text(reply, out.Style(colour=False, links=False), {}))
+    assert shown[1] == "    … 21 lines before"
+    assert shown[2] == "    122  a21 = 21"
+    assert shown[11] == "    131  def wanted(): pass"
+    other = list(answers.text(reply | {"query": "absent"}, out.Style(colour=False, links=False), {}))
+    assert (other[1], other[11]) == ("    101  a0 = 0", "    … 21 more lines")
+
+
 def test_open_goes_to_the_line(served: Served) -> None:
     done = ctl(served, "query", "retry", "--index", "demo", "--open", "1", env={"EDITOR": "echo"})
     assert done.stdout == "+3 /srv/demo/src/retry.py\n"

@@ -9,7 +9,7 @@ from cocosearch_ipc.render import out
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
 _UNRESERVED = frozenset("/-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
@@ -93,15 +93,26 @@ def _quoted(path: str) -> str:
 
 def _snippet(hit: dict[str, Any], words: re.Pattern[str] | None, style: out.Style, most: int | None) -> Iterator[str]:
     lines = out.printable(hit["content"].rstrip("\n")).split("\n")
-    shown = lines if most is None or len(lines) <= most + 1 else lines[:most]
-    width = len(str(hit["start_line"] + len(shown)))
-    for number, code in enumerate(shown, hit["start_line"]):
+    first, last = _window(lines, words, most)
+    width = len(str(hit["start_line"] + last))
+    if first:
+        yield f"    {style.paint(f'… {first} lines before', out.DIM)}"
+    for number, code in enumerate(lines[first:last], hit["start_line"] + first):
         cut = code if len(code) <= SNIPPET_COLUMNS else code[: SNIPPET_COLUMNS - 1] + "…"
         if words is not None and style.colour:
             cut = words.sub(lambda found: style.paint(found[0], out.BOLD, out.RED), cut)
         yield f"    {style.paint(f'{number:>{width}}', out.DIM)}  {cut}".rstrip()
-    if len(shown) < len(lines):
-        yield f"    {style.paint(f'… {len(lines) - len(shown)} more lines', out.DIM)}"
+    if last < len(lines):
+        yield f"    {style.paint(f'… {len(lines) - last} more lines', out.DIM)}"
+
+
+def _window(lines: Sequence[str], words: re.Pattern[str] | None, most: int | None) -> tuple[int, int]:
+    """Which lines to show: the first ones, unless words that were asked for are only in later ones."""
+    if most is None or len(lines) <= most + 1:
+        return 0, len(lines)
+    asked = next((n for n, line in enumerate(lines) if words is not None and words.search(line)), 0)
+    first = 0 if asked < most else min(asked - 1, len(lines) - most)
+    return first, first + most
 
 
 def _foot(reply: dict[str, Any], style: out.Style) -> str:
