@@ -185,7 +185,8 @@ def test_server_outlives_the_daemon_and_is_adopted(postgres: EmbeddedPostgres) -
     postgres.stop()
     code = "import sys, os; from pathlib import Path; from cocosearchd.store.embedded import EmbeddedPostgres\n"
     code += f"EmbeddedPostgres(Path(sys.argv[1]), {SMALL}).ensure(); os.kill(os.getpid(), 9)"
-    daemon = subprocess.run([sys.executable, "-c", code, str(postgres.home)], env={"PYTHONPATH": ":".join(sys.path)})
+    environment = {**os.environ, "PYTHONPATH": ":".join(sys.path)}
+    daemon = subprocess.run([sys.executable, "-c", code, str(postgres.home)], env=environment)
     assert daemon.returncode == -signal.SIGKILL
     (server, *_) = postgres.pids()
     assert answers(postgres.ensure())
