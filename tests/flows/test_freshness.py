@@ -119,6 +119,9 @@ def test_files_are_listed_printed_and_related(daemon: Daemon, project: Path) -> 
     assert daemon.ctl("files", "src", cwd=project).stdout.split() == ["src/retry.py", "src/server.go"]
     shown = daemon.ctl("cat", "src/retry.py:4-5", cwd=project).stdout
     assert shown.splitlines()[0] == "class RetryPolicy:"
+    beyond = daemon.ctl("cat", "src/retry.py:999", cwd=project, check=False)
+    assert beyond.returncode != 0
+    assert "src/retry.py ends at line" in beyond.stderr
     outside = daemon.ctl("cat", "../../etc/passwd", cwd=project, check=False)
     assert outside.returncode != 0
     assert {hit["path"] for hit in daemon.json("related", "src/retry.py:5", cwd=project)["results"]} <= {

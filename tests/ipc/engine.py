@@ -41,6 +41,7 @@ class FixedEngine:
     def __init__(self) -> None:
         self.requests = list[object]()
         self.busy = 0.0
+        self.worker = "running"
         self.cancelled = 0
         self.indexes = {"demo": "/srv/demo"}
         self.steps = 3
@@ -130,7 +131,7 @@ class FixedEngine:
             mcp=self.mcp,
             store={"kind": "embedded", "state": "ok"},
             embedder={"provider": "builtin", "state": "ok"},
-            worker={"state": "running"},
+            worker={"state": self.worker},
             cache={"hits": 1},
             rss_bytes={"daemon": 1 << 20, "total": 1 << 20},
             indexes=tuple(self._status(name) for name in sorted(self.indexes)),

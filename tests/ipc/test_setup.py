@@ -170,6 +170,12 @@ def test_doctor_is_content_with_a_healthy_daemon(served: Served, capsys: pytest.
     assert "ok    index demo: live, 2 files, inotify" in shown
 
 
+def test_a_worker_that_starts_is_not_broken(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    served.engine.worker = "starting"
+    assert run(["doctor"], served.environment) == exits.OK
+    assert "warn  worker: starting" in capsys.readouterr().out
+
+
 SYSTEMCTL = """#!{python}
 import os, sys
 open(os.environ["HOME"] + "/calls", "a").write(" ".join(sys.argv[1:]) + "\\n")

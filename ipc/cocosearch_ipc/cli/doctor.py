@@ -141,6 +141,8 @@ def _daemon(env: Env) -> Iterator[Finding]:
 def _part(name: str, value: dict[str, Any]) -> Finding:
     state = str(value.get("state", ""))
     trouble = value.get("error") or value.get("reason")
+    if not trouble and state == "starting":
+        return Finding(name, "warn", state, "nothing to do: it takes a few seconds")
     well = not trouble and state in ("", "ok", "up", "running", "ready")
     return Finding(name, "ok" if well else "fail", str(trouble or state or "ok"), str(value.get("hint") or ""))
 

@@ -47,6 +47,9 @@ def cat(args: argparse.Namespace, env: Env) -> int:
         return exits.OK
     if not reply["fresh"]:
         out.note(f"as indexed: {reply['stale_reason'] or 'the file has changed since'}")
+    if first and first > reply["total_lines"]:
+        out.note(f"{path} ends at line {reply['total_lines']}")
+        return exits.FAILED
     out.line(out.printable(reply["content"]))
     return exits.OK
 
