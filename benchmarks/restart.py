@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from benchmarks.measure import cpu_seconds, machine
-from benchmarks.spine import everything, idling, say
+from benchmarks.spine import everything, idling, restarting, say
 from tests.daemon import make_daemon
 
 
@@ -35,12 +35,7 @@ def main() -> None:
         say(f"initial index of {files} files", f"{wall:.1f} s wall, {cpu:.1f} s CPU, {files / wall:.0f} files/s")
         for _ in range(3):
             time.sleep(3)  # files younger than two seconds are read again, because their times prove nothing
-            daemon.stop()
-            began = time.perf_counter()
-            daemon.start()
-            daemon.ctl("sync", "--index", "bench", "--timeout", "60")
-            wall, cpu = time.perf_counter() - began, cpu_seconds(everything(daemon))
-            say("restart, nothing changed", f"{wall:.2f} s wall to in sync, {cpu:.2f} s CPU")
+            restarting(daemon)
         time.sleep(10)  # the daemon loads MCP three seconds after its start
         idling(daemon)
         daemon.stop()

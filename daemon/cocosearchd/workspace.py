@@ -68,6 +68,8 @@ class Workspace:
     async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:
         """Code in other files that resembles what is at a line."""
         index = self._indexes.one(request.index, request.cwd)
+        if index.refusal is not None:
+            raise index.refusal
         freshness = await self._freshness(index, None)
         began = anyio.current_time()
         hits = await find_related(self._db, index.record, request.path, request.line, request.limit)

@@ -56,7 +56,6 @@ class SearchRequest:
     use_cache: bool = True
     explain: bool = False
     why_not: str | None = None
-    client: str | None = None  # whose unsaved buffers to search in place of the disk
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The port beside search: files, languages, unsaved buffers, changes as they come. Standard library only.
+"""The port beside search: files, languages, changes as they come. Standard library only.
 
 The same rules as in `protocol`: a new field always has a default.
 """
@@ -103,41 +103,15 @@ class LanguagesReply:
 
 
 @dataclass(frozen=True, slots=True)
-class OverlayPutRequest:
-    """An editor's unsaved text of a file, to be searched in place of the disk by requests with the same `client`."""
-
-    client: str
-    path: str  # absolute
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class OverlayClearRequest:
-    """Forget one overlay of a client, or with no path all of them."""
-
-    client: str
-    path: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class OverlayReply:
-    """How many overlays the client has now."""
-
-    client: str
-    overlays: int
-
-
-@dataclass(frozen=True, slots=True)
 class WatchRequest:
     """Changes of one index, or of all with no index named."""
 
     index: str | None = None
-    since: AsOf | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """A committed batch of an index. `lost` says that events were left out: ask for what you need again."""
+    """A committed batch of an index. The stream ends for a client that does not keep up: subscribe again."""
 
     index: str
     as_of: AsOf
@@ -145,7 +119,6 @@ class WatchEvent:
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     state: str = ""
-    lost: bool = False
 
 
 class WorkspaceEngine(Protocol):
@@ -162,12 +135,6 @@ class WorkspaceEngine(Protocol):
 
     async def languages(self, request: Empty) -> LanguagesReply:
         """What is supported."""
-
-    async def overlay_put(self, request: OverlayPutRequest) -> OverlayReply:
-        """Search an unsaved buffer in place of its file."""
-
-    async def overlay_clear(self, request: OverlayClearRequest) -> OverlayReply:
-        """Forget unsaved buffers."""
 
     def watch(self, request: WatchRequest) -> AsyncIterator[WatchEvent]:
         """Committed batches, as they come, until the client goes."""

@@ -31,7 +31,7 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Embedde
     if not installed(provider):
         pytest.skip(f"{NEEDS[provider]} is not installed")
     if provider == "sentence-transformers":
-        pytest.skip("needs a model directory or the network; `make quality` runs it")
+        pytest.skip("needs a model directory or the network")
     with ExitStack() as stack:
         if provider == "ollama":
             yield EmbedderSettings(provider=provider, ollama_url=stack.enter_context(ollama_server(Script())))

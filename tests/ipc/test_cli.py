@@ -86,7 +86,7 @@ def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
     defaults = p.SearchRequest("q")
     assert set(found) <= set(p.SearchRequest.__slots__)
     left_out = {name for name in p.SearchRequest.__slots__ if name not in found}
-    assert left_out == {"index", "cwd", "client"}
+    assert left_out == {"index", "cwd"}
     assert all(value != getattr(defaults, name) for name, value in found.items() if name != "query")
 
 
