@@ -1,12 +1,15 @@
 """The profile `code` from the warm lexical index, through the pipeline: order, filters, explain, giving way."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from cocosearchd.embedding.builtin import BuiltinEmbedder
+from cocosearchd.errors import BadSettings
 from cocosearchd.model import Commit
+from cocosearchd.search.code_profile import load_weights
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query
@@ -134,3 +137,19 @@ async def test_several_chunks_of_a_file_on_request(warm: Warm) -> None:
 async def test_nothing_speaks_for_a_file(warm: Warm) -> None:
     # No letter and no digit: the model gives the zero vector, as it does for no word, however strange.
     assert await warm.ask(Query("→ ⇒", use_hybrid=True)) == []
+
+
+async def test_weights_of_a_file_rank_instead_of_the_shipped_ones(warm: Warm, tmp_path: Path) -> None:
+    only = {"test": 1.0}  # whatever was asked, tests first
+    kinds = ("plain", "symbol", "plain_without_vectors", "symbol_without_vectors")
+    file = tmp_path / "weights.json"
+    file.write_text(json.dumps({"weights": dict.fromkeys(kinds, only)}))
+    settings = SearchSettings(weights_file=str(file))
+    pipeline = Pipeline(warm.corpus.db, warm.corpus.embedder, settings, lambda _: warm.lexical)
+    answer = await replace(warm.corpus, pipeline=pipeline).ask("Router")
+    assert answer.hits[0].path == "tests/test_router.py"
+
+
+def test_a_weights_file_that_holds_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match="holds no weights"):
+        load_weights(str(tmp_path / "absent.json"))

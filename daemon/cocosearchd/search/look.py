@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.code_candidates import code_candidates
-from cocosearchd.search.code_profile import load_weights
+from cocosearchd.search.code_profile import Weights
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.rank import Legs, Scored, score, select
@@ -62,9 +62,8 @@ class _Ranked:
 class Looker:
     """Looks at indexes. `lexical_of` gives the lexical index of an index by name; None: PostgreSQL answers alone."""
 
-    def __init__(self, db: Database, lexical_of: LexicalOf | None) -> None:
-        self._db, self._lexical_of = db, lexical_of
-        self._weights = load_weights()
+    def __init__(self, db: Database, lexical_of: LexicalOf | None, weights: Weights) -> None:
+        self._db, self._lexical_of, self._weights = db, lexical_of, weights
         self._rerankers = Rerankers()
 
     def lexical(self, record: IndexRecord, plan: Plan) -> LexicalIndex | None:

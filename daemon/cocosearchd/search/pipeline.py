@@ -15,6 +15,7 @@ from cocosearchd.embedding.base import Embedder, EmbedderFingerprint
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, StoreUnavailable
 from cocosearchd.model import Hit, IndexRecord
 from cocosearchd.search.cache import Cache, CacheStatistics, Found
+from cocosearchd.search.code_profile import load_weights
 from cocosearchd.search.context import Context, fit
 from cocosearchd.search.disk import Disk
 from cocosearchd.search.explain import describe, describe_plan
@@ -70,7 +71,7 @@ class Pipeline:
     ) -> None:
         """`lexical_of` gives the lexical index of an index by name; where there is none, PostgreSQL answers alone."""
         self._db, self._embedder, self._settings = db, embedder, settings
-        self._looker = Looker(db, lexical_of)
+        self._looker = Looker(db, lexical_of, load_weights(settings.weights_file))
         self._cache = Cache(settings.cache_bytes, settings.cache_ttl_s)
         self._context = Context(settings.context_lines, settings.line_width)
         self._languages = language_names()
