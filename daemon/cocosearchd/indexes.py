@@ -6,14 +6,15 @@ how it was made and what to do (`IdentityMismatch`). What an answer needs of an 
 
 import logging
 import os
-from collections.abc import AsyncGenerator, Collection
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
-from anyio.streams.memory import MemoryObjectSendStream
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from cocosearchd.embedding.base import EmbedderFingerprint
 from cocosearchd.embedding.late import LateEmbedder
@@ -95,11 +96,15 @@ class Indexes:
         ]
         return max(holding, key=lambda index: len(index.record.root), default=None)
 
+    def around(self, directory: str) -> RunningIndex | None:
+        """The index around a directory as a person or program names it: links are followed."""
+        return self.at(os.path.realpath(os.fsencode(directory)))
+
     def one(self, name: str | None, cwd: str | None) -> RunningIndex:
         """The index that is named, else the one around `cwd`, else the only one. Raises `NotFound`."""
         if name is not None:
             return self.get(name)
-        if cwd is not None and (found := self.at(os.path.realpath(os.fsencode(cwd)))) is not None:
+        if cwd is not None and (found := self.around(cwd)) is not None:
             return found
         indexes = self.all()
         if len(indexes) == 1:
@@ -117,14 +122,14 @@ class Indexes:
             raise NotFound(f"no index has the topic {unknown[0]!r}", hint)
         return tuple(index for index in self.all() if set(topics) & set(index.record.topics))
 
-    async def commits(self) -> AsyncGenerator[Commit, None]:
+    @asynccontextmanager
+    async def commits(self) -> AsyncIterator[MemoryObjectReceiveStream[Commit]]:
         """Commits of all indexes from now on, each after its hook has ended. It ends for a reader that is too slow."""
         send, receive = anyio.create_memory_object_stream[Commit](MAX_WAITING_COMMITS)
         self._listeners |= {send}
         try:
             async with receive:
-                async for commit in receive:
-                    yield commit
+                yield receive
         finally:
             self._listeners -= {send}
             send.close()

@@ -1,7 +1,8 @@
 """The verbs beside search: files, related code, languages, changes as they come. Part of the `Engine`."""
 
-from collections.abc import AsyncIterator
-from contextlib import aclosing
+import os
+from collections.abc import AsyncIterator, Iterator, Mapping
+from dataclasses import replace
 
 import anyio
 
@@ -20,6 +21,7 @@ from cocosearchd.store.file_states import file_states
 from cocosearchd.store.pool import Database
 
 MAX_SYNC_MS = 600_000
+LOOK_S = 1.0  # between looks at what has no event: indexes that come, go or change state; memory only
 
 
 class Workspace:
@@ -94,14 +96,41 @@ class Workspace:
             )
         )
 
+    async def locate(self, request: w.LocateRequest) -> w.LocateReply:
+        """The index around the first of some directories that any is around. Looks at no disk but for links."""
+        for path in request.paths:
+            if (found := self._indexes.around(path)) is not None:
+                return w.LocateReply(found.record.name, os.fsdecode(found.record.root), path)
+        return w.LocateReply()
+
     async def watch(self, request: w.WatchRequest) -> AsyncIterator[w.WatchEvent]:
         """Committed batches from now on, as they become searchable, until the client goes."""
         if request.index is not None:
             self._indexes.get(request.index)
-        async with aclosing(self._indexes.commits()) as commits:
-            async for commit in commits:
-                if request.index in (None, commit.index) and (event := await self._event(commit)) is not None:
-                    yield event
+        seen = self._seen()
+        async with self._indexes.commits() as commits:
+            while True:
+                commit: Commit | None = None
+                try:
+                    with anyio.move_on_after(LOOK_S if request.lifecycle else None):
+                        commit = await commits.receive()
+                except anyio.EndOfStream:
+                    return
+                before, seen = seen, self._seen() if request.lifecycle else seen
+                found = [event] if commit is not None and (event := await self._event(commit)) is not None else []
+                for event in (*_lifecycle(before, seen), *found):
+                    if request.index in (None, event.index):
+                        yield event
+
+    def _seen(self) -> dict[str, w.WatchEvent]:
+        """Each index as an event of its state."""
+        found = {}
+        for index in self._indexes.all():
+            status = index.root.status()
+            state = "refused" if index.refusal is not None else status.state
+            name, generation = index.record.name, index.record.generation
+            found[name] = w.WatchEvent(name, replies.as_of(status.clock), generation, state=state, kind="state")
+        return found
 
     async def _event(self, commit: Commit) -> w.WatchEvent | None:
         try:
@@ -130,3 +159,14 @@ class Workspace:
         if timeout_ms <= 0:
             return index.root.freshness()
         return await index.root.sync(min(timeout_ms, MAX_SYNC_MS) / 1000)
+
+
+def _lifecycle(before: Mapping[str, w.WatchEvent], now: Mapping[str, w.WatchEvent]) -> Iterator[w.WatchEvent]:
+    """What came, went, or is in another state than before."""
+    for name, event in now.items():
+        if name not in before:
+            yield replace(event, kind="added")
+        elif event.state != before[name].state:
+            yield event
+    for name in before.keys() - now.keys():
+        yield replace(before[name], kind="removed", state="")

@@ -20,6 +20,7 @@ METHODS: dict[str, tuple[str, type]] = {
     "get_file": ("get_file", workspace.GetFileRequest),
     "find_related": ("find_related", workspace.FindRelatedRequest),
     "languages": ("languages", p.Empty),
+    "locate": ("locate", workspace.LocateRequest),
     "watch": ("watch", workspace.WatchRequest),
     "sync": ("sync", p.SyncRequest),
     "status": ("status", p.Empty),

@@ -103,15 +103,35 @@ class LanguagesReply:
 
 
 @dataclass(frozen=True, slots=True)
-class WatchRequest:
-    """Changes of one index, or of all with no index named."""
+class LocateRequest:
+    """Absolute directories, the one most meant first."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class LocateReply:
+    """The index whose root holds `path`, the first of the directories that is held by any; else all empty."""
 
     index: str | None = None
+    root: str | None = None
+    path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WatchRequest:
+    """Changes of one index, or of all with no index named. `lifecycle` asks for more than commits."""
+
+    index: str | None = None
+    lifecycle: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class WatchEvent:
-    """A committed batch of an index. The stream ends for a client that does not keep up: subscribe again."""
+    """A committed batch of an index. The stream ends for a client that does not keep up: subscribe again.
+
+    With `lifecycle` also an index that was added or removed, or whose state has changed, within a second of it.
+    """
 
     index: str
     as_of: AsOf
@@ -119,6 +139,7 @@ class WatchEvent:
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     state: str = ""
+    kind: str = "commit"  # commit, added, removed, state
 
 
 class WorkspaceEngine(Protocol):
@@ -135,6 +156,9 @@ class WorkspaceEngine(Protocol):
 
     async def languages(self, request: Empty) -> LanguagesReply:
         """What is supported."""
+
+    async def locate(self, request: LocateRequest) -> LocateReply:
+        """Which index some directories are in, without waiting for anything."""
 
     def watch(self, request: WatchRequest) -> AsyncIterator[WatchEvent]:
         """Committed batches, as they come, until the client goes."""

@@ -3,6 +3,8 @@
 import json
 import shutil
 import socket
+import threading
+import time
 import typing
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,3 +113,38 @@ def _listening(daemon: Daemon) -> socket.socket:
     s.sendall(f"GET /sse HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {token}\r\n\r\n".encode())
     assert b"200" in s.recv(100)
     return s
+
+
+def test_indexes_that_come_and_go_are_told_and_found_by_a_directory(daemon: Daemon, tmp_path: Path) -> None:
+    path = str(daemon.home / "run" / "rpc.sock")
+    (tmp_path / "here" / "inside").mkdir(parents=True)
+    (tmp_path / "here" / "a.py").write_text("A = 1\n")
+    events = client.stream(path, "watch", {"lifecycle": True})
+    seen = list[tuple[str, str]]()
+    reader = threading.Thread(target=_collect, args=(events, seen))
+    reader.start()
+    time.sleep(0.3)  # the stream has no first word: what it tells begins when it is asked
+    client.call(path, "index_codebase", {"path": str(tmp_path / "here"), "name": "here"})
+    list(client.stream(path, "follow", {"index": "here"}))
+    asked = {"paths": ["/nowhere", str(tmp_path / "here" / "inside")]}
+    assert client.call(path, "locate", asked) == {
+        "index": "here",
+        "root": str(tmp_path / "here"),
+        "path": asked["paths"][1],
+    }
+    assert client.call(path, "locate", {"paths": ["/nowhere"]})["index"] is None
+    time.sleep(2.5)
+    client.call(path, "clear_index", {"index": "here"})
+    reader.join(20)
+    assert not reader.is_alive()
+    kinds = [kind for kind, index in seen if index == "here"]
+    assert kinds[0] == "added"
+    assert "commit" in kinds
+    assert kinds[-1] == "removed"
+
+
+def _collect(events: Iterator[dict[str, str]], seen: list[tuple[str, str]]) -> None:
+    for event in events:
+        seen.append((event["kind"], event["index"]))
+        if event["kind"] == "removed":
+            return
