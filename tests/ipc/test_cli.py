@@ -17,7 +17,7 @@ import pytest
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace
-from cocosearch_ipc.cli import daemon, exits, files, query, verbs
+from cocosearch_ipc.cli import asking, daemon, exits, files, verbs
 from cocosearch_ipc.cli.main import plain_query
 from cocosearch_ipc.cli.version import VERSION
 from cocosearch_ipc.render import answers, live, out, tables
@@ -34,7 +34,12 @@ ALLOWED = {
     *("unicodedata", "__future__"),
     *("cocosearch_ipc", "cocosearch_ipc.address", "cocosearch_ipc.client", "cocosearch_ipc.cli"),
     *("cocosearch_ipc.cli.exits", "cocosearch_ipc.cli.main", "cocosearch_ipc.cli.query"),
-    *("cocosearch_ipc.render", "cocosearch_ipc.render.answers", "cocosearch_ipc.render.out"),
+    *(
+        "cocosearch_ipc.render",
+        "cocosearch_ipc.render.answers",
+        "cocosearch_ipc.render.highlight",
+        "cocosearch_ipc.render.out",
+    ),
 }
 
 
@@ -82,7 +87,7 @@ def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
     )
     options += " --no-sync --explain --why-not p:1 -B 1 -A 2 --no-smart --budget 9"
     args = verbs.parser().parse_args(["query", "q", *options.split()])
-    found = query.query_params(args)
+    found = asking.params_of(args)
     defaults = p.SearchRequest("q")
     assert set(found) <= set(p.SearchRequest.__slots__)
     left_out = {name for name in p.SearchRequest.__slots__ if name not in found}
@@ -213,7 +218,11 @@ def test_colour_and_links_on_a_terminal_only(served: Served) -> None:
     shown = _on_a_terminal(served, {})
     assert "\x1b]8;;file:///srv/demo/src/retry.py\x1b\\" in shown
     assert "\x1b[1;31mretry\x1b[0m" in shown
-    assert "\x1b[" not in _on_a_terminal(served, {"NO_COLOR": "1"})
+    assert "\x1b[35mdef\x1b[0m \x1b[1;31mretry\x1b[0m(" in shown
+    assert "\x1b[" not in _on_a_terminal(served, {"NO_COLOR": "1", "FORCE_COLOR": "1"})
+    forced = ctl(served, "query", "retry", "--index", "demo", env={"FORCE_COLOR": "1"}).stdout
+    assert "\x1b[1;31mretry\x1b[0m" in forced
+    assert "\x1b]8;;" not in forced
     assert "\x1b" not in _on_a_terminal(served, {"TERM": "dumb"})
 
 
@@ -270,7 +279,6 @@ def test_a_snippet_shows_the_line_that_was_asked_for() -> None:
 def test_open_goes_to_the_line(served: Served) -> None:
     done = ctl(served, "query", "retry", "--index", "demo", "--open", "1", env={"EDITOR": "echo"})
     assert done.stdout == "+3 /srv/demo/src/retry.py\n"
-    assert query.editor("code -w", "/a", 3) == ["code", "-w", "--goto", "/a:3"]
     assert ctl(served, "query", "retry", "--index", "demo", "--open", "9").returncode == exits.FAILED
     done = ctl(served, "query", "retry", "--index", "demo", "--open", "1", env={"EDITOR": "/nowhere/ed"})
     assert done.stderr.startswith("error: cannot start /nowhere/ed")
@@ -333,23 +341,6 @@ def test_a_sparkline_and_a_hit_rate() -> None:
     assert live.sparkline([0, 1, 2, 4]) == "▁▃▅█"
     assert live.cache({"exact_hits": 3, "misses": 1}) == "cache hits 75% of 4"
     assert live.cache({}) == "cache -"
-
-
-def test_an_explanation_is_shown_as_an_outline() -> None:
-    reply = {"query": "x", "index": "a", "results": [], "fresh": True, "cache": "miss", "timings_ms": {"total": 2.0}}
-    explain = {"plan": {"text": "x", "deep": {"a": [1.23456, None]}}, "hits": [{"path": "p", "features": {"f": 1.0}}]}
-    shown = list(answers.text(reply | {"explain": explain}, out.Style(colour=False, links=False), {}))
-    assert shown[shown.index("how it came about") + 1 :] == [
-        "  timings_ms: total 2",
-        "  plan:",
-        "    text: x",
-        "    deep:",
-        "      a: 1.235, -",
-        "  hits:",
-        "    1:",
-        "      path: p",
-        "      features: f 1",
-    ]
 
 
 def test_the_version_is_the_distributions() -> None:

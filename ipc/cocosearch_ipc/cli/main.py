@@ -38,7 +38,8 @@ def run(arguments: list[str], env: Mapping[str, str]) -> int:
     """Run one command line. Raises `client.CallFailed`."""
     if plain := plain_query(arguments):
         params, how = plain
-        return query.run(params, env, how)
+        query.run(params, env, how)
+        return exits.OK
     from cocosearch_ipc.cli import verbs
 
     return verbs.run(arguments, env)

@@ -227,7 +227,7 @@ VERBS: tuple[Verb, ...] = (
         "Find code by meaning, by words or by a name.",
         'cocosearchctl query "where are retries decided" --lang python',
         _query,
-        "query:run_parsed",
+        "asking:run",
     ),
     Verb("files", "List indexed files.", "cocosearchctl files src --glob '**/*.py'", _files, "files:files"),
     Verb("cat", "Print a file of an index.", "cocosearchctl cat src/retry.py:10-40", _place, "files:cat"),

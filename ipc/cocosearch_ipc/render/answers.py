@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import os
-import re
 
-from cocosearch_ipc.render import out
+from cocosearch_ipc.render import highlight, out
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
 _UNRESERVED = frozenset("/-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
-SNIPPET_LINES, SNIPPET_COLUMNS = 10, 160
+SNIPPET_LINES = 10
 
 
 def text(reply: dict[str, Any], style: out.Style, roots: Mapping[str, str], *, full: bool = False) -> Iterator[str]:
     """Lines: each hit with a numbered snippet, then what a person should know, then where the answer is from."""
-    words = _words(reply["query"])
+    words = highlight.wanted(reply["query"])
     several = reply.get("index") is None
     for number, hit in enumerate(reply["results"], 1):
         yield _head(number, hit, style, roots, several)
@@ -29,10 +29,6 @@ def text(reply: dict[str, Any], style: out.Style, roots: Mapping[str, str], *, f
     for remark in reply.get("notes") or ():
         yield style.paint(f"note: {out.printable(remark)}", out.YELLOW)
     yield _foot(reply, style)
-    if reply.get("explain"):
-        yield ""
-        yield style.paint("how it came about", out.BOLD)
-        yield from outline({"timings_ms": reply["timings_ms"]} | reply["explain"], 1)
 
 
 def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[str]:
@@ -43,33 +39,6 @@ def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[
             path = os.path.relpath(os.path.join(root, path), cwd)
         first = hit["content"].lstrip("\n").split("\n", 1)[0].strip()
         yield f"{out.printable(path)}:{hit['start_line']}:{out.printable(first, keep='')}"
-
-
-def outline(value: object, depth: int) -> Iterator[str]:
-    """Nested values as indented lines: what fits into a line is one."""
-    pad = "  " * depth
-    pairs = value.items() if isinstance(value, dict) else enumerate(value, 1) if isinstance(value, list) else ()
-    for name, inner in pairs:
-        flat = _flat(inner)
-        if flat is not None and len(flat) <= SNIPPET_COLUMNS:
-            yield out.printable(f"{pad}{name}: {flat}", keep="")
-        else:
-            yield f"{pad}{name}:"
-            yield from outline(inner, depth + 1)
-
-
-def _flat(value: object) -> str | None:
-    """Scalars, and collections of scalars, on one line; None for anything deeper."""
-    if isinstance(value, float):
-        return f"{value:.4g}"
-    if not isinstance(value, dict | list):
-        return "-" if value is None else str(value)
-    inner = value.values() if isinstance(value, dict) else value
-    if any(isinstance(item, dict | list) and item for item in inner):
-        return None
-    if isinstance(value, dict):
-        return ", ".join(f"{name} {_flat(item)}" for name, item in value.items()) or "-"
-    return ", ".join(str(_flat(item)) for item in value) or "-"
 
 
 def _head(number: int, hit: dict[str, Any], style: out.Style, roots: Mapping[str, str], several: bool) -> str:
@@ -92,18 +61,35 @@ def _quoted(path: str) -> str:
 
 
 def _snippet(hit: dict[str, Any], words: re.Pattern[str] | None, style: out.Style, most: int | None) -> Iterator[str]:
-    lines = out.printable(hit["content"].rstrip("\n")).split("\n")
+    code = out.printable(hit["content"].rstrip("\n"))
+    code = code.expandtabs(4) if style.links else code
+    lines = code.split("\n")
     first, last = _window(lines, words, most)
     width = len(str(hit["start_line"] + last))
+    pieces = highlight.lines(code, hit.get("language") or "") if style.colour else []
     if first:
         yield f"    {style.paint(f'… {first} lines before', out.DIM)}"
-    for number, code in enumerate(lines[first:last], hit["start_line"] + first):
-        cut = code if len(code) <= SNIPPET_COLUMNS else code[: SNIPPET_COLUMNS - 1] + "…"
-        if words is not None and style.colour:
-            cut = words.sub(lambda found: style.paint(found[0], out.BOLD, out.RED), cut)
-        yield f"    {style.paint(f'{number:>{width}}', out.DIM)}  {cut}".rstrip()
+    for row in range(first, last):
+        number = style.paint(f"{hit['start_line'] + row:>{width}}", out.DIM)
+        line, room = lines[row], style.columns - width - 6
+        shown = len(line) if len(line) <= room else room - 1
+        text = _painted(pieces[row], shown, words, style) if style.colour else line[:shown]
+        yield f"    {number}  {text}{'' if shown == len(line) else '…'}".rstrip()
     if last < len(lines):
         yield f"    {style.paint(f'… {len(lines) - last} more lines', out.DIM)}"
+
+
+def _painted(pieces: Sequence[tuple[str, str]], count: int, words: re.Pattern[str] | None, style: out.Style) -> str:
+    """The first `count` characters in their colours, what was asked for in bold red."""
+    shown = ""
+    for colour, text in pieces:
+        codes, place = colour.split(), 0
+        text, count = text[:count], count - len(text[:count])
+        for found in words.finditer(text) if words is not None else ():
+            shown += style.paint(text[place : found.start()], *codes) + style.paint(found[0], out.BOLD, out.RED)
+            place = found.end()
+        shown += style.paint(text[place:], *codes)
+    return shown
 
 
 def _window(lines: Sequence[str], words: re.Pattern[str] | None, most: int | None) -> tuple[int, int]:
@@ -124,8 +110,3 @@ def _foot(reply: dict[str, Any], style: out.Style) -> str:
     state = "fresh" if reply["fresh"] else f"NOT FRESH: {reply['stale_reason'] or 'changes are pending'}"
     colour = (out.DIM,) if reply["fresh"] else (out.BOLD, out.YELLOW)
     return style.paint(f"{count} of {where}{took}{cached}, {state}", *colour)
-
-
-def _words(query: str) -> re.Pattern[str] | None:
-    words = sorted(set(re.findall(r"\w{3,}", query)), key=len, reverse=True)
-    return re.compile("|".join(map(re.escape, words)), re.IGNORECASE) if words else None

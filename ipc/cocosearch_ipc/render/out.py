@@ -11,28 +11,37 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, TextIO
 
+WIDEST, NARROWEST = 160, 60  # columns of a line of code
 BOLD, DIM, RED, GREEN, YELLOW, BLUE, MAGENTA, CYAN = "1", "2", "31", "32", "33", "34", "35", "36"
 
 
 class Style:
-    """Colour and links, or plain text: `Style.of(stream, env)` decides."""
+    """Colour and links, or plain text: `Style.of(stream, env)` decides. `columns` is where lines of code are cut."""
 
-    def __init__(self, *, colour: bool, links: bool) -> None:
-        self.colour, self.links = colour, links
+    def __init__(self, *, colour: bool, links: bool, columns: int = WIDEST) -> None:
+        self.colour, self.links, self.columns = colour, links, columns
 
     @classmethod
     def of(cls, stream: TextIO, env: Mapping[str, str]) -> Style:
-        """Both on a terminal; no colour with NO_COLOR (no-color.org) or a dumb terminal."""
+        """Both on a terminal that is not dumb. NO_COLOR (no-color.org), else FORCE_COLOR (force-color.org), decide."""
         terminal = stream.isatty() and env.get("TERM") != "dumb"
-        return cls(colour=terminal and not env.get("NO_COLOR"), links=terminal)
+        colour = not env.get("NO_COLOR") and (terminal or bool(env.get("FORCE_COLOR")))
+        return cls(colour=colour, links=terminal, columns=_columns(stream) if terminal else WIDEST)
 
     def paint(self, text: str, *codes: str) -> str:
-        """`text` in the given SGR codes."""
-        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.colour and text else text
+        """`text` in the given SGR codes; as it is without any."""
+        return f"\x1b[{';'.join(codes)}m{text}\x1b[0m" if self.colour and text and codes else text
 
     def link(self, text: str, target: str) -> str:
         """`text` that opens `target` when clicked (OSC 8)."""
         return f"\x1b]8;;{target}\x1b\\{text}\x1b]8;;\x1b\\" if self.links and target else text
+
+
+def _columns(stream: TextIO) -> int:
+    try:
+        return min(WIDEST, max(NARROWEST, os.get_terminal_size(stream.fileno()).columns or WIDEST))
+    except OSError:  # a terminal without a size, or what only claims to be one
+        return WIDEST
 
 
 def printable(text: str, *, keep: str = "\n\t") -> str:

@@ -39,8 +39,12 @@ def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         return
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     for row in rows:
-        cells = [c.rjust(w) if c.replace(",", "").isdigit() else c.ljust(w) for c, w in zip(row, widths, strict=True)]
+        cells = [c.rjust(w) if _is_number(c) else c.ljust(w) for c, w in zip(row, widths, strict=True)]
         yield "  ".join(cells).rstrip()
+
+
+def _is_number(cell: str) -> bool:
+    return cell.removeprefix("-").replace(",", "").replace(".", "").isdigit()
 
 
 def indexes(found: Sequence[dict[str, Any]], style: out.Style) -> Iterator[str]:
@@ -55,8 +59,10 @@ def indexes(found: Sequence[dict[str, Any]], style: out.Style) -> Iterator[str]:
     ]
     head, *body = table(rows)
     yield style.paint(head, out.BOLD)
+    width = max(len(index["name"]) for index in found)
     for index, row in zip(found, body, strict=True):
-        yield row.replace(index["state"], style.paint(index["state"], _STATES.get(index["state"], out.CYAN)), 1)
+        state = style.paint(index["state"], _STATES.get(index["state"], out.CYAN))
+        yield row[:width] + row[width:].replace(index["state"], state, 1)
     for index in found:
         yield from _trouble(index, style)
 

@@ -1,0 +1,90 @@
+"""`query` with any of its options: filters, explanations, `--open`. A plain one never gets here (see `main`)."""
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.render import out
+from cocosearch_ipc.render.explain import explanation
+
+Env = Mapping[str, str]
+
+# How programs are told to go to a line; all others know `+LINE PATH`, as vi, emacs, nano and their kin do.
+GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf", "positron")  # --goto PATH:LINE
+COLON = ("subl", "sublime_text", "zed", "zeditor", "hx", "helix")  # PATH:LINE
+JETBRAINS = ("idea", "pycharm", "charm", "goland", "webstorm", "phpstorm", "rubymine", "clion", "rustrover", "rider")
+SHORT = ("mate", "kate", "xed")  # -l LINE PATH
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Ask; print the hits and, with `--explain` or `--why-not`, how they came about."""
+    params = params_of(args)
+    if args.open is not None:
+        return open_hit(params, env, args.open)
+    how = "json" if args.json else args.format
+    reply = query.run(params, env, how, full=args.full)
+    if how == "text":
+        for line in explanation(reply, out.Style.of(sys.stdout, env)):
+            out.line(line)
+    return exits.OK
+
+
+def open_hit(params: dict[str, Any], env: Env, number: int) -> int:
+    """Open `$VISUAL` or `$EDITOR` at the `number`th hit's first line, in place of this process."""
+    reply = client.call(address.rpc_socket(env), "search", query.with_place(params))
+    hits = reply["results"]
+    if not 1 <= number <= len(hits):
+        out.error(f"there is no hit {number}", f"there are {len(hits)}")
+        return exits.FAILED
+    command = editing(hits[number - 1], env)
+    out.flush()
+    try:
+        os.execvp(command[0], command)  # noqa: S606 - the user's own editor
+    except OSError as error:
+        out.error(f"cannot start {command[0]}: {error.strerror}", "set EDITOR")
+    return exits.FAILED
+
+
+def editing(hit: Mapping[str, Any], env: Env) -> list[str]:
+    """The command that opens a hit in the user's editor."""
+    path = os.path.join(query.roots(env)[hit["index"]], hit["path"])
+    return editor(env.get("VISUAL") or env.get("EDITOR") or "vi", path, hit["start_line"])
+
+
+def editor(program: str, path: str, line: int) -> list[str]:
+    """How `program`, a command with its options, is told to go to a line."""
+    words = shlex.split(program) or ["vi"]
+    name = os.path.basename(words[0]).removesuffix(".sh")
+    if name in GOTO:
+        return [*words, "--goto", f"{path}:{line}"]
+    if name in COLON:
+        return [*words, f"{path}:{line}"]
+    if name in JETBRAINS:
+        return [*words, "--line", str(line), path]
+    if name in SHORT:
+        return [*words, "-l", str(line), path]
+    return [*words, f"+{line}", path]
+
+
+def params_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Parameters of `search`: only those that were given."""
+    several = ("language", "path", "not_path", "symbol_type", "topic")
+    plain: tuple[str, ...] = ("limit", "symbol_name", "min_score", "profile", "reranker", "why_not")
+    plain += ("lines_before", "lines_after", "budget_chars")
+    found: dict[str, Any] = {"query": " ".join(args.words)}
+    found |= {f"{name}s": getattr(args, name) for name in several if getattr(args, name)}
+    found |= {name: getattr(args, name) for name in plain if getattr(args, name) is not None}
+    found |= {name: True for name in ("all_indexes", "all_chunks", "explain") if getattr(args, name)}
+    if args.sync_timeout is not None:
+        found["sync_timeout_ms"] = round(args.sync_timeout * 1000)
+    if args.lines_around is not None:
+        found = {"lines_before": args.lines_around, "lines_after": args.lines_around} | found
+    if indexes := [name for given in args.index for name in given.split(",") if name]:
+        found |= {"index": indexes[0]} if len(indexes) == 1 else {"indexes": indexes}
+    off = (("no_hybrid", "use_hybrid"), ("no_cache", "use_cache"), ("no_smart_context", "smart_context"))
+    return found | {name: False for flag, name in off if getattr(args, flag)}

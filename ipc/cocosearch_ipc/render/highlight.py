@@ -1,0 +1,126 @@
+"""Colours for code: comments, strings, numbers and keywords, by a small lexer; and which words were asked for.
+
+On the hot path of `query`, so no library and no grammar: a snippet is looked at for a second. What begins before the
+snippet (a block comment, a long string) is not known here; nothing is painted that is not closed or plainly open.
+"""
+
+from __future__ import annotations
+
+import re
+
+TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+COMMENT, STRING, NUMBER, KEYWORD = "90", "32", "36", "35"  # SGR codes: grey, green, cyan, magenta
+
+_SHARP = "python ruby bash perl r yaml toml hcl dockerfile make cmake elixir julia nim nix powershell starlark just "
+_SHARP += "graphql docker-compose github-actions gitlab-ci ansible-playbook helm-template kubernetes fish tcl"
+_DASHES = "sql lua haskell elm ada vhdl"
+_SEMICOLONS = "clojure lisp scheme elisp ini assembly"
+_NONE = "markdown mdx text json html xml rst asciidoc css"
+# In these `'` begins one character, a lifetime or a name's end, not a text.
+_ONE_CHARACTER = "c cpp csharp java go rust kotlin scala swift haskell ocaml elm fsharp zig clojure lisp"
+_WORDS = {
+    "python starlark nim": "and as assert async await break case class continue def del elif else except finally for "
+    "from global if import in is lambda match nonlocal not or pass raise return try while with yield None True False "
+    "self",
+    "ruby lua elixir julia bash perl r make powershell fish": "and begin break case def defmodule defp do done elif "
+    "else elsif elseif end ensure esac fi for foreach function if in local module my next nil not or repeat require "
+    "rescue return self struct sub then unless until use while yield true false",
+    "sql": "SELECT FROM WHERE AND OR NOT NULL INSERT INTO VALUES UPDATE SET DELETE CREATE TABLE INDEX VIEW DROP ALTER "
+    "ADD COLUMN PRIMARY KEY FOREIGN REFERENCES JOIN LEFT RIGHT INNER OUTER ON AS ORDER BY GROUP HAVING LIMIT WITH "
+    "UNION CASE WHEN THEN ELSE END IN IS DISTINCT RETURNING BEGIN COMMIT",
+    "haskell ocaml elm fsharp clojure erlang": "and as begin case class data def defn do else end exception fn fun "
+    "function if import in instance let match module mutable newtype of open rec sig struct then type val when where "
+    "with",
+    _NONE + " yaml toml hcl dockerfile": "",
+}
+_LIKE_C = (
+    "abstract as async await bool break case catch chan char class const constexpr continue def default defer delete "
+    "do double else enum export extends extern final finally float fn for from func function go goto if impl "
+    "implements import in inline instanceof int interface internal is let long loop match mod module mut namespace "
+    "new null nil object of operator override package private protected pub public range readonly record return "
+    "select self short sizeof static struct super switch this throw throws trait true false try type typedef typeof "
+    "union unsafe unsigned use using val var virtual void volatile when where while yield"
+)
+# Asked in words, these say nothing about the code.
+_FILLERS = (
+    "about all and any are been but can did does each for from get had has have her how into its not our out over she "
+    "that the their them then there these they this those too use used uses using was were what when where which who "
+    "why will with would you your"
+)
+_FILTER = re.compile(r"-?\b(?:lang|language|path|sym|symbol|name|index|topic):\S+")
+_ENDINGS = ("ations", "ation", "ings", "ing", "ies", "ed", "ers", "er", "es", "s", "e")
+_STEM = 4  # characters that an ending must leave: `string` is no form of `str`
+
+
+def lines(code: str, language: str) -> list[list[tuple[str, str]]]:
+    """`code` line by line, each as pieces of (SGR code or "", text)."""
+    found: list[list[tuple[str, str]]] = [[]]
+    for colour, text in _pieces(code, language):
+        first, *more = text.split("\n")
+        if first:
+            found[-1].append((colour, first))
+        found += [[(colour, line)] if line else [] for line in more]
+    return found
+
+
+def wanted(query: str) -> re.Pattern[str] | None:
+    """Matches what `query` asks for: its names as they are, its words in their forms, where a word or hump begins."""
+    words = sorted(set(re.findall(r"\w{3,}", _FILTER.sub(" ", query))), key=len, reverse=True)
+    forms = [form for word in words if word.lower() not in _FILLERS.split() for form in _forms(word)]
+    return re.compile("|".join(forms)) if forms else None
+
+
+def _forms(word: str) -> Iterator[str]:
+    """`signed` finds sign, Signing and SIGNED, and not design; `shouldRetry` finds itself in any case."""
+    if "_" in word or not (word.islower() or word.istitle()):
+        yield f"(?i:{re.escape(word)})"
+        return
+    low = word.lower()
+    ending = next((e for e in _ENDINGS if low.endswith(e) and len(low) - len(e) >= _STEM), "")
+    stem = low.removesuffix(ending)
+    tail = {"": "(?:e?s|ed|ing|e?r)?", "ies": "(?:y|ies|ied|ying)"}.get(ending, "[a-z]{0,5}")
+    yield rf"(?:(?<![A-Za-z]){re.escape(stem)}|{re.escape(stem.capitalize())}){tail}(?![a-z])"
+    yield rf"(?<![A-Z]){re.escape(stem.upper())}{tail.upper()}(?![A-Z])"
+
+
+def _pieces(code: str, language: str) -> Iterator[tuple[str, str]]:
+    """All of `code`, in order."""
+    if language in _NONE.split():
+        yield "", code
+        return
+    keywords, last = _keywords(language), 0
+    for match in re.finditer(_pattern(language), code):
+        kind = match.lastgroup
+        colour = {"c": COMMENT, "s": STRING, "n": NUMBER}.get(kind or "", "")
+        if kind == "w":
+            if match[0] not in keywords:
+                continue
+            colour = KEYWORD
+        yield "", code[last : match.start()]
+        yield colour, match[0]
+        last = match.end()
+    yield "", code[last:]
+
+
+def _pattern(language: str) -> str:
+    if language in _SHARP.split():
+        comment = r"(?:(?<!\S)|(?<=[;)]))#.*"
+    elif language in _DASHES.split():
+        comment = r"--.*|/\*[\s\S]*?\*/"
+    elif language in _SEMICOLONS.split():
+        comment = r";.*"
+    else:
+        comment = r"//.*|/\*[\s\S]*?\*/"
+    texts = r'"(?:\\.|[^"\\\n])*"|`[^`\n]*`'
+    texts += r"|'(?:\\.|[^'\\\n])'" if language in _ONE_CHARACTER.split() else r"|'(?:\\.|[^'\\\n])*'"
+    if language in ("python", "starlark", "nim"):
+        texts = r'"""[\s\S]*?"""|' + r"'''[\s\S]*?'''|" + texts
+    return rf"(?P<c>{comment})|(?P<s>{texts})|(?P<w>[^\W\d]\w*)|(?P<n>\d[\w.]*)"
+
+
+def _keywords(language: str) -> frozenset[str]:
+    words = next((words for names, words in _WORDS.items() if language in names.split()), _LIKE_C)
+    return frozenset(words.split()) | (frozenset(words.lower().split()) if language == "sql" else frozenset())

@@ -1,0 +1,133 @@
+"""What people see, without a process: colours of code, words that were asked for, explanations, editors."""
+
+import re
+
+import pytest
+
+from cocosearch_ipc.cli import asking
+from cocosearch_ipc.render import answers, explain, highlight, out, tables
+
+PLAIN = out.Style(colour=False, links=False)
+COLOUR = out.Style(colour=True, links=False)
+NAMES = {highlight.COMMENT: "c", highlight.STRING: "s", highlight.NUMBER: "n", highlight.KEYWORD: "k"}
+
+
+def hit(code: str) -> dict[str, object]:
+    found = {"index": "a", "path": "a.py", "start_line": 9, "content": code, "language": "python", "score": 1.0}
+    return found | {"symbol_name": None, "symbol_type": None, "match_type": "both"}
+
+
+def reply(query: str, *hits: dict[str, object], **more: object) -> dict[str, object]:
+    found = {"query": query, "index": "a", "results": list(hits), "fresh": True, "cache": "miss"}
+    return found | {"timings_ms": {"total": 2.0}} | more
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "painted"),
+    [
+        ("python", "return x  # why", "k:return c:# why"),
+        ("python", "x = \"a # b\" + f'c'", "s:\"a # b\" s:'c'"),
+        ("python", '"""a\nb""" + 0x1F', 's:"""a s:b""" n:0x1F'),
+        ("python", "'''a'''.forgiven", "s:'''a'''"),
+        ("go", "func f() { // done", "k:func c:// done"),
+        ("go", "/* a\n b */ return 1", "c:/* a c: b */ k:return n:1"),
+        ("rust", "fn f<'a>(x: &'a str) -> 'b'", "k:fn s:'b'"),
+        ("javascript", "const a = `x` // 'y'", "k:const s:`x` c:// 'y'"),
+        ("sql", "select 'a' -- b", "k:select s:'a' c:-- b"),
+        ("bash", "echo $# # x\nfi", "c:# x k:fi"),
+        ("yaml", "for: 'if' # c", "s:'if' c:# c"),
+        ("unheard-of", 'if "x" 1', 'k:if s:"x" n:1'),
+        ("markdown", "for 'a' in 1 # x", ""),
+    ],
+)
+def test_code_has_colours(language: str, code: str, painted: str) -> None:
+    lines = highlight.lines(code, language)
+    assert ["".join(text for _, text in line) for line in lines] == code.split("\n"), "nothing is lost"
+    assert " ".join(f"{NAMES[colour]}:{text}" for line in lines for colour, text in line if colour) == painted
+
+
+@pytest.mark.parametrize(
+    ("query", "found", "not_found"),
+    [
+        ("where is it signed", "sign Signing SIGNED is_signed preSigned", "design assigned where resignation"),
+        ("retries", "retry RETRIES retried shouldRetry", "retrieve retrospect"),
+        ("socket", "socket sockets Socket SOCKET_PATH rpc_socket", "websocket socketpair"),
+        ("shouldRetry", "shouldRetry ShouldRetry shouldretrying", "should retry"),
+        ("do_it lang:go -path:src/x", "do_it redo_it", "lang src go"),
+        ("café", "café cafés", "cafe"),
+    ],
+)
+def test_words_that_were_asked_for_are_marked(query: str, found: str, not_found: str) -> None:
+    words = highlight.wanted(query)
+    assert words is not None
+    assert [word for word in found.split() if not words.search(word)] == []
+    assert [word for word in not_found.split() if words.search(word)] == []
+
+
+def test_a_question_of_fillers_marks_nothing() -> None:
+    assert highlight.wanted("where is it and how") is None
+
+
+def test_a_cut_line_keeps_its_colours_apart_and_says_that_it_is_cut() -> None:
+    code = "x = 'long " + "text " * 60 + "'\nreturn done\n"
+    narrow = out.Style(colour=True, links=False, columns=40)
+    shown = list(answers.text(reply("text", hit(code)), narrow, {}))
+    bare = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in shown]
+    assert [len(line) for line in bare[1:3]] == [40, len("    10  return done")]
+    assert bare[1].endswith("…")
+    plain = list(answers.text(reply("text", hit(code)), out.Style(colour=False, links=False, columns=40), {}))
+    assert bare == plain
+    for line in shown:
+        assert line.count("\x1b[0m") * 2 == line.count("\x1b["), "every colour ends on its line"
+
+
+def test_an_explanation_has_stages_tables_and_an_outline() -> None:
+    rows = [{"path": "p", "score": 1.5, "features": {"f": 1.0, "g": 2.0}}, {"path": "q", "features": {"f": 0.25}}]
+    trace = {"plan": {"text": "x", "deep": {"a": [1.23456, None]}}, "ranking": {"results": rows}}
+    found = reply("x", explain=trace, timings_ms={"embed": 0.5, "score": 1.5, "total": 2.0})
+    assert list(explain.explanation(found, PLAIN)) == [
+        "",
+        "how it came about",
+        "  embed      0.50 ms  ██████",
+        "  score      1.50 ms  ██████████████████",
+        "  total      2.00 ms",
+        "  plan:",
+        "    text: x",
+        "    deep:",
+        "      a: 1.235, -",
+        "  ranking:",
+        "    results:",
+        "      #  path  score",
+        "      1  p       1.5",
+        "      2  q     -",
+        "",
+        "      features  #1  #2",
+        "      f          1  0.25",
+        "      g          2  -",
+    ]
+    assert list(explain.explanation(reply("x"), PLAIN)) == []
+    assert "\x1b[1mhow it came about" in "".join(explain.explanation(found, COLOUR))
+
+
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [
+        ("", ["vi", "+3", "/a b"]),
+        ("emacsclient -t", ["emacsclient", "-t", "+3", "/a b"]),
+        ("nano", ["nano", "+3", "/a b"]),
+        ("'/opt/my code/code' -w", ["/opt/my code/code", "-w", "--goto", "/a b:3"]),
+        ("subl", ["subl", "/a b:3"]),
+        ("hx", ["hx", "/a b:3"]),
+        ("/opt/pycharm/bin/pycharm.sh", ["/opt/pycharm/bin/pycharm.sh", "--line", "3", "/a b"]),
+        ("kate", ["kate", "-l", "3", "/a b"]),
+    ],
+)
+def test_every_editor_goes_to_the_line(program: str, command: list[str]) -> None:
+    assert asking.editor(program, "/a b", 3) == command
+
+
+def test_a_state_is_painted_where_it_stands() -> None:
+    index = {"name": "live", "state": "live", "files": 1, "chunks": 2, "pending": 0, "root": "/live"}
+    (_, row) = tables.indexes([index], COLOUR)
+    assert row.startswith("live  \x1b[32mlive\x1b[0m")
+    assert row.endswith("/live")
