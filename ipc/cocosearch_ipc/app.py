@@ -44,7 +44,7 @@ class FrontEnd:
         max_body_bytes: int = 1 << 20,
         hosts: frozenset[str] = LOOPBACK_HOSTS,
     ) -> None:
-        self.engine, self.token = engine, token
+        self.engine, self.token, self.version = engine, token, version
         self.rpc = Dispatcher(engine)
         self._mcp = _LateMcp(engine, version)
         http, sse = self._mcp.http, self._mcp.sse
@@ -104,15 +104,20 @@ class FrontEnd:
             return PlainTextResponse("send application/json\n", 415)
         body = await request.body()
         if NDJSON in request.headers.get("accept", ""):
-            return StreamingResponse(self._lines(body), media_type=NDJSON, headers=_headers())
+            return StreamingResponse(self._lines(body), media_type=NDJSON, headers=self._headers())
         reply: bytes | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(_cancel_on_disconnect, request, group.cancel_scope)
             reply = await self.rpc.answer(body, _deadline_s(request))
             group.cancel_scope.cancel()
         if reply is None:
-            return Response(status_code=204, headers=_headers())
-        return Response(reply, media_type="application/json", headers=_headers())
+            return Response(status_code=204, headers=self._headers())
+        return Response(reply, media_type="application/json", headers=self._headers())
+
+    def _headers(self) -> dict[str, str]:
+        """What lets an older or newer client say so."""
+        named = {"X-Cocosearch-Protocol": str(PROTOCOL_VERSION), "X-Cocosearch-Version": self.version}
+        return named | {"X-Request-Id": REQUEST_ID.get("")}
 
     async def _lines(self, body: bytes) -> AsyncIterator[bytes]:
         async with aclosing(self.rpc.stream(body)) as lines:
@@ -227,10 +232,6 @@ async def _cancel_on_disconnect(request: Request, scope: anyio.CancelScope) -> N
     while (await request.receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
-
-
-def _headers() -> dict[str, str]:
-    return {"X-Cocosearch-Protocol": str(PROTOCOL_VERSION), "X-Request-Id": REQUEST_ID.get("")}
 
 
 def _deadline_s(request: Request) -> float:

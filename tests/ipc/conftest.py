@@ -75,13 +75,17 @@ class Served:
 
 
 def start(
-    run: Path, state: Path, portal: anyio.from_thread.BlockingPortal, engine: FixedEngine | None = None
+    run: Path,
+    state: Path,
+    portal: anyio.from_thread.BlockingPortal,
+    engine: FixedEngine | None = None,
+    version: str = "0.1.0",
 ) -> Served:
     engine = engine or FixedEngine()
     token = TokenFile(state / "token")
     token.ensure()
     bound = bind(run / "rpc.sock", run / "mcp.sock", port=0)
-    front = FrontEnd(engine, token, version="0.1.0")
+    front = FrontEnd(engine, token, version=version)
     engine.mcp = bound.urls()
     stopping = portal.call(anyio.Event)
     started = threading.Event()

@@ -42,6 +42,7 @@ class FixedEngine:
         self.requests = list[object]()
         self.busy = 0.0
         self.worker = "running"
+        self.version = "0.1.0"
         self.cancelled = 0
         self.indexes = {"demo": "/srv/demo"}
         self.steps = 3
@@ -124,7 +125,7 @@ class FixedEngine:
 
     async def status(self, request: p.Empty) -> p.StatusReply:
         return p.StatusReply(
-            version="0.1.0",
+            version=self.version,
             protocol=p.PROTOCOL_VERSION,
             pid=1,
             uptime_s=12.5,

@@ -19,7 +19,7 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace
 from cocosearch_ipc.cli import asking, daemon, exits, files, verbs
 from cocosearch_ipc.cli.main import plain_query
-from cocosearch_ipc.cli.version import VERSION
+from cocosearch_ipc.client import VERSION
 from cocosearch_ipc.render import answers, live, out, tables
 from tests.ipc.conftest import Served, start
 from tests.ipc.engine import EngineWithFiles
@@ -184,12 +184,50 @@ def test_without_a_daemon(tmp_path: Path, verb: str) -> None:
         ("query x --limt 3", 2, "error: unrecognized arguments: --limt 3 — hint: cocosearchctl --help"),
         ("query x --limit y", 2, "error: argument --limit: invalid int value: 'y' — hint: cocosearchctl query --help"),
         ("query x --index nope", 1, "error: no index 'nope' — hint: there are demo"),
-        ("", 2, "error: the following arguments are required: VERB — hint: cocosearchctl --help"),
     ],
 )
 def test_errors_are_one_line(served: Served, line: str, code: int, message: str) -> None:
     done = ctl(served, *line.split())
     assert (done.returncode, done.stdout, done.stderr) == (code, "", message + "\n")
+
+
+def test_help_is_a_verb_and_what_comes_without_one(served: Served) -> None:
+    bare = ctl(served)
+    assert (bare.returncode, bare.stderr) == (exits.USAGE, "")
+    assert ctl(served, "help").stdout == ctl(served, "--help").stdout == bare.stdout
+    for verb in verbs.VERBS:
+        assert re.search(rf"^  {verb.name} +{re.escape(verb.help)}$", bare.stdout, re.MULTILINE)
+    assert "\nmore:" not in bare.stdout, "a verb belongs in a group"
+    assert all(f" {code} " in " ".join(bare.stdout.split()) for code in (0, 1, 2, 69, 75, 78, 130))
+    assert ctl(served, "help", "query").stdout == ctl(served, "query", "--help").stdout
+    assert "hint: did you mean query?" in ctl(served, "help", "qurey").stderr
+    listed = json.loads(ctl(served, "help", "--json").stdout)["verbs"]
+    assert {verb["verb"] for verb in listed} == {verb.name for verb in verbs.VERBS}
+
+
+def test_an_older_daemon_is_said_to_be_one(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    hint = f"hint: the daemon is 0.0.9, this is {VERSION}: cocosearchctl restart\n"
+    with anyio.from_thread.start_blocking_portal() as portal:
+        served = start(tmp_path / "run", tmp_path / "state", portal, version="0.0.9")
+        served.engine.version = "0.0.9"
+        try:
+            for line in (["query", "retry"], ["query", "retry", "--limit", "1", "--full"], ["status"], ["version"]):
+                done = ctl(served, *line)
+                assert (done.returncode, done.stderr) == (0, hint), line
+            assert ctl(served, "query", "retry", "--json").stderr == ""
+            assert hint in ctl(served, "up", str(tmp_path)).stderr
+            refused = ctl(served, "query", "x", "--index", "nope")
+            assert refused.stderr.endswith(f"; {hint.removeprefix('hint: ')}")
+            assert ctl(served, "doctor").stdout.count("cocosearchctl restart") == 1
+        finally:
+            served.stop()
+
+
+def test_the_versions_of_both_programs(served: Served, tmp_path: Path) -> None:
+    assert ctl(served, "version").stdout == f"cocosearchctl {VERSION}\ncocosearchd 0.1.0\n"
+    alone = ctl(served, "version", "--json", env={"COCOSEARCH_RUNTIME_DIR": str(tmp_path / "none")})
+    assert json.loads(alone.stdout) == {"cocosearchctl": VERSION, "cocosearchd": None}
 
 
 def test_an_interrupt_and_a_closed_pipe_leave_no_traceback(served: Served) -> None:

@@ -20,7 +20,10 @@ MAX_LOG_BYTES = 8 << 20
 
 def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
     """Start the daemon unless it runs; returns whether it was started. Raises `client.CallFailed`."""
-    if _is_up(env):
+    running = _version(env)
+    if running is not None:
+        if running != client.VERSION:
+            say(f"hint: {client.upgrade(running)}")
         return False
     say("starting cocosearchd (a first start also makes its database) ...")
     if service.is_installed(env):
@@ -43,17 +46,15 @@ def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
     return True
 
 
-def _is_up(env: Env) -> bool:
-    """Whether a daemon answers. One that has its socket and not yet its database is waited for, unless it ends."""
+def _version(env: Env) -> str | None:
+    """That of the daemon that answers. One with its socket and not yet its database is waited for, until it ends."""
     end = time.monotonic() + START_S
     while client.reachable(address.rpc_socket(env)) and time.monotonic() < end:
         try:
-            client.call(address.rpc_socket(env), "status", timeout_s=5.0)
+            return str(client.call(address.rpc_socket(env), "status", timeout_s=5.0)["version"])
         except client.CallFailed:
             time.sleep(POLL_S)
-        else:
-            return True
-    return False
+    return None
 
 
 def stop(env: Env) -> int | None:

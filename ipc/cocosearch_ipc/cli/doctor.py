@@ -15,7 +15,6 @@ from typing import Any, Literal
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, service
-from cocosearch_ipc.cli.version import VERSION
 from cocosearch_ipc.credentials import TokenFile
 from cocosearch_ipc.protocol import Failure
 from cocosearch_ipc.render import out, tables
@@ -128,8 +127,8 @@ def _daemon(env: Env) -> Iterator[Finding]:
         yield Finding("daemon", "fail", failed.message, failed.hint)
         return
     yield Finding("daemon", "ok", f"version {status['version']}, pid {status['pid']}")
-    if status["version"] != VERSION:
-        yield Finding("version", "warn", f"this is {VERSION}", "cocosearchctl down, then cocosearchctl up PATH")
+    if status["version"] != client.VERSION:
+        yield Finding("version", "warn", f"this is {client.VERSION}", "cocosearchctl restart")
     for part in ("store", "embedder", "worker"):
         yield _part(part, status[part])
     for warning in status.get("warnings") or ():

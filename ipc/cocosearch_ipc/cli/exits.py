@@ -11,6 +11,10 @@
 | 130 | interrupted (Ctrl-C) |
 """
 
+SUMMARY = (
+    "Exit codes: 0 done, 1 the daemon answered with an error, 2 wrong usage, 69 the daemon is not running or cannot be "
+    "reached, 75 it runs already, 78 a setting is wrong, 130 interrupted."
+)
 OK, FAILED, USAGE, NOT_RUNNING, ALREADY_RUNNING, BAD_SETTINGS, INTERRUPTED = 0, 1, 2, 69, 75, 78, 130
 
 # protocol's codes: INVALID_PARAMS, METHOD_NOT_FOUND, UNAVAILABLE

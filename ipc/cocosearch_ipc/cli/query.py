@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 def run(params: dict[str, Any], env: Mapping[str, str], how: str = "text", *, full: bool = False) -> dict[str, Any]:
     """Ask and print; `how` is text, json or grep. Returns the reply."""
-    reply: dict[str, Any] = client.call(address.rpc_socket(env), "search", with_place(params))
+    reply: dict[str, Any] = client.call(
+        address.rpc_socket(env), "search", with_place(params), 60.0, None if how == "json" else _other
+    )
     if how == "json":
         out.document(reply)
     elif how == "grep":
@@ -27,6 +29,10 @@ def run(params: dict[str, Any], env: Mapping[str, str], how: str = "text", *, fu
         for line in answers.text(reply, style, roots(env) if style.links else {}, full=full):
             out.line(line)
     return reply
+
+
+def _other(version: str) -> None:
+    out.note(f"hint: {client.upgrade(version)}")
 
 
 def with_place(params: dict[str, Any]) -> dict[str, Any]:

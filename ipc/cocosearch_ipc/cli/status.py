@@ -1,4 +1,4 @@
-"""Verbs about the daemon itself: status, down, logs, token."""
+"""Verbs about the daemon itself: status, down, restart, version, logs."""
 
 import argparse
 import json
@@ -11,7 +11,6 @@ from typing import TextIO
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import daemon, exits
-from cocosearch_ipc.cli.version import VERSION
 from cocosearch_ipc.render import out, tables
 
 Env = Mapping[str, str]
@@ -25,9 +24,8 @@ def status(args: argparse.Namespace, env: Env) -> int:
         return exits.OK
     for line in tables.status(reply, out.Style.of(sys.stdout, env)):
         out.line(line)
-    if reply["version"] != VERSION:
-        advice = "`cocosearchctl down`, then `cocosearchctl up PATH`, starts the new one"
-        out.note(f"the daemon is version {reply['version']}, this is {VERSION}: {advice}")
+    if reply["version"] != client.VERSION:
+        out.note(f"hint: {client.upgrade(reply['version'])}")
     return exits.OK
 
 
@@ -38,6 +36,33 @@ def down(args: argparse.Namespace, env: Env) -> int:
         out.document({"stopped": pid is not None, "pid": pid})
     else:
         out.line("cocosearchd is not running" if pid is None else f"cocosearchd (pid {pid}) has stopped")
+    return exits.OK
+
+
+def restart(args: argparse.Namespace, env: Env) -> int:
+    """Stop the daemon, if one runs, and start the installed one."""
+    before = daemon.stop(env)
+    daemon.ensure_running(env, out.note)
+    reply = client.call(address.rpc_socket(env), "status")
+    if args.json:
+        out.document({"stopped": before, "pid": reply["pid"], "version": reply["version"]})
+    else:
+        out.line(f"cocosearchd {reply['version']} runs (pid {reply['pid']})")
+    return exits.OK
+
+
+def version(args: argparse.Namespace, env: Env) -> int:
+    """The version of this program, and the daemon's where one runs."""
+    running = None
+    if client.reachable(address.rpc_socket(env)):
+        running = client.call(address.rpc_socket(env), "status")["version"]
+    if args.json:
+        out.document({"cocosearchctl": client.VERSION, "cocosearchd": running})
+    else:
+        out.line(f"cocosearchctl {client.VERSION}")
+        out.line(f"cocosearchd {running}" if running else "cocosearchd is not running")
+        if running not in (None, client.VERSION):
+            out.note(f"hint: {client.upgrade(running)}")
     return exits.OK
 
 

@@ -5,11 +5,12 @@ import difflib
 import importlib
 import re
 import sys
+import textwrap
 from collections.abc import Callable, Mapping
 from typing import NoReturn, cast
 
 from cocosearch_ipc.cli import exits
-from cocosearch_ipc.cli.version import VERSION
+from cocosearch_ipc.client import VERSION
 from cocosearch_ipc.render import out
 
 Env = Mapping[str, str]
@@ -45,6 +46,9 @@ class Verb:
 
 def run(arguments: list[str], env: Env) -> int:
     """Parse and run. Raises `client.CallFailed`; argparse itself exits with 2."""
+    if not arguments:
+        parser().print_help()
+        return exits.USAGE
     args = parser().parse_args(arguments)
     verb: Verb = args.verb
     return verb.function()(args, env)
@@ -54,15 +58,17 @@ def parser() -> argparse.ArgumentParser:
     """The whole tree."""
     top = _Parser(
         prog="cocosearchctl",
-        description="Search code by meaning and by words, in an index that follows the disk.",
-        epilog="`cocosearchctl VERB --help` shows examples. Start with `cocosearchctl up PATH`.",
+        usage="cocosearchctl VERB ... [--json]",
+        description="Search code by meaning and by words, in an index that follows the disk.\n\n" + _overview(),
+        epilog="`cocosearchctl VERB --help` explains a verb. Start with `cocosearchctl up PATH`.\n\n"
+        + textwrap.fill(exits.SUMMARY, 100),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"cocosearchctl {VERSION}")
-    verbs = top.add_subparsers(metavar="VERB", required=True)
+    verbs = top.add_subparsers(metavar="VERB", required=True, help=argparse.SUPPRESS, prog="cocosearchctl")
     for verb in VERBS:
         sub = verbs.add_parser(
             verb.name,
-            help=verb.help,
             description=verb.help,
             epilog=f"example: {verb.example}",
         )
@@ -70,6 +76,17 @@ def parser() -> argparse.ArgumentParser:
         sub.add_argument("--json", action="store_true", help="print JSON; errors too, on standard error")
         sub.set_defaults(verb=verb)
     return top
+
+
+def _overview() -> str:
+    """Every verb and what it does, by what a person wants."""
+    left = {verb.name: verb for verb in VERBS}
+    lines = list[str]()
+    for title, names in (*GROUPS, ("more", tuple(left))):
+        here = [left.pop(name) for name in names if name in left]
+        if here:
+            lines += [f"{title}:", *(f"  {verb.name:<11} {verb.help}" for verb in here), ""]
+    return "\n".join(lines).rstrip()
 
 
 def _nothing(_: argparse.ArgumentParser) -> None:
@@ -214,6 +231,29 @@ def _token(p: argparse.ArgumentParser) -> None:
     p.add_argument("--rotate", action="store_true", help="make a new one; the old one is refused from then on")
 
 
+def _help(p: argparse.ArgumentParser) -> None:
+    p.add_argument("about", nargs="?", metavar="VERB")
+
+
+def explain(args: argparse.Namespace, env: Env) -> int:  # noqa: ARG001 - every verb has this shape
+    """`help [VERB]`: the same as `VERB --help`, or as JSON what there is."""
+    known = [verb for verb in VERBS if args.about in (None, verb.name)]
+    if args.json and known:
+        found = [{"verb": verb.name, "help": verb.help, "example": verb.example} for verb in known]
+        out.document({"verbs": found})
+        return exits.OK
+    parser().parse_args([args.about, "--help"] if args.about else ["--help"])
+    return exits.OK
+
+
+# In `--help`; what is in no group comes last.
+GROUPS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    ("find code", ("query", "repl", "related", "files", "cat")),
+    ("indexes", ("up", "list", "stats", "sync", "watch", "reindex", "clear", "languages")),
+    ("the daemon", ("status", "top", "doctor", "logs", "bench", "restart", "down", "service", "version")),
+    ("set up", ("init", "config", "models", "install", "mcp", "token", "completion", "help")),
+)
+
 VERBS: tuple[Verb, ...] = (
     Verb(
         "up",
@@ -242,6 +282,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("reindex", "Index every file again.", "cocosearchctl reindex project", _reindex, "roots:reindex"),
     Verb("clear", "Forget an index; files stay.", "cocosearchctl clear project --yes", _clear, "roots:clear"),
     Verb("down", "Stop the daemon.", "cocosearchctl down", _nothing, "status:down"),
+    Verb("restart", "Stop the daemon and start it again.", "cocosearchctl restart", _nothing, "status:restart"),
     Verb("logs", "Show the daemon's log.", "cocosearchctl logs -f", _logs, "status:logs"),
     Verb("doctor", "Look for trouble and say what mends it.", "cocosearchctl doctor", _nothing, "doctor:run"),
     Verb("install", "Add the MCP server to an assistant.", "cocosearchctl install claude", _install, "install:run"),
@@ -254,6 +295,8 @@ VERBS: tuple[Verb, ...] = (
     ),
     Verb("mcp", "Speak MCP on standard input and output.", "cocosearchctl mcp --project ~/code/a", _mcp, "bridge:run"),
     Verb("token", "Print the token of the MCP listener.", "cocosearchctl token --rotate", _token, "token:run"),
+    Verb("version", "Print the versions of both programs.", "cocosearchctl version", _nothing, "status:version"),
+    Verb("help", "Explain a verb, or list them all.", "cocosearchctl help query", _help, "verbs:explain"),
     Verb(
         "service",
         "Run the daemon under systemd or launchd.",
