@@ -1,17 +1,20 @@
 """Migrations: the sum of them is the schema; they run once, under a lock, and never backwards."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from cocosearchd.errors import StoreUnavailable
+from cocosearchd.model import Filter, IndexRecord, Symbol
 from cocosearchd.settings import DatabaseSettings
-from cocosearchd.store import statements
+from cocosearchd.store import records, statements
 from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database
+from cocosearchd.store.queries import keyword_search, list_symbols, replace_file, vector_search
 from cocosearchd.store.statements import compose
-from tests.store.support import new_index
+from tests.store.support import file_write, new_index, vector_of
 
 SCHEMA = Path(statements.__file__).parent / "schema"
 CATALOGUE = """
@@ -54,7 +57,7 @@ async def test_racing_daemons_migrate_once(server: str, dsn: str) -> None:
         await asyncio.gather(*(migrate_registry(db) for _ in range(4)))
         async with db.connection() as connection:
             rows = await (await connection.execute("select version from cocosearch_registry")).fetchall()
-    assert rows == [(1,)]
+    assert rows == [(len(statements.migrations("registry")),)]
 
 
 async def test_a_newer_schema_is_refused(db: Database) -> None:
@@ -74,3 +77,81 @@ async def test_tables_of_an_index_catch_up(db: Database) -> None:
         await connection.execute("update cocosearch_indexes set version = 0")
     await migrate_registry(db)
     assert await catalogue(db) == before
+
+
+# What version 1 of the schema left behind, made by the code of then: three files of code and a note.
+OLD = Path(__file__).parent / "fixtures" / "schema_1.sql"
+
+
+async def old_index(db: Database) -> IndexRecord:
+    """The index of the fixture, brought to the schema of now."""
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute("drop table cocosearch_registry, cocosearch_indexes")
+        await connection.execute(OLD.read_bytes())
+    await migrate_registry(db)
+    (record,) = await records.list_indexes(db)
+    return record
+
+
+async def test_an_old_database_becomes_what_a_new_one_is(db: Database) -> None:
+    fresh = await new_index(db)
+    expected = await catalogue(db)
+    await records.drop_index(db, fresh)
+    await old_index(db)
+    assert await catalogue(db) == expected
+
+
+async def test_an_old_index_answers_and_says_what_it_lacks(db: Database) -> None:
+    record = await old_index(db)
+    assert (record.name, record.topics, record.generation) == ("code", ("work",), 4)
+    text = "def connect(url):\n    return open(url)"
+    assert (await vector_search(db, record, vector_of(text), Filter(), 1))[0].content == text
+    assert {hit.path for hit in await keyword_search(db, record, "users", Filter(), 9)} >= {"app/users.py", "notes.md"}
+    assert await records.lacking(db, record) == await counted(db, record) == 7
+    # One symbol of a chunk is known, and the last names of the others.
+    assert await found(db, record, Filter(symbol_types=("method",))) == {"app/users.py"}
+    assert await found(db, record, Filter(symbol_types=("class",))) == {"app/users.py"}, "Fake is not known to be one"
+    assert await found(db, record, Filter(symbol_name="fake")) == {"tests/test_users.py"}
+    assert await found(db, record, Filter(symbol_types=("function",), symbol_name="open")) == {"app/store.go"}
+
+
+async def test_files_written_since_are_exact(db: Database) -> None:
+    record = await old_index(db)
+    write = file_write("tests/test_users.py", "test_find_is_called: as it was, but written now")
+    symbols = tuple(
+        Symbol(kind, name.rpartition(".")[2], name, "", None, 0, 9, 1, 1)
+        for kind, name in [("function", "test_find_is_called"), ("class", "Fake"), ("method", "Fake.find")]
+    )
+    chunk = replace(write.chunks[0], symbols=symbols)
+    await replace_file(db, record, replace(write, chunks=(chunk,)))
+    assert await records.lacking(db, record) == await counted(db, record) - 1 == 6
+    new = {"tests/test_users.py"}
+    assert await found(db, record, Filter(symbol_types=("class",))) == {"app/users.py"} | new
+    assert await found(db, record, Filter(symbol_types=("class",), symbol_name="fake")) == new
+    assert await found(db, record, Filter(symbol_types=("class",), symbol_name="find")) == set(), "find is no class"
+    assert await found(db, record, Filter(symbol_types=("method",), symbol_name="fake.*")) == new
+    await replace_file(db, record, write)
+    assert await records.lacking(db, record) == 6, "without symbols is not the same as not known"
+
+
+async def test_rows_of_before_are_written_anew_with_their_file(db: Database) -> None:
+    """Though nothing of the file has changed: `reindex` is the remedy that the warning names."""
+    record = await old_index(db)
+    before = await records.table_digest(db, record)
+    async with db.connection() as connection:
+        query = compose("select chunk_hash from {chunks} where filename = 'app/store.go'", record)
+        (old,) = await (await connection.execute(query)).fetchall()
+    text = "package store\n\nfunc Open(path string) error {\n\treturn nil\n}"
+    await replace_file(db, record, file_write("app/store.go", text, language="go"))
+    async with db.connection() as connection:
+        (new,) = await (await connection.execute(query)).fetchall()
+    assert new != old
+    assert await records.table_digest(db, record) != before
+
+
+async def found(db: Database, record: IndexRecord, where: Filter) -> set[str]:
+    return {hit.path for hit in await list_symbols(db, record, where, 99)}
+
+
+async def counted(db: Database, record: IndexRecord) -> int:
+    return (await records.counts(db, record))[1]

@@ -6,24 +6,30 @@ from typing import Any
 from psycopg import sql
 
 from cocosearchd.model import Filter
-from cocosearchd.store.globs import name_regex, path_regex
+from cocosearchd.store.globs import path_regex, symbol_regex
 
 Condition = tuple[sql.Composable, dict[str, Any]]
 
-# A qualified name and what follows its last separator.
-_NAME_MATCHES = """exists (
-    select from unnest(array_append(definitions, symbol_name)) as defined(name)
-    where name ~* {pattern} or substring(name from '[^.:#/]+$') ~* {pattern}
-)"""
+# Rows of before `symbol_kinds` know one symbol and the last names of the others.
+_KIND = """(symbol_kinds && {kinds}::text[] or (symbol_kinds is null and symbol_type = any({kinds}::text[])))"""
+_NAME = """(exists (select from unnest(symbol_names) as s(name) where name ~* {name})
+    or (symbol_kinds is null and exists (
+        select from unnest(array_append(definitions, symbol_name)) as s(name) where name ~* {name})))"""
+# One definition that has the kind and the name; `&&` lets the index in.
+_BOTH = """((symbol_kinds && {kinds}::text[] and exists (
+        select from unnest(symbol_kinds, symbol_names) as s(kind, name)
+        where kind = any({kinds}::text[]) and name ~* {name}))
+    or (symbol_kinds is null and symbol_type = any({kinds}::text[]) and exists (
+        select from unnest(array_append(definitions, symbol_name)) as s(name) where name ~* {name})))"""
 
 
 def filter_sql(where: Filter) -> Condition:
     """A condition over the columns of a chunks table, and its values. Without restrictions it is `true`."""
     conditions, values = list[sql.Composable](), dict[str, Any]()
-    for text, value in _restrictions(where):
-        name = f"filter_{len(values)}"
-        values[name] = value
-        conditions.append(sql.SQL(text).format(pattern=sql.Placeholder(name)))
+    for text, given in _restrictions(where):
+        names = {key: f"filter_{len(values) + place}" for place, key in enumerate(given)}
+        values |= {names[key]: value for key, value in given.items()}
+        conditions.append(sql.SQL(text).format(**{key: sql.Placeholder(name) for key, name in names.items()}))
     return (sql.SQL(" and ").join(conditions) if conditions else sql.SQL("true")), values
 
 
@@ -37,19 +43,24 @@ def only_paths(where: Filter) -> Filter:
     return Filter(paths=where.paths, not_paths=where.not_paths)
 
 
-def _restrictions(where: Filter) -> Iterator[tuple[Any, Any]]:
+def _restrictions(where: Filter) -> Iterator[tuple[Any, dict[str, Any]]]:
     if where.languages:
-        yield "language_id = any({pattern}::text[])", list(where.languages)
-    if where.symbol_types:
-        yield "symbol_type = any({pattern}::text[])", list(where.symbol_types)
+        yield "language_id = any({languages}::text[])", {"languages": list(where.languages)}
     if where.paths:
-        yield "filename ~ {pattern}", _any_path(where.paths)
+        yield "filename ~ {paths}", {"paths": _any_path(where.paths)}
     if where.not_paths:
-        yield "filename !~ {pattern}", _any_path(where.not_paths)
-    if where.symbol_name:
-        yield _NAME_MATCHES, name_regex(where.symbol_name)
+        yield "filename !~ {paths}", {"paths": _any_path(where.not_paths)}
+    if where.symbol_types or where.symbol_name:
+        yield _of_symbols(where)
     for phrase in where.phrases:
-        yield "strpos(lower(content_text), lower({pattern})) > 0", phrase.replace("\0", "")
+        yield "strpos(lower(content_text), lower({phrase})) > 0", {"phrase": phrase.replace("\0", "")}
+
+
+def _of_symbols(where: Filter) -> tuple[str, dict[str, Any]]:
+    kinds, name = list(where.symbol_types), symbol_regex(where.symbol_name or "")
+    if not where.symbol_name:
+        return _KIND, {"kinds": kinds}
+    return (_BOTH, {"kinds": kinds, "name": name}) if kinds else (_NAME, {"name": name})
 
 
 def _any_path(globs: tuple[str, ...]) -> str:

@@ -25,6 +25,14 @@ def name_regex(glob: str) -> str:
     return "^" + _translate(glob, ".*", ".") + "$"
 
 
+def symbol_regex(glob: str) -> str:
+    """A glob over a whole qualified name, or over its last parts, in which `*` stays within one part.
+
+    So `get_*` finds `Users.get_one` and not `Users.get_all.inner`.
+    """
+    return f"{name_regex(glob)}|[.:#/]" + _translate(glob, "[^.:#/]*", "[^.:#/]") + "$"
+
+
 def _translate(glob: str, star: str, one: str) -> str:
     return "".join(_piece(found[0], star, one) for found in _PART.finditer(glob))
 

@@ -105,6 +105,10 @@ select language, parse_status, count(*) from {parses} group by language, parse_s
 -- name: statistics_skipped
 select skip_reason, count(*) from {files} where skip_reason is not null group by skip_reason order by skip_reason
 
+-- name: lacking
+-- Chunks whose rows are older than the columns of their symbols.
+select count(*) from {chunks} where symbol_kinds is null
+
 -- name: parse_failures
 select filename, language, parse_status, error_count, error_message
 from {parses}
@@ -118,7 +122,7 @@ select
     (select count(*) from {chunks}),
     (select md5(coalesce(string_agg(md5(row(filename, location, content_text, content_tsv_input, content_tsv, embedding,
         block_type, hierarchy, language_id, symbol_type, symbol_name, symbol_signature, start_line, end_line,
-        definitions, header, chunk_hash)::text), '' order by filename, location), '')) from {chunks}),
+        definitions, header, symbol_kinds, symbol_names)::text), '' order by filename, location), '')) from {chunks}),
     (select md5(coalesce(string_agg(md5(row(filename, content_hash, chunk_count, symbol_count, language_id,
         skip_reason, scopes)::text), '' order by filename), '')) from {files}),
     (select md5(coalesce(string_agg(md5(row(filename, language, parse_status, error_count, error_message)::text), ''
@@ -146,7 +150,8 @@ where filename = %(filename)s
 
 -- name: copy_chunks
 copy {chunks} (filename, location, content_text, content_tsv_input, embedding, block_type, hierarchy, language_id,
-    symbol_type, symbol_name, symbol_signature, start_line, end_line, definitions, header, chunk_hash)
+    symbol_type, symbol_name, symbol_signature, start_line, end_line, definitions, header, symbol_kinds, symbol_names,
+    chunk_hash)
 from stdin (format binary)
 
 -- name: bump_generation

@@ -211,6 +211,13 @@ async def statistics(db: Database, record: IndexRecord) -> IndexStatistics:
     )
 
 
+async def lacking(db: Database, record: IndexRecord) -> int:
+    """How many chunks were written before their symbols were stored one by one: filters see only one of each."""
+    async with db.connection() as connection:
+        row = await (await connection.execute(statement("lacking", record))).fetchone()
+    return int(row[0]) if row else 0
+
+
 async def parse_failures(db: Database, record: IndexRecord, limit: int = 100) -> tuple[ParseFailure, ...]:
     """Files that did not parse completely, the worst first."""
     async with db.connection() as connection:

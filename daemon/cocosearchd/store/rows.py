@@ -16,7 +16,12 @@ from cocosearchd.store.records import pack_fingerprint
 Key = tuple[str, int, int]  # path, start byte, end byte
 Row = tuple[Any, ...]
 # Of the statement copy_chunks.
-COPY_TYPES = ("text", "int8range", "text", "text", "halfvec", *["text"] * 6, "int4", "int4", "text[]", "text", "bytea")
+COPY_TYPES = (
+    *("text", "int8range", "text", "text", "halfvec", *["text"] * 6, "int4", "int4"),
+    *("text[]", "text", "text[]", "text[]", "bytea"),
+)
+# Raise it when rows get a column: rows of the version before are then written anew with the next change of their file.
+ROW_VERSION = 2
 
 # What of a file the statement stored_file gives back to be compared; the fingerprint alone is no change.
 COMPARED = ("content_hash", "chunk_count", "symbol_count", "language", "skip_reason", "scopes")
@@ -167,10 +172,20 @@ def _columns(chunk: Chunk) -> Row:
     )
     clean = (text.replace("\0", "") if text is not None else None for text in texts)
     definitions = [name.replace("\0", "") for name in chunk.definitions]
-    return (*clean, chunk.start_line, chunk.end_line, definitions, chunk.header.replace("\0", ""))
+    pairs = _symbols(chunk)
+    kinds, names = [kind for kind, _ in pairs], [name for _, name in pairs]
+    return (*clean, chunk.start_line, chunk.end_line, definitions, chunk.header.replace("\0", ""), kinds, names)
+
+
+def _symbols(chunk: Chunk) -> list[tuple[str, str]]:
+    """(kind, qualified name) of what the chunk is or is part of, then of what is defined in it; each once."""
+    pairs = [(symbol.kind, symbol.qualified_name) for symbol in chunk.symbols]
+    if chunk.symbol_type and chunk.symbol_name:
+        pairs.insert(0, (chunk.symbol_type, chunk.symbol_name))
+    return list(dict.fromkeys((kind.replace("\0", ""), name.replace("\0", "")) for kind, name in pairs))
 
 
 def _digest(chunk: Chunk) -> bytes:
     """Of all but the place, and with the NULs: the vector was made of the text as it was read."""
-    whole = replace(chunk, start_byte=0, end_byte=0)
+    whole = ROW_VERSION, replace(chunk, start_byte=0, end_byte=0)
     return hashlib.blake2b(repr(whole).encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -61,6 +61,7 @@ def _tables(slug: str, number: int, dimension: int) -> Mapping[str, sql.Composab
         "chunks_text": f"{short}_chunks_text",
         "chunks_language": f"{short}_chunks_language",
         "chunks_symbol": f"{short}_chunks_symbol",
+        "chunks_kinds": f"{short}_chunks_kinds",
         "chunks_vector": f"{short}_chunks_vector",
         "files_key": f"{short}_files_key",
         "parses_key": f"{short}_parses_key",

@@ -25,12 +25,18 @@ create table {chunks} (
     header text not null,
     -- Of everything above but embedding and location: rows with equal hashes in equal places are not written again.
     chunk_hash bytea not null,
+    -- Every definition that starts inside, and the one the chunk itself is part of: kind by kind, and qualified name by
+    -- name, in one order. Null in rows of before these columns.
+    symbol_kinds text[],
+    symbol_names text[],
     constraint {chunks_key} primary key (filename, location)
 );
 -- fastupdate off: a pending list makes single searches slow, and a search must see a save at once anyway.
 create index {chunks_text} on {chunks} using gin (content_tsv) with (fastupdate = off);
 create index {chunks_language} on {chunks} (language_id);
-create index {chunks_symbol} on {chunks} (symbol_type) where symbol_type is not null;
+create index {chunks_kinds} on {chunks} using gin (symbol_kinds) with (fastupdate = off);
+-- Holds rows of before symbol_kinds only: it makes them quick to find by kind, and to count.
+create index {chunks_symbol} on {chunks} (symbol_type) where symbol_kinds is null;
 
 -- What is known of each file. Its row is written in the transaction of its chunks.
 create table {files} (

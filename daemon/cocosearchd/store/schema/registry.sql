@@ -30,7 +30,9 @@ create table cocosearch_indexes (
     generation bigint not null default 0,
     last_change timestamptz,
     -- Of the last migration of its tables.
-    version integer not null default 0
+    version integer not null default 0,
+    -- The user's symbol queries that the rows were made with: language to digest. Empty: the built-in ones.
+    queries jsonb not null default '{{}}'
 ) with (fillfactor = 50);
 
 -- A root may be longer than a btree's entry.
