@@ -151,7 +151,16 @@ def git(root: Path, *arguments: str) -> str:
 class Mutator:
     """Random operations on a tree, as seen in `watching` work: seeded, names from a small pool so that they collide."""
 
-    NAMES = (b"a.py", b"b.py", b"c.py", b"d\xff.py", b"new\nline.py", b"back\\slash.py", b"\xc3\xa9.py", b"skip.bin")
+    NAMES: tuple[bytes, ...] = (
+        b"a.py",
+        b"b.py",
+        b"c.py",
+        b"d\xff.py",
+        b"new\nline.py",
+        b"back\\slash.py",
+        b"\xc3\xa9.py",
+        b"skip.bin",
+    )
     FOLDERS = (b"x", b"y", b"z", b"odd\xfe", b"w w")
 
     def __init__(self, root: bytes, seed: int, *, replace_root: bool = True) -> None:

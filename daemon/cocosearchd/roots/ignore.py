@@ -113,14 +113,19 @@ class Scope:
         """The scope of now. Blocking."""
         return Scope(self.root, self._settings, self._facts)
 
-    def without(self, under: bytes) -> "Scope":
-        """The same scope, but the ignore files at and below a directory will be read again."""
+    def without(self, *trees: bytes) -> "Scope":
+        """The same scope, but the ignore files at and below these directories will be read again."""
         fresh = Scope.__new__(Scope)
         fresh.__dict__.update(self.__dict__)
-        inside = under + b"/"
-        fresh._folders = {p: f for p, f in list(self._folders.items()) if p != under and not p.startswith(inside)}
+        leads = tuple(tree + b"/" if tree else b"" for tree in trees)
+        fresh._folders = {p: f for p, f in list(self._folders.items()) if not (p + b"/").startswith(leads)}
         fresh._nested = {p: r for p, r in list(self._nested.items()) if p in fresh._folders}
         return fresh
+
+    def entered(self, directory: bytes) -> None:
+        """The directory, which is not pruned, is watched now: rules of it that were read before may be older."""
+        if directory:
+            self._folders.pop(directory, None)
 
     def signature(self) -> tuple[Signature, ...]:
         """Changes whenever rules outside of the tree may have changed. A few `stat` calls for each repository."""
@@ -149,7 +154,7 @@ class Scope:
         """Whether a repository tracks more or less than before, but nothing that rules would hide."""
         if old is None or new is None or replace(old, tracked=()) != replace(new, tracked=()):
             return False
-        outer = self._folders[b""].outer if not lead else b""
+        outer = self._folder(b"").outer if not lead else b""
         for path in set(old.tracked) ^ set(new.tracked):
             inner = lead + path.removeprefix(outer)
             if path.startswith(outer) and self.considers(inner.rpartition(b"/")[2]) and self._hidden(inner):
@@ -161,8 +166,15 @@ class Scope:
         return (*([self._around] if self._around else ()), *list(self._nested.values()))
 
     def prunes(self, directory: bytes) -> bool:
-        """Whether nothing in a directory can be in scope."""
-        return self._folder(directory).out
+        """Whether nothing in a directory can be in scope. Reads what is above the directory only: see `entered`."""
+        if not directory:
+            return False
+        above, _, name = directory.rpartition(b"/")
+        parent = self._folder(above)
+        out = parent.out or self._excluded(parent, directory + b"/", name + b"/")
+        if out:
+            self._folders[directory] = _Folder(out=True)
+        return out
 
     def allows(self, path: bytes) -> bool:
         """Whether a file is in scope, if it is a regular file."""
@@ -220,22 +232,17 @@ class Scope:
         )
 
     def _folder(self, directory: bytes) -> _Folder:
-        found = self._folders.get(directory)
-        if found is None:
-            missing = [directory]
-            while missing[-1] and missing[-1] not in self._folders:
-                missing.append(missing[-1].rpartition(b"/")[0])
-            for path in reversed(missing):
-                found = self._folders.get(path) or self._make_folder(path)
-                self._folders[path] = found
-        assert found is not None
-        return found
+        missing = list[bytes]()
+        while (found := self._folders.get(directory)) is None and directory:
+            missing.append(directory)
+            directory = directory.rpartition(b"/")[0]
+        folder = found or self._folders.setdefault(b"", self._top())
+        for path in reversed(missing):
+            folder = self._folders[path] = self._make_folder(path, folder)
+        return folder
 
-    def _make_folder(self, directory: bytes) -> _Folder:
-        if not directory:
-            return self._top()
-        above, _, name = directory.rpartition(b"/")
-        parent = self._folders[above]
+    def _make_folder(self, directory: bytes, parent: _Folder) -> _Folder:
+        name = directory.rpartition(b"/")[2]
         if parent.out or self._excluded(parent, directory + b"/", name + b"/"):
             return _Folder(out=True)
         place, base = os.path.join(self.root, directory), len(directory) + 1

@@ -105,6 +105,7 @@ class Scan:
         while stack:
             directory = stack.pop()
             self._watch(directory)
+            self._scope.entered(directory)
             try:
                 with os.scandir(os.path.join(self._scope.root, directory)) as listing:
                     entries = list(listing)

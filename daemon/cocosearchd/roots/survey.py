@@ -94,6 +94,12 @@ class Survey:
         assert self.scope is not None
         return self.scope
 
+    def _reopened(self, trees: tuple[Tree, ...]) -> Scope:
+        """The scope for a scan of these: a directory may be another one by now, with rules that no event told of."""
+        assert self.scope is not None
+        self.scope = self.scope.without(*(decode_path(tree.path) for tree in trees))
+        return self.scope
+
     # -- scans
 
     async def scan(
@@ -104,8 +110,7 @@ class Survey:
         Raises `StoreUnavailable`. `watch` is called from a thread for each directory before it is listed.
         """
         began, full = time.monotonic(), any(not tree.path for tree in trees)
-        scope = await self._renew_scope() if full else self.scope
-        assert scope is not None
+        scope = await self._renew_scope() if full else self._reopened(trees)
         force, damaged = full and self.force, tuple[str, ...]()
         if full and not self._checked:
             damaged = tuple(await self._known.damaged_files())

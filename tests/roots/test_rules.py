@@ -1,0 +1,79 @@
+"""Ignore files that come and go without an event of their own."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.roots.hints.inotify import InotifyHints
+from cocosearchd.roots.ignore import Scope
+from cocosearchd.settings import IndexingSettings
+from tests.roots.support import BACKENDS, following, git, in_sync
+from tests.roots.test_live import held, linux, put
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    root.mkdir()
+    return root
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_directories_that_change_places_take_their_rules_with_them(
+    root: Path, tmp_path: Path, backend: str
+) -> None:
+    put(root, one__a="1", one__b="1", two__sub__a="1", two__sub__b="1")
+    (root / "one" / ".gitignore").write_text("a.py\n")
+    async with following(root, tmp_path / "sync", backend) as (live, index):
+        await in_sync(live)
+        assert held(index) == {"one/b.py", "two/sub/a.py", "two/sub/b.py"}
+        (root / "one").rename(root / "aside")
+        (root / "two").rename(root / "one")
+        (root / "aside").rename(root / "two")
+        await in_sync(live)
+        assert held(index) == {"one/sub/a.py", "one/sub/b.py", "two/b.py"}
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_a_directory_moved_in_brings_its_rules(root: Path, tmp_path: Path, backend: str) -> None:
+    put(root, one__a="1", one__sub__a="1", kept__a="1")
+    put(tmp_path, other__a="1", other__sub__a="1", other__sub__b="1")
+    (tmp_path / "other" / ".gitignore").write_text("a.py\n")
+    async with following(root, tmp_path / "sync", backend) as (live, index):
+        await in_sync(live)
+        (root / "one").rename(tmp_path / "gone")
+        (tmp_path / "other").rename(root / "one")
+        await in_sync(live)
+        assert held(index) == {"one/sub/b.py", "kept/a.py"}
+
+
+@linux
+async def test_ignore_files_are_read_after_the_directory_is_watched(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = InotifyHints.watch
+
+    def raced(self: InotifyHints, directory: bytes) -> None:
+        """Somebody writes rules at the worst moment: just before the watch."""
+        rules = Path(os.fsdecode(os.path.join(os.fsencode(root), directory, b".gitignore")))
+        if directory and not rules.exists():
+            rules.write_text("a.py\n")
+        real(self, directory)
+
+    monkeypatch.setattr(InotifyHints, "watch", raced)
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        put(root, new__a="1", new__b="2")
+        await in_sync(live)
+        assert held(index) == {"new/b.py"}
+
+
+def test_what_git_tracks_may_change_before_the_rules_of_the_root_are_read_again(root: Path) -> None:
+    git(root, "init", "-q")
+    put(root, a="1")
+    scope = Scope(os.fsencode(root), IndexingSettings()).without(b"")
+    git(root, "add", "a.py")
+    fresh = scope.refreshed()
+    assert fresh is not None
+    assert fresh.allows(b"a.py")
