@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.errors import IdentityMismatch, NotFound
+from cocosearchd.errors import CocoSearchError, IdentityMismatch, NotFound
 from cocosearchd.model import IndexRecord, ParseReport
 from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.pool import Database
@@ -19,6 +19,7 @@ from cocosearchd.store.queries import (
     file_chunks,
     refresh_fingerprints,
     replace_file,
+    replace_files,
 )
 from cocosearchd.store.records import (
     counts,
@@ -294,3 +295,24 @@ async def check_history(dsn: str, steps: list[tuple[str, list[str] | None]]) -> 
 
 def test_vectors_of_the_support_are_unit_vectors() -> None:
     assert np.allclose(np.linalg.norm(file_write("a", "x", "y").vectors, axis=1), 1)
+
+
+async def test_several_files_are_one_change(db: Database) -> None:
+    record = await new_index(db)
+    kept, changed = file_write("kept.py", "same: 1"), file_write("changed.py", "before: 1", "same: 2")
+    await replace_file(db, record, kept)
+    await replace_file(db, record, changed)
+    await replace_file(db, record, file_write("gone.py", "old: 1"))
+    again = file_write("changed.py", "after: 1", "same: 2")
+    assert await replace_files(db, record, (again, kept, file_write("new.py", "new: 1")), ("gone.py", "never.py")) == 4
+    states = {file.path: file.generation for file in await file_records(db, record)}
+    assert states == {"changed.py": 4, "kept.py": 1, "new.py": 4}
+    assert await replace_files(db, record, (kept, again), ("gone.py",)) == 4
+
+
+async def test_of_several_files_all_are_written_or_none(db: Database) -> None:
+    record = await new_index(db)
+    broken = replace(file_write("broken.py", "one: 1"), language="nul \0 is no text")
+    with pytest.raises(CocoSearchError):
+        await replace_files(db, record, (file_write("good.py", "two: 2"), broken))
+    assert await file_records(db, record) == ()

@@ -1,8 +1,7 @@
-"""The statements of both flows: `replace_file` is the one write transaction, the searches are the one read path."""
+"""The statements of both flows: `replace_files` is the one write transaction, the searches are the one read path."""
 
 import math
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -17,18 +16,20 @@ from cocosearchd.store.filters import filter_sql, only_paths, without_paths
 from cocosearchd.store.pool import Connection, Database
 from cocosearchd.store.records import identity_digest, pack_fingerprint
 from cocosearchd.store.rows import (
-    COMPARED,
     COPY_TYPES,
+    FILE_COLUMNS,
+    FINGERPRINTS,
+    PARSE_COLUMNS,
     Candidate,
+    FileChange,
     FileChunks,
     FileWrite,
     Key,
     Row,
     StoredChunk,
+    WantedRows,
     candidate,
-    chunk_rows,
-    file_values,
-    parse_values,
+    columns_of,
     stored_chunk,
 )
 from cocosearchd.store.statements import named_statements, statement
@@ -46,6 +47,7 @@ __all__ = [
     "list_symbols",
     "refresh_fingerprints",
     "replace_file",
+    "replace_files",
     "vector_search",
 ]
 
@@ -58,42 +60,40 @@ ANY_TERM_ROWS, ANY_TERMS = 2000, 16  # ranking a row costs 2.5 to 5 microseconds
 
 
 async def replace_file(db: Database, record: IndexRecord, write: FileWrite) -> int:
-    """Make the rows of a file what `write` says, in one transaction; the generation after it.
-
-    Only chunks that differ in place or content are written. Where nothing differs but the fingerprint there is no new
-    generation. Raises `NotFound` if the index is gone and `IdentityMismatch` if it now belongs to another embedder.
-    """
-    rows = chunk_rows(write, record.dimension)
-    file, parse = file_values(write, len(rows)), parse_values(write)
-    async with _file_transaction(db, record, write.path) as connection:
-        stored = await _row(connection, statement("stored_file", record), {"filename": write.path})
-        assert stored, "an outer join has a row"
-        old = {(start, end): digest for start, end, digest in zip(*stored[10:], strict=True)}
-        gone = [place for place, digest in old.items() if place not in rows or rows[place][-1] != digest]
-        new = [row for place, row in rows.items() if old.get(place) != row[-1]]
-        same_file = stored[:6] == tuple(file[name] for name in COMPARED)
-        same_parse = stored[6:10] == (tuple(parse.values())[1:] if parse else (None,) * 4)
-        if not gone and not new and same_file and same_parse:
-            await connection.execute(statement("set_fingerprint", record), file)
-            return await _generation(connection, record)
-        if gone:
-            places = {"filename": write.path, "starts": [a for a, _ in gone], "ends": [b for _, b in gone]}
-            await connection.execute(statement("delete_chunks", record), places)
-        if new:
-            await _copy(connection, record, new)
-        # Late: until the commit no other file of this index can be committed.
-        generation = await _bump(connection, record)
-        await connection.execute(statement("upsert_file", record), file | {"generation": generation})
-        name, values = ("upsert_parse", parse) if parse else ("delete_parse", {"filename": write.path})
-        await connection.execute(statement(name, record), values)
-    return generation
+    """Make the rows of a file what `write` says; see `replace_files`."""
+    return await replace_files(db, record, (write,))
 
 
 async def delete_file(db: Database, record: IndexRecord, path: str) -> int:
-    """Forget a file, in one transaction; the generation after it. Not an error if it is not there."""
-    async with _file_transaction(db, record, path) as connection:
-        found = await _row(connection, statement("delete_file", record), {"filename": path})
-        return await (_bump(connection, record) if found and found[0] else _generation(connection, record))
+    """Forget a file; the generation after it. Not an error if it is not there."""
+    return await replace_files(db, record, (), (path,))
+
+
+async def replace_files(
+    db: Database, record: IndexRecord, writes: Sequence[FileWrite], gone: Sequence[str] = ()
+) -> int:
+    """Make the rows of files what `writes` say and forget `gone`, in one transaction; the generation after it.
+
+    No path may be named twice. Only chunks that differ in place or content are written. Where nothing differs but
+    fingerprints there is no new generation. Raises `NotFound` if the index is gone and `IdentityMismatch` if it now
+    belongs to another embedder.
+    """
+    wanted = [WantedRows(write, record.dimension) for write in writes]
+    paths = sorted([*(write.path for write in writes), *gone])
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute(statement("lock_files", record), {"filenames": paths})
+        changes = await _changes(connection, record, wanted)
+        changed = [change for change in changes if change.differs]
+        if same := [change.file for change in changes if not change.differs]:
+            await connection.execute(statement("set_fingerprints", record), columns_of(same, FINGERPRINTS))
+        found = await _row(connection, statement("delete_files", record), {"filenames": list(gone)}) if gone else None
+        if not changed and not (found and found[0]):
+            return await _generation(connection, record)
+        await _write_chunks(connection, record, changed)
+        # Late: until the commit no other change of this index can be committed.
+        generation = await _bump(connection, record)
+        await _write_files(connection, record, changed, generation)
+    return generation
 
 
 async def refresh_fingerprints(
@@ -208,12 +208,35 @@ async def file_chunks(
             yield FileChunks(*(*head, tuple(chunks)))
 
 
-@asynccontextmanager
-async def _file_transaction(db: Database, record: IndexRecord, path: str) -> AsyncIterator[Connection]:
-    """One writer per file; readers see all of it or nothing."""
-    async with db.connection() as connection, connection.transaction():
-        await connection.execute(statement("lock_file", record), {"filename": path})
-        yield connection
+async def _changes(connection: Connection, record: IndexRecord, wanted: Sequence[WantedRows]) -> list[FileChange]:
+    """What differs from what is stored, file by file."""
+    if not wanted:
+        return []
+    paths = {"filenames": [rows.write.path for rows in wanted]}
+    stored = await (await connection.execute(statement("stored_files", record), paths)).fetchall()
+    return [rows.compared(each) for rows, each in zip(wanted, stored, strict=True)]
+
+
+async def _write_chunks(connection: Connection, record: IndexRecord, changed: Sequence[FileChange]) -> None:
+    if gone := [(change.path, *place) for change in changed for place in change.gone]:
+        filenames, starts, ends = map(list, zip(*gone, strict=True))
+        places = {"filenames": filenames, "starts": starts, "ends": ends}
+        await connection.execute(statement("delete_chunks", record), places)
+    if new := [row for change in changed for row in change.new]:
+        await _copy(connection, record, new)
+
+
+async def _write_files(
+    connection: Connection, record: IndexRecord, changed: Sequence[FileChange], generation: int
+) -> None:
+    if not changed:
+        return
+    files = columns_of([change.file for change in changed], FILE_COLUMNS)
+    await connection.execute(statement("upsert_files", record), files | {"generation": generation})
+    if parses := [change.parse for change in changed if change.parse]:
+        await connection.execute(statement("upsert_parses", record), columns_of(parses, PARSE_COLUMNS))
+    if without := [change.path for change in changed if not change.parse]:
+        await connection.execute(statement("delete_parses", record), {"filenames": without})
 
 
 async def _copy(connection: Connection, record: IndexRecord, rows: Sequence[Row]) -> None:

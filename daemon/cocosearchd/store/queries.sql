@@ -21,7 +21,7 @@ select incarnation::text from cocosearch_registry
 
 -- name: indexes
 -- All of them, or the one of a name.
-select number, name, slug, root, topics, dimension, embedder, chunker, header_version, generation
+select number, name, slug, root, topics, dimension, embedder, chunker, header_version, generation, made_with
 from cocosearch_indexes
 where %(name)s::text is null or name = %(name)s
 order by number
@@ -45,6 +45,19 @@ update cocosearch_indexes
 set dimension = %(dimension)s, embedder = %(embedder)s, chunker = %(chunker)s, header_version = %(header_version)s,
     identity = %(identity)s, generation = generation + 1, last_change = now()
 where number = %(number)s
+
+-- name: set_made_with
+update cocosearch_indexes set made_with = %(made_with)s where number = %(number)s
+
+-- name: forget_fingerprints
+-- Of the files that other settings would make other rows of: a scan then reads them again. Bytes 17 to 24 of a
+-- fingerprint are the size.
+update {files} set fingerprint = null
+where fingerprint is not null and (
+    %(everything)s or language_id = any(%(languages)s::text[]) or skip_reason = any(%(skipped)s::text[])
+    or substring(fingerprint from 17 for 8) > int8send(%(larger_than)s::int8)
+    or filename in (select filename from {chunks} where %(holding)s <> '' and strpos(content_text, %(holding)s) > 0))
+returning filename
 
 -- name: set_topics
 update cocosearch_indexes set topics = %(topics)s::text[] where number = %(number)s
@@ -128,25 +141,28 @@ select
     (select md5(coalesce(string_agg(md5(row(filename, language, parse_status, error_count, error_message)::text), ''
         order by filename), '')) from {parses})
 
--- name: lock_file
--- Until the end of the transaction. A statement of its own, so that what is read next is read after the wait.
-select pg_advisory_xact_lock({number}, hashtext(%(filename)s))
+-- name: lock_files
+-- Until the end of the transaction, in one order everywhere. A statement of its own, so that what is read next is read
+-- after the wait.
+select pg_advisory_xact_lock({number}, key)
+from (select distinct hashtext(filename) as key from unnest(%(filenames)s::text[]) as given(filename) order by 1) as keys
 
--- name: stored_file
--- All that a write compares with; nulls where there is nothing.
+-- name: stored_files
+-- All that a write compares with, in the order asked; nulls where there is nothing.
 select f.content_hash, f.chunk_count, f.symbol_count, f.language_id, f.skip_reason, f.scopes,
        p.language, p.parse_status, p.error_count, p.error_message,
-       array(select lower(location) from {chunks} where filename = %(filename)s order by location),
-       array(select upper(location) from {chunks} where filename = %(filename)s order by location),
-       array(select chunk_hash from {chunks} where filename = %(filename)s order by location)
-from (select %(filename)s::text as filename) as asked
+       array(select lower(location) from {chunks} c where c.filename = asked.filename order by location),
+       array(select upper(location) from {chunks} c where c.filename = asked.filename order by location),
+       array(select chunk_hash from {chunks} c where c.filename = asked.filename order by location)
+from unnest(%(filenames)s::text[]) with ordinality as asked(filename, n)
 left join {files} f on f.filename = asked.filename
 left join {parses} p on p.filename = asked.filename
+order by asked.n
 
 -- name: delete_chunks
-delete from {chunks}
-where filename = %(filename)s
-  and location in (select int8range(a, b) from unnest(%(starts)s::int8[], %(ends)s::int8[]) as given(a, b))
+delete from {chunks} c
+using unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) as given(filename, a, b)
+where c.filename = given.filename and c.location = int8range(given.a, given.b)
 
 -- name: copy_chunks
 copy {chunks} (filename, location, content_text, content_tsv_input, embedding, block_type, hierarchy, language_id,
@@ -161,28 +177,32 @@ set generation = generation + 1, last_change = now()
 where number = {number} and identity = %(identity)s
 returning generation
 
--- name: upsert_file
+-- name: upsert_files
 insert into {files}
-    (filename, content_hash, fingerprint, generation, chunk_count, symbol_count, language_id, skip_reason, scopes)
-values (%(filename)s, %(content_hash)s, %(fingerprint)s, %(generation)s, %(chunk_count)s, %(symbol_count)s,
-    %(language)s, %(skip_reason)s, %(scopes)s)
+    (filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, generation)
+select given.*, %(generation)s
+from unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[], %(chunk_counts)s::int4[],
+    %(symbol_counts)s::int4[], %(languages)s::text[], %(skip_reasons)s::text[], %(scopes)s::bytea[]) as given
 on conflict (filename) do update
 set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, generation = excluded.generation,
     chunk_count = excluded.chunk_count, symbol_count = excluded.symbol_count, language_id = excluded.language_id,
     skip_reason = excluded.skip_reason, scopes = excluded.scopes
 
--- name: upsert_parse
+-- name: upsert_parses
 insert into {parses} (filename, language, parse_status, error_count, error_message)
-values (%(filename)s, %(language)s, %(status)s, %(error_count)s, %(error_message)s)
+select *
+from unnest(%(filenames)s::text[], %(languages)s::text[], %(statuses)s::text[], %(error_counts)s::int4[],
+    %(error_messages)s::text[])
 on conflict (filename) do update
 set language = excluded.language, parse_status = excluded.parse_status, error_count = excluded.error_count,
     error_message = excluded.error_message, created_at = excluded.created_at
 where ({parses}.language, {parses}.parse_status, {parses}.error_count, {parses}.error_message)
     is distinct from (excluded.language, excluded.parse_status, excluded.error_count, excluded.error_message)
 
--- name: set_fingerprint
-update {files} set fingerprint = %(fingerprint)s
-where filename = %(filename)s and fingerprint is distinct from %(fingerprint)s::bytea
+-- name: set_fingerprints
+update {files} f set fingerprint = given.fingerprint
+from unnest(%(filenames)s::text[], %(fingerprints)s::bytea[]) as given(filename, fingerprint)
+where f.filename = given.filename and f.fingerprint is distinct from given.fingerprint
 
 -- name: refresh_fingerprints
 -- Sets what has changed, and names every file whose stored hash is the one that was seen.
@@ -198,13 +218,13 @@ with seen as materialized (
 )
 select f.filename from {files} f join seen using (filename) where f.content_hash = seen.content_hash
 
--- name: delete_parse
-delete from {parses} where filename = %(filename)s
+-- name: delete_parses
+delete from {parses} where filename = any(%(filenames)s::text[])
 
--- name: delete_file
-with chunks as (delete from {chunks} where filename = %(filename)s returning 1),
-     file as (delete from {files} where filename = %(filename)s returning 1),
-     parse as (delete from {parses} where filename = %(filename)s returning 1)
+-- name: delete_files
+with chunks as (delete from {chunks} where filename = any(%(filenames)s::text[]) returning 1),
+     file as (delete from {files} where filename = any(%(filenames)s::text[]) returning 1),
+     parse as (delete from {parses} where filename = any(%(filenames)s::text[]) returning 1)
 select exists (select from chunks) or exists (select from file) or exists (select from parse)
 
 -- name: columns

@@ -1,7 +1,7 @@
 """The values that go into and come out of the tables of one index, and how they are rows. Pure."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +23,27 @@ COPY_TYPES = (
 # Raise it when rows get a column: rows of the version before are then written anew with the next change of their file.
 ROW_VERSION = 2
 
-# What of a file the statement stored_file gives back to be compared; the fingerprint alone is no change.
+# Parameters of statements that take many rows at once, and what they are called in one.
+FILE_COLUMNS = {
+    "filenames": "filename",
+    "hashes": "content_hash",
+    "fingerprints": "fingerprint",
+    "chunk_counts": "chunk_count",
+    "symbol_counts": "symbol_count",
+    "languages": "language",
+    "skip_reasons": "skip_reason",
+    "scopes": "scopes",
+}
+PARSE_COLUMNS = {
+    "filenames": "filename",
+    "languages": "language",
+    "statuses": "status",
+    "error_counts": "error_count",
+    "error_messages": "error_message",
+}
+FINGERPRINTS = {"filenames": "filename", "fingerprints": "fingerprint"}
+
+# What of a file the statement stored_files gives back to be compared; the fingerprint alone is no change.
 COMPARED = ("content_hash", "chunk_count", "symbol_count", "language", "skip_reason", "scopes")
 
 
@@ -99,27 +119,63 @@ class FileChunks:
     chunks: tuple[StoredChunk, ...]
 
 
-def chunk_rows(write: FileWrite, dimension: int) -> dict[tuple[int, int], Row]:
-    """The rows of a file by byte range, for the statement copy_chunks; the last column is the chunk's hash.
+@dataclass(frozen=True, slots=True)
+class FileChange:
+    """What differs between a file as stored and as wanted. `new` are rows for the statement copy_chunks."""
 
-    An empty range has no place in the key, and of two chunks in one place the first one stays. Raises `ValueError` for
-    vectors of another shape.
-    """
-    if write.vectors.shape != (len(write.chunks), dimension) and write.chunks:
-        raise ValueError(f"vectors of {write.path}: {write.vectors.shape}, not {(len(write.chunks), dimension)}")
-    halves = write.vectors.astype(np.float16)
-    rows = dict[tuple[int, int], Row]()
-    for chunk, half in zip(write.chunks, halves, strict=False):  # without chunks any empty shape will do
-        place = (chunk.start_byte, chunk.end_byte)
-        if place[0] < place[1] and place not in rows:
-            columns = _columns(chunk)
-            vector = HalfVector(half) if half.any() else None
-            rows[place] = (write.path, Int8Range(*place), *columns[:2], vector, *columns[2:], _digest(chunk))
-    return rows
+    path: str
+    file: Mapping[str, Any]
+    parse: Mapping[str, Any] | None
+    gone: tuple[tuple[int, int], ...]
+    new: tuple[Row, ...]
+    differs: bool
+
+
+class WantedRows:
+    """The rows a file shall have, made as far as they are needed: most chunks of a changed file are stored already."""
+
+    def __init__(self, write: FileWrite, dimension: int) -> None:
+        """Raises `ValueError` for vectors of another shape.
+
+        An empty range has no place in the key, and of two chunks in one place the first one stays.
+        """
+        if write.vectors.shape != (len(write.chunks), dimension) and write.chunks:
+            raise ValueError(f"vectors of {write.path}: {write.vectors.shape}, not {(len(write.chunks), dimension)}")
+        self.write = write
+        self._chunks = dict[tuple[int, int], tuple[int, bytes]]()  # place -> number of the chunk, its hash
+        for number, chunk in enumerate(write.chunks):
+            place = (chunk.start_byte, chunk.end_byte)
+            if place[0] < place[1] and place not in self._chunks:
+                self._chunks[place] = number, _digest(chunk)
+
+    def compared(self, stored: Row) -> FileChange:
+        """With a row of the statement stored_files."""
+        file, parse = file_values(self.write, len(self._chunks)), parse_values(self.write)
+        old = {(start, end): digest for start, end, digest in zip(*stored[10:], strict=True)}
+        gone = tuple(place for place, digest in old.items() if self._hash(place) != digest)
+        new = tuple(self._row(place) for place, (_, digest) in self._chunks.items() if old.get(place) != digest)
+        same_file = stored[:6] == tuple(file[name] for name in COMPARED)
+        same_parse = stored[6:10] == (tuple(parse.values())[1:] if parse else (None,) * 4)
+        return FileChange(self.write.path, file, parse, gone, new, bool(gone or new) or not (same_file and same_parse))
+
+    def _hash(self, place: tuple[int, int]) -> bytes | None:
+        return self._chunks[place][1] if place in self._chunks else None
+
+    def _row(self, place: tuple[int, int]) -> Row:
+        """For the statement copy_chunks; the last column is the chunk's hash."""
+        number, digest = self._chunks[place]
+        columns, half = _columns(self.write.chunks[number]), self.write.vectors[number].astype(np.float16)
+        vector = HalfVector(half) if half.any() else None
+        return (self.write.path, Int8Range(*place), *columns[:2], vector, *columns[2:], digest)
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, list[Any]]:
+    """Values by row as values by column, for a statement that unnests them; `names`: parameter -> name in a row."""
+    return {parameter: [row[name] for row in rows] for parameter, name in names.items()}
 
 
 def file_values(write: FileWrite, chunk_count: int) -> dict[str, Any]:
-    """The values of the statement upsert_file, without the generation."""
+    """A row of the files table, without the generation."""
     return {
         "filename": write.path,
         "content_hash": write.content_hash,
@@ -133,7 +189,7 @@ def file_values(write: FileWrite, chunk_count: int) -> dict[str, Any]:
 
 
 def parse_values(write: FileWrite) -> dict[str, Any] | None:
-    """The values of the statement upsert_parse; None for a file that was not parsed."""
+    """A row of the parses table; None for a file that was not parsed."""
     if write.skip_reason is not None:
         return None
     return {
