@@ -80,6 +80,7 @@ def record_from_json(message: Mapping[str, Any]) -> IndexRecord:
             **message,
             "root": decode_path(message["root"]),
             "topics": tuple(message["topics"]),
+            "made_with": tuple((name, value) for name, value in message["made_with"]),
             "identity": IndexIdentity(
                 tuple((name, value) for name, value in identity["embedder"]),
                 identity["chunker"],

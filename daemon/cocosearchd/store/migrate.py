@@ -56,10 +56,11 @@ async def registered(connection: Connection, name: str | None = None) -> tuple[I
             root=root,
             topics=tuple(topics),
             dimension=dimension,
-            identity=IndexIdentity(tuple(sorted(embedder.items())), chunker, header_version),
+            identity=IndexIdentity(tuple(sorted(embedder.items())), chunker, header),
             generation=generation,
+            made_with=tuple(sorted(made_with.items())),
         )
-        for number, name, slug, root, topics, dimension, embedder, chunker, header_version, generation in rows
+        for number, name, slug, root, topics, dimension, embedder, chunker, header, generation, made_with in rows
     )
 
 

@@ -104,7 +104,7 @@ async def create_index(
         used = {row[0] for row in await (await connection.execute(statement("taken_slugs"))).fetchall()}
         slug = next(slug for slug in slugs(name) if slug not in used)
         values = {"name": name, "slug": slug, "root": root, "topics": list(topics)}
-        await connection.execute(statement("insert_index"), values | _identity_values(dimension, identity))
+        await connection.execute(statement("insert_index"), values | identity_values(dimension, identity))
         (record,) = await registered(connection, name)
         await upgrade_tables(connection, record)
     return record
@@ -119,7 +119,7 @@ async def list_indexes(db: Database) -> tuple[IndexRecord, ...]:
 async def drop_index(db: Database, record: IndexRecord) -> tuple[int, int]:
     """Forget an index, its tables and its row; how many (files, chunks) are gone. Raises `NotFound`."""
     async with schema_change(db) as connection:
-        await _still_there(connection, record)
+        await still_there(connection, record)
         counts = await _counts(connection, record)
         # Tables first, the registry's row last: the order in which a write locks them.
         await drop_tables(connection, record)
@@ -133,9 +133,9 @@ async def set_identity(db: Database, record: IndexRecord, dimension: int, identi
     Raises `NotFound`.
     """
     async with schema_change(db) as connection:
-        await _still_there(connection, record)
+        await still_there(connection, record)
         await drop_tables(connection, record)
-        values = _identity_values(dimension, identity) | {"number": record.number}
+        values = identity_values(dimension, identity) | {"number": record.number}
         await connection.execute(statement("set_identity"), values)
         (changed,) = await registered(connection, record.name)
         await upgrade_tables(connection, changed)
@@ -236,7 +236,8 @@ async def table_digest(db: Database, record: IndexRecord) -> tuple[int, str, str
     return (row[0], row[1], row[2], row[3])
 
 
-def _identity_values(dimension: int, identity: IndexIdentity) -> dict[str, Any]:
+def identity_values(dimension: int, identity: IndexIdentity) -> dict[str, Any]:
+    """Of the statement set_identity, without the number."""
     return {
         "dimension": dimension,
         "embedder": Jsonb(dict(identity.embedder)),
@@ -251,7 +252,8 @@ async def _counts(connection: Connection, record: IndexRecord) -> tuple[int, int
     return (row[0], int(row[1])) if row else (0, 0)
 
 
-async def _still_there(connection: Connection, record: IndexRecord) -> None:
+async def still_there(connection: Connection, record: IndexRecord) -> None:
+    """Raises `NotFound` for an index that somebody has dropped."""
     if not any(other.number == record.number for other in await registered(connection, record.name)):
         raise _gone(record)
 

@@ -1,2 +1,2 @@
--- The user's symbol queries that the rows of an index were made with: language to digest. Empty: the built-in ones.
-alter table cocosearch_indexes add column queries jsonb not null default '{{}}';
+-- What shaped the rows of an index beside its identity: name to value, as `remake.made_with` says. Empty: the defaults.
+alter table cocosearch_indexes add column made_with jsonb not null default '{{}}';

@@ -31,8 +31,8 @@ create table cocosearch_indexes (
     last_change timestamptz,
     -- Of the last migration of its tables.
     version integer not null default 0,
-    -- The user's symbol queries that the rows were made with: language to digest. Empty: the built-in ones.
-    queries jsonb not null default '{{}}'
+    -- What shaped the rows beside its identity: name to value, as `remake.made_with` says. Empty: the defaults.
+    made_with jsonb not null default '{{}}'
 ) with (fillfactor = 50);
 
 -- A root may be longer than a btree's entry.
