@@ -52,6 +52,7 @@ def index_status(record: IndexRecord, status: RootStatus, files: int, chunks: in
         failed=tuple(p.FailedFile(f.path, f.error, f.tries, f.retry_in_s) for f in status.failed),
         skipped=dict(status.skipped),
         watcher=status.watcher,
+        unreadable=status.unreadable,
     )
 
 

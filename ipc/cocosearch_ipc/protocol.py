@@ -183,6 +183,7 @@ class IndexStatus:
     failed: tuple[FailedFile, ...] = ()
     skipped: dict[str, int] = field(default_factory=dict)
     watcher: str = ""  # which hints backend, and why not a better one
+    unreadable: tuple[str, ...] = ()  # directories (with a `/`) and files that may not be read, at most 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -272,7 +272,7 @@ class Soak:
                 continue
             word = found[1].partition(b"(")[0].decode()
             reply = call(
-                self.socket, "search", {"query": word, "index": plot.name, "limit": 5, "sync_timeout_ms": 60_000}
+                self.socket, "search", {"query": word, "index": plot.name, "limit": 50, "sync_timeout_ms": 60_000}
             )
             if not any(word in hit["content"] for hit in reply["results"]):
                 self.tally.differs(f"{where}: {word} of {path!r} is not found, fresh: {reply['fresh']}")

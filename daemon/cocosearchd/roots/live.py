@@ -9,7 +9,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import anyio
@@ -211,8 +211,12 @@ class LiveRoot:
             # A scan that takes long must not follow its end at once, for ever.
             await anyio.sleep(max(self._watching.poll_s, self._survey.took_s * POLL_REST))
             if not self._dirty.scanning():
-                for directory in hints.blind():
-                    self._dirty.mark_tree(encode_path(directory))
+                self._mark_unseen(hints.blind())
+
+    def _mark_unseen(self, blind: Iterable[bytes]) -> None:
+        """What is in these directories, and in those whose last reading failed, is known by a scan alone."""
+        for directory in {*map(encode_path, blind), *self._survey.unknown}:
+            self._dirty.mark_tree(directory)
 
     def _same_root(self) -> bool:
         return identity(self._root) == self._identity
@@ -248,7 +252,7 @@ class LiveRoot:
         assert scope is not None
         try:
             paths = {path: decode_path(path) for path in picked.seqs}
-            present, outside, gone = await asyncio.to_thread(look, scope, paths)
+            found = await asyncio.to_thread(look, scope, paths)
             same = self._same_root()
             taken = same and scope is self._survey.scope and epoch == self._epoch and self._open.is_set()
         finally:
@@ -260,11 +264,13 @@ class LiveRoot:
         if not taken:
             return None
         # A hint alone is no reason to delete what is out of scope: it never was in the index, or a scan will say so.
-        gone += [path for path in outside if path in picked.scanned]
-        if not present and not gone:
+        gone = (*found.gone, *(path for path in found.outside if path in picked.scanned))
+        for directory in {path.rpartition("/")[0] for path in found.closed}:
+            self._dirty.mark_tree(directory)  # a scan says what is closed, and keeps what is stored of it
+        if not found.present and not gone:
             self._dirty.settle(picked.id, {}, time.monotonic())
             return None
-        return Batch(picked.id, tuple(present), tuple(gone), picked.force, picked.urgent)
+        return Batch(picked.id, tuple(found.present), gone, picked.force, picked.urgent)
 
     def settle(self, batch: Batch, failed: Mapping[str, str]) -> None:
         """The batch has been applied, and whoever follows commits has been told, except for `failed` (path -> why)."""
@@ -312,8 +318,7 @@ class LiveRoot:
         except OSError as error:  # a full disk, say: a scan proves as much as a cookie
             log.warning("no_cookie", extra={"root": encode_path(self._root), "reason": error.strerror})
             unseen = (b"",)
-        for directory in unseen:
-            self._dirty.mark_tree(encode_path(directory))
+        self._mark_unseen(unseen)
         await self._dirty.applied(self._dirty.seq)
         return epoch == self._epoch and not self._lost.is_set()
 
@@ -322,10 +327,11 @@ class LiveRoot:
         if failed:
             reason = f"files could not be indexed: {len(failed)}, the first is {failed[0].path}: {failed[0].error}"
             return Freshness(False, self._clock(), reason, tuple(f.path for f in failed[:SHOWN]))
-        kept = tuple(directory + "/" for directory in self._survey.kept)
-        if kept:
-            reason = f"directories cannot be read any more: {len(kept)}, the first is {kept[0]}"
-            return Freshness(False, self._clock(), reason, kept[:SHOWN])
+        unknown = self._survey.unknown
+        if unknown:
+            first, why = next(iter(unknown.items()))
+            reason = f"directories cannot be read: {len(unknown)}, the first is {first}/: {why}"
+            return Freshness(False, self._clock(), reason, tuple(directory + "/" for directory in unknown)[:SHOWN])
         return Freshness(True, self._clock())
 
     def freshness(self) -> Freshness:
@@ -365,6 +371,7 @@ class LiveRoot:
             f"{self._watcher} ({trouble})" if trouble else self._watcher,
             self._trouble(trouble),
             self._clock(),
+            (*self._survey.closed, *self._survey.closed_files)[:SHOWN],
         )
 
     def _shown_state(self, trouble: str | None) -> str:
@@ -377,9 +384,9 @@ class LiveRoot:
         return "degraded" if trouble or self._fallen_back else "live"
 
     def _trouble(self, hints: str | None) -> str | None:
-        count = len(self._survey.unreadable)
-        unreadable = f"directories that cannot be read: {count}" if count else None
-        return self._reason or self._scan_trouble or hints or unreadable
+        closed = (*self._survey.closed, *self._survey.unknown)
+        unread = f"directories that cannot be read: {len(closed)}, the first is {closed[0]}" if closed else None
+        return self._reason or self._scan_trouble or hints or unread
 
     async def changed(self) -> None:
         """Returns at the next settle."""

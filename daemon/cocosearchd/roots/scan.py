@@ -4,6 +4,7 @@ Each directory is announced before it is listed, so that a watch on it is older 
 and not on disk only count as dirty where the listing succeeded: a directory that cannot be read is not empty.
 """
 
+import errno
 import os
 import stat
 import time
@@ -18,13 +19,26 @@ RACY_NS = 2_000_000_000
 Identity = tuple[int, int]
 
 
+# As things are, nobody like us can look into such a directory, so nothing in it is missed. Other errors (of a disk, of
+# a network, no file handles left) say nothing of what there is.
+_CLOSED = frozenset([errno.EACCES, errno.EPERM, errno.ENAMETOOLONG])
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """Why a directory could not be read; `closed` until its permissions change, else worth another try."""
+
+    error: str
+    closed: bool
+
+
 @dataclass(slots=True)
 class Found:
-    """What a scan saw. `unreadable` are directories, and whether files below them are stored."""
+    """What a scan saw. `unreadable` are directories."""
 
     dirty: list[str] = field(default_factory=list)
     files: int = 0
-    unreadable: dict[bytes, bool] = field(default_factory=dict)
+    unreadable: dict[bytes, Unread] = field(default_factory=dict)
 
 
 def identity(root: bytes) -> Identity | None:
@@ -75,13 +89,8 @@ class Scan:
         for tree in trees:
             self._look(tree)
         found = self._found
-        closed = {os.path.join(encode_path(directory), ""): directory for directory in found.unreadable}
-        for path in self._missing:
-            above = next((lead for lead in closed if path.startswith(lead)), None)
-            if above is None:
-                found.dirty.append(path)
-            else:
-                found.unreadable[closed[above]] = True
+        unknown = tuple(os.path.join(encode_path(directory), "") for directory in found.unreadable)
+        found.dirty += [path for path in self._missing if not path.startswith(unknown)]
         return found
 
     def _look(self, tree: bytes) -> None:
@@ -91,8 +100,8 @@ class Scan:
             status = os.lstat(os.path.join(self._scope.root, tree))
         except (FileNotFoundError, NotADirectoryError):
             return
-        except OSError:
-            self._found.unreadable[tree] = False
+        except OSError as error:
+            self._not_read(tree, error)
             return
         if not tree or stat.S_ISDIR(status.st_mode):
             if not self._scope.prunes(tree):
@@ -107,17 +116,25 @@ class Scan:
             self._watch(directory)
             self._scope.entered(directory)
             try:
-                with os.scandir(os.path.join(self._scope.root, directory)) as listing:
-                    entries = list(listing)
+                folders = self._list(directory)
             except (FileNotFoundError, NotADirectoryError):
                 continue  # its parent's watch tells
-            except OSError:
-                self._found.unreadable[directory] = False
+            except OSError as error:
+                self._not_read(directory, error)
                 continue
-            lead = directory + b"/" if directory else b""
-            folders = [lead + entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
             stack.extend(folder for folder in folders if not self._scope.prunes(folder))
-            self._files(directory, {e.name: e for e in entries if e.is_file(follow_symlinks=False)})
+
+    def _not_read(self, directory: bytes, error: OSError) -> None:
+        closed = error.errno in _CLOSED and directory != b""
+        self._found.unreadable[directory] = Unread(error.strerror or str(error), closed)
+
+    def _list(self, directory: bytes) -> list[bytes]:
+        """Compares the files of a directory; the directories in it. Raises `OSError` if they cannot be known."""
+        with os.scandir(os.path.join(self._scope.root, directory)) as listing:
+            entries = list(listing)
+        self._files(directory, {e.name: e for e in entries if e.is_file(follow_symlinks=False)})
+        lead = directory + b"/" if directory else b""
+        return [lead + entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
 
     def _files(self, directory: bytes, entries: Mapping[bytes, os.DirEntry[bytes]]) -> None:
         lead = encode_path(directory + b"/") if directory else ""
@@ -127,6 +144,8 @@ class Scan:
                 status = entries[name].stat(follow_symlinks=False)
             except FileNotFoundError:
                 continue
+            except PermissionError:
+                raise  # the directory can be listed but not entered
             except OSError:
                 self._found.dirty.append(path)  # there, but not to be looked at: whoever reads it says why
                 self._missing.pop(path, None)
@@ -154,21 +173,32 @@ class Scan:
         )
 
 
-def look(scope: Scope, paths: Mapping[str, bytes]) -> tuple[list[str], list[str], list[str]]:
-    """What is at each path (text form -> bytes) now: files in scope, files out of scope, and nothing to be indexed."""
-    present, outside, gone = list[str](), list[str](), list[str]()
-    folders = Folders(scope.root)
+@dataclass(slots=True)
+class Looked:
+    """Paths by what is there: files in scope, files out of scope, nothing to be indexed, a closed directory above."""
+
+    present: list[str] = field(default_factory=list)
+    outside: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    closed: list[str] = field(default_factory=list)
+
+
+def look(scope: Scope, paths: Mapping[str, bytes]) -> Looked:
+    """What is at each path (text form -> bytes) now."""
+    found, folders = Looked(), Folders(scope.root)
     for path, raw in paths.items():
         try:
-            is_file = folders.real(raw.rpartition(b"/")[0]) and stat.S_ISREG(
-                os.lstat(os.path.join(scope.root, raw)).st_mode
-            )
+            real = folders.real(raw.rpartition(b"/")[0])
+            is_file = real and stat.S_ISREG(os.lstat(os.path.join(scope.root, raw)).st_mode)
         except (FileNotFoundError, NotADirectoryError):
             is_file = False
+        except PermissionError:
+            found.closed.append(path)
+            continue
         except OSError:
             is_file = True  # unreadable is not gone: whoever reads it says what is wrong
         if is_file:
-            (present if scope.allows(raw) else outside).append(path)
+            (found.present if scope.allows(raw) else found.outside).append(path)
         else:
-            gone.append(path)
-    return present, outside, gone
+            found.gone.append(path)
+    return found

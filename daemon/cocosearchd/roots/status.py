@@ -21,7 +21,8 @@ class RootStatus:
 
     `pending` counts what will be applied soon; failed files wait for their retry and are not in it. `done` of `total`
     files in scope are not pending; `total` is None before the first scan. `skipped` is (reason, files), of the last
-    scan. `watcher` names the backend and why it is not a better one.
+    scan. `watcher` names the backend and why it is not a better one. `unreadable` are some of the directories (with a
+    `/`) and files that may not be read: what was indexed of a directory stays, and no answer shows it as current.
     """
 
     state: str
@@ -33,3 +34,4 @@ class RootStatus:
     watcher: str
     reason: str | None
     clock: Clock
+    unreadable: tuple[str, ...] = ()

@@ -4,13 +4,13 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from cocosearchd.model import FileRecord, decode_path, encode_path
 from cocosearchd.roots.ignore import Scope
 from cocosearchd.roots.reconcile import Reconciler, Tree, below
-from cocosearchd.roots.scan import Found, Scan
+from cocosearchd.roots.scan import Found, Scan, Unread
 from cocosearchd.settings import IndexingSettings
 
 AUDIT_SHARE = 144  # of the files are read again at each periodic scan, every 10 minutes: all of them within a day
@@ -30,8 +30,8 @@ class KnownFiles(Protocol):
 class Survey:
     """Compares a root with the index and marks what differs in `dirty`. For one event loop; blocking work in threads.
 
-    The counts are of the last scan of the whole root: `total` files in scope, `skipped` (reason, files). `unreadable`
-    are directories that cannot be read now, `kept` those of them that files are stored of.
+    The counts are of the last scan of the whole root: `total` files in scope, `skipped` (reason, files), `closed_files`
+    that may not be read. What is stored of a directory that cannot be read stays as it is.
     """
 
     def __init__(self, root: bytes, known: KnownFiles, indexing: IndexingSettings, dirty: Reconciler) -> None:
@@ -39,7 +39,8 @@ class Survey:
         self.scope: Scope | None = None
         self.total: int | None = None
         self.skipped: tuple[tuple[str, int], ...] = ()
-        self._unreadable: dict[str, bool] = {}
+        self.closed_files: tuple[str, ...] = ()
+        self._unreadable: dict[str, Unread] = {}
         self.force = False  # at the next scan of the whole root, every file counts as different
         self.audit_due = False
         self.took_s = 0.0
@@ -48,14 +49,14 @@ class Survey:
         self._refused: dict[str, object] = {}  # what lstat said of files that failed
 
     @property
-    def unreadable(self) -> tuple[str, ...]:
-        """See the class."""
-        return tuple(self._unreadable)
+    def closed(self) -> tuple[str, ...]:
+        """Directories that nobody like us may look into, with a `/`."""
+        return tuple(directory + "/" for directory, unread in self._unreadable.items() if unread.closed)
 
     @property
-    def kept(self) -> tuple[str, ...]:
-        """See the class."""
-        return tuple(directory for directory, stored in self._unreadable.items() if stored)
+    def unknown(self) -> Mapping[str, str]:
+        """Directories whose last reading failed for another reason -> why. What is in them may have changed."""
+        return {directory: unread.error for directory, unread in self._unreadable.items() if not unread.closed}
 
     async def open(self) -> None:
         """Read the rules of now."""
@@ -122,10 +123,8 @@ class Survey:
         refused = await asyncio.to_thread(self._still_refused, () if force else tuple(found.dirty))
         for path in damaged:
             self._dirty.mark(path, urgent=False, force=True, scanned=True, since=trees[0].since)
-        seen = {
-            path: stored for path, stored in self._unreadable.items() if not any(below(path, t.path) for t in trees)
-        }
-        self._unreadable = seen | {encode_path(directory): stored for directory, stored in found.unreadable.items()}
+        kept = {path: why for path, why in self._unreadable.items() if not any(below(path, t.path) for t in trees)}
+        self._unreadable = kept | {encode_path(directory): why for directory, why in found.unreadable.items()}
         if full:
             self.force, self._checked = self.force and not force, True
             self._count(stored.values(), found)
@@ -144,6 +143,7 @@ class Survey:
     def _count(self, stored: Iterable[FileRecord], found: Found) -> None:
         records = list(stored)
         self.total = found.files
+        self.closed_files = tuple(record.path for record in records if record.skip_reason == "unreadable")
         self.skipped = tuple(Counter(r.skip_reason for r in records if r.skip_reason).most_common())
         self._refused = {path: stamp for path, stamp in self._refused.items() if self._dirty.is_aside(path)}
         if self.audit_due and records:
