@@ -108,6 +108,12 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearch_ipc.serve": {"cocosearch_ipc.sockets", "cocosearch_ipc.app", "cocosearch_ipc.client"},
     "cocosearch_ipc.client": {"cocosearch_ipc.address"},
     "cocosearch_ipc.render": set(),
+    "cocosearch_ipc.repl": {
+        "cocosearch_ipc.cli",
+        "cocosearch_ipc.client",
+        "cocosearch_ipc.render",
+        "cocosearch_ipc.address",
+    },
     "cocosearch_ipc.cli": {
         "cocosearch_ipc.client",
         "cocosearch_ipc.render",
@@ -138,6 +144,8 @@ ONLY_IN = {
     "mcp": "cocosearch_ipc.mcp",
     "starlette": "cocosearch_ipc.app",
     "uvicorn": "cocosearch_ipc.serve",
+    "prompt_toolkit": "cocosearch_ipc.repl",
+    "pygments": "cocosearch_ipc.repl",
     "structlog": "cocosearchd.logs",
     "yaml": "cocosearchd.settings",
     "psutil": "cocosearchd.engine",

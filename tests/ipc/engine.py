@@ -29,7 +29,7 @@ RESULT = p.SearchResult(
     symbol_name="Client.retry",
     symbol_signature="def retry(self, times: int) -> None",
     content="    def retry(self, times: int) -> None:\n        for _ in range(times):\n            self.send()\n",
-    context_before="class Client:\n",
+    context_before="class Client:",
     context_after="",
 )
 PROGRESS = p.IndexProgress("demo", "live", 2, 2, 5, 0)

@@ -66,6 +66,7 @@ def test_the_answer_for_people(served: Served) -> None:
     done = ctl(served, "query", "retry", cwd="/srv")
     assert done.stdout.splitlines() == [
         " 1. src/retry.py:3  method Client.retry  0.731 both",
+        "    2  class Client:",
         "    3      def retry(self, times: int) -> None:",
         "    4          for _ in range(times):",
         "    5              self.send()",
@@ -307,9 +308,8 @@ def test_a_snippet_shows_the_line_that_was_asked_for() -> None:
     hit |= {"symbol_name": None, "symbol_type": None, "score": 1.0, "match_type": "both"}
     reply = {"query": "wanted", "index": "a", "results": [hit], "fresh": True, "cache": "miss", "timings_ms": {}}
     shown = list(answers.text(reply, out.Style(colour=False, links=False), {}))
-    assert shown[1] == "    … 21 lines before"
-    assert shown[2] == "    122  a21 = 21"
-    assert shown[11] == "    131  def wanted(): pass"
+    assert shown[1:4] == ["    101  a0 = 0", "    … 20 lines", "    122  a21 = 21"]
+    assert shown[12] == "    131  def wanted(): pass"
     other = list(answers.text(reply | {"query": "absent"}, out.Style(colour=False, links=False), {}))
     assert (other[1], other[11]) == ("    101  a0 = 0", "    … 21 more lines")
 

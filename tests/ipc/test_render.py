@@ -131,3 +131,22 @@ def test_a_state_is_painted_where_it_stands() -> None:
     (_, row) = tables.indexes([index], COLOUR)
     assert row.startswith("live  \x1b[32mlive\x1b[0m")
     assert row.endswith("/live")
+
+
+def test_context_is_shown_where_it_was_asked_for() -> None:
+    found = hit("b = 2\nc = 3\n") | {"context_before": "def f():\n…\na = 1\n", "context_after": "\nd = 4"}
+    whole = list(answers.text(reply("absent", found), PLAIN, {}, full=True))
+    assert whole[1:-2] == [
+        "        def f():",
+        "        …",
+        "     7  a = 1",
+        "     8",
+        "     9  b = 2",
+        "    10  c = 3",
+        "    11",
+        "    12  d = 4",
+    ]
+    short = list(answers.text(reply("absent", found), PLAIN, {}))
+    assert short[1:-2] == ["        def f():", "    …", "     9  b = 2", "    10  c = 3"], (
+        "the definition, then the hit"
+    )

@@ -27,7 +27,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
     if args.open is not None:
         return open_hit(params, env, args.open)
     how = "json" if args.json else args.format
-    reply = query.run(params, env, how, full=args.full)
+    around = "lines_before" in params or "lines_after" in params
+    reply = query.run(params, env, how, full=args.full or around)
     if how == "text":
         for line in explanation(reply, out.Style.of(sys.stdout, env)):
             out.line(line)

@@ -64,7 +64,7 @@ def stop(env: Env) -> int | None:
         return None
     pid = int(client.call(path, "shutdown")["pid"])
     end = time.monotonic() + STOP_S
-    while _alive(pid) or _locked(Path(path).with_suffix(".lock")):
+    while _alive(pid) or locked(Path(path).with_suffix(".lock")):
         if time.monotonic() > end:
             message = f"cocosearchd (pid {pid}) has not stopped after {STOP_S:g} s"
             raise client.CallFailed(message, f"look at `cocosearchctl logs`; `kill -9 {pid}` loses nothing", code=0)
@@ -145,7 +145,8 @@ def _alive(pid: int) -> bool:
     return state != "Z"
 
 
-def _locked(path: Path) -> bool:
+def locked(path: Path) -> bool:
+    """Whether a daemon holds the lock file at `path`: it comes, goes, or is there."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     except OSError:

@@ -30,7 +30,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class Verb:
-    """A command: what it does, an example, its arguments, and `module:function` below this package that does it.
+    """A command: what it does, an example, its arguments, and `module:function` (below this package) that does it.
 
     Modules are imported when their verb is called: all of them together would cost every verb 50 ms.
     """
@@ -41,7 +41,8 @@ class Verb:
     def function(self) -> Run:
         """What does it, imported now."""
         module, _, function = self.run.partition(":")
-        return cast(Run, getattr(importlib.import_module(f"cocosearch_ipc.cli.{module}"), function))
+        path = module if module.startswith("cocosearch_ipc.") else f"cocosearch_ipc.cli.{module}"
+        return cast(Run, getattr(importlib.import_module(path), function))
 
 
 def run(arguments: list[str], env: Env) -> int:
@@ -142,6 +143,10 @@ def _query(p: argparse.ArgumentParser) -> None:
     shown.add_argument("--full", action="store_true", help="whole hits")
     shown.add_argument("--format", choices=("text", "grep", "json"), default="text", help="grep: path:line:text")
     shown.add_argument("--open", type=int, metavar="N", help="open the Nth hit in $EDITOR")
+
+
+def _repl(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--index", action="append", default=[], metavar="NAME", help="one or more: a,b; repeatable")
 
 
 def _named(help_text: str) -> Callable[[argparse.ArgumentParser], None]:
@@ -269,6 +274,7 @@ VERBS: tuple[Verb, ...] = (
         _query,
         "asking:run",
     ),
+    Verb("repl", "Ask, and ask on.", "cocosearchctl repl --index project", _repl, "cocosearch_ipc.repl.run:run"),
     Verb("files", "List indexed files.", "cocosearchctl files src --glob '**/*.py'", _files, "files:files"),
     Verb("cat", "Print a file of an index.", "cocosearchctl cat src/retry.py:10-40", _place, "files:cat"),
     Verb("related", "Find code like a definition.", "cocosearchctl related src/a.py:12", _related, "files:related"),

@@ -9,20 +9,28 @@ from cocosearch_ipc.render import highlight, out
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
+
+    Lex = Callable[[str, str], list[list[tuple[str, str]]]]
 
 _UNRESERVED = frozenset("/-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
 SNIPPET_LINES = 10
+GAP = "…"  # a line of context that stands for those that were left out
 
 
-def text(reply: dict[str, Any], style: out.Style, roots: Mapping[str, str], *, full: bool = False) -> Iterator[str]:
-    """Lines: each hit with a numbered snippet, then what a person should know, then where the answer is from."""
+def text(
+    reply: dict[str, Any], style: out.Style, roots: Mapping[str, str], *, full: bool = False, lex: Lex = highlight.lines
+) -> Iterator[str]:
+    """Lines: each hit with a numbered snippet, then what a person should know, then where the answer is from.
+
+    `lex` gives a snippet's code and language as lines of coloured pieces.
+    """
     words = highlight.wanted(reply["query"])
     several = reply.get("index") is None
     for number, hit in enumerate(reply["results"], 1):
         yield _head(number, hit, style, roots, several)
-        yield from _snippet(hit, words, style, None if full else SNIPPET_LINES)
+        yield from _snippet(hit, words, style, lex, None if full else SNIPPET_LINES)
         yield ""
     if not reply["results"]:
         yield "nothing found"
@@ -60,23 +68,53 @@ def _quoted(path: str) -> str:
     return "".join(chr(b) if chr(b) in _UNRESERVED else f"%{b:02X}" for b in os.fsencode(path))
 
 
-def _snippet(hit: dict[str, Any], words: re.Pattern[str] | None, style: out.Style, most: int | None) -> Iterator[str]:
-    code = out.printable(hit["content"].rstrip("\n"))
-    code = code.expandtabs(4) if style.links else code
-    lines = code.split("\n")
-    first, last = _window(lines, words, most)
-    width = len(str(hit["start_line"] + last))
-    pieces = highlight.lines(code, hit.get("language") or "") if style.colour else []
-    if first:
-        yield f"    {style.paint(f'… {first} lines before', out.DIM)}"
-    for row in range(first, last):
-        number = style.paint(f"{hit['start_line'] + row:>{width}}", out.DIM)
-        line, room = lines[row], style.columns - width - 6
-        shown = len(line) if len(line) <= room else room - 1
-        text = _painted(pieces[row], shown, words, style) if style.colour else line[:shown]
-        yield f"    {number}  {text}{'' if shown == len(line) else '…'}".rstrip()
-    if last < len(lines):
-        yield f"    {style.paint(f'… {len(lines) - last} more lines', out.DIM)}"
+def _snippet(
+    hit: dict[str, Any], words: re.Pattern[str] | None, style: out.Style, lex: Lex, most: int | None
+) -> Iterator[str]:
+    """At most `most` lines of the hit, below the first line of its definition; with None all of it and its context."""
+    before, after = _code(hit.get("context_before"), style), _code(hit.get("context_after"), style)
+    content = _code(hit["content"].rstrip("\n"), style) or [""]
+    rows = [*before, *content, *after]
+    numbers = _numbers(before, len(rows), hit["start_line"])
+    width = len(numbers[-1])
+    pieces = lex("\n".join(rows), hit.get("language") or "") if style.colour else []
+    shown, left = _chosen(before, content, len(rows), words, most)
+    previous = -1
+    for row in shown:
+        if row > previous + 1:
+            skipped = f"… {row - previous - 1} lines" if numbers[0] else GAP
+            yield f"    {style.paint(skipped, out.DIM)}"
+        line, room = rows[row], style.columns - width - 6
+        keep = len(line) if len(line) <= room else room - 1
+        text = _painted(pieces[row], keep, words, style) if style.colour else line[:keep]
+        number = style.paint(f"{numbers[row]:>{width}}", out.DIM)
+        yield f"    {number}  {text}{'' if keep == len(line) else '…'}".rstrip()
+        previous = row
+    if left:
+        yield f"    {style.paint(f'… {left} more lines', out.DIM)}"
+
+
+def _code(text: str | None, style: out.Style) -> list[str]:
+    code = out.printable(text or "")
+    return (code.expandtabs(4) if style.links else code).split("\n") if code else []
+
+
+def _numbers(before: Sequence[str], count: int, start_line: int) -> list[str]:
+    """The number of each of `count` lines, `before` first; none for a gap and what is above it."""
+    far = before.index(GAP) if GAP in before else -1
+    first = start_line - len(before)
+    return [str(first + row) if row > far else "" for row in range(count)]
+
+
+def _chosen(
+    before: Sequence[str], content: Sequence[str], count: int, words: re.Pattern[str] | None, most: int | None
+) -> tuple[Sequence[int], int]:
+    """Which rows to show, and how many of the content come after them."""
+    if most is None:
+        return range(count), 0
+    first, last = _window(content, words, most)
+    rows = range(len(before) + first, len(before) + last)
+    return (rows if not rows or rows[0] == 0 else [0, *rows]), len(content) - last
 
 
 def _painted(pieces: Sequence[tuple[str, str]], count: int, words: re.Pattern[str] | None, style: out.Style) -> str:

@@ -67,6 +67,11 @@ def document(value: Any) -> None:
     line(json.dumps(value, indent=2 if sys.stdout.isatty() else None))
 
 
+def compact(value: Any) -> str:
+    """`value` as JSON on one line, for those that read line by line."""
+    return json.dumps(value, separators=(",", ":"))
+
+
 def error(message: str, hint: str = "", *, as_json: bool = False, **more: Any) -> None:
     """One line on standard error: `error: ... — hint: ...`, or a JSON object."""
     if as_json:

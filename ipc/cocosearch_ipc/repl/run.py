@@ -1,0 +1,106 @@
+"""The loop: on a terminal a prompt with history and completion, on a pipe a line of standard input after the other."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.application import get_app
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.completion import ThreadedCompleter
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.formatted_text import ANSI
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.output import ColorDepth
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits
+from cocosearch_ipc.render import out
+from cocosearch_ipc.repl.completion import Names, Words
+from cocosearch_ipc.repl.session import Choices, Quit, Session, Wrong
+
+Env = Mapping[str, str]
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Ask until the end of input or `/quit`. Without a terminal, the exit code is 1 when a line failed."""
+    style = out.Style.of(sys.stdout, env)
+    chosen = Choices(indexes=tuple(name for given in args.index for name in given.split(",") if name))
+    session = Session(env, style, args.json, chosen)
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        session.call("status")  # better now than after the first question
+        return _prompt(session)
+    return _read(session)
+
+
+def _read(session: Session) -> int:
+    code = exits.OK
+    for line in sys.stdin:
+        try:
+            _answer(session, line)
+        except Quit:
+            break
+        except (Wrong, client.CallFailed) as error:
+            _complain(error, as_json=session.as_json)
+            code = exits.FAILED
+        out.flush()
+    return code
+
+
+def _prompt(session: Session) -> int:
+    if session.style.links:
+        out.line("Ask in words, or name what you look for. /help lists the commands, Ctrl-D leaves.")
+    reader = _reader(session)
+    while True:
+        try:
+            line = reader()
+            _answer(session, line)
+        except KeyboardInterrupt:  # at the prompt it clears the line, at work it ends the question
+            continue
+        except (EOFError, Quit):
+            return exits.OK
+        except (Wrong, client.CallFailed) as error:
+            _complain(error)
+
+
+def _reader(session: Session) -> Callable[[], str]:
+    """Asks for a line. Raises EOFError, KeyboardInterrupt."""
+    names = Names(session)
+    prompt: PromptSession[str] = PromptSession(
+        history=_history(session.env),
+        completer=ThreadedCompleter(Words(names)),
+        complete_while_typing=Condition(_wants_completion),
+        auto_suggest=AutoSuggestFromHistory(),
+        color_depth=None if session.style.colour else ColorDepth.MONOCHROME,
+        bottom_toolbar=lambda: f" {session.choices.shown() or 'index of this directory'}   /help ",
+    )
+    mark = ANSI(session.style.paint("›", out.BOLD, out.GREEN) + " ")
+    return lambda: prompt.prompt(mark)
+
+
+def _wants_completion() -> bool:
+    """While typing only what begins a command or follows a filter's colon: words are the person's own. Tab: always."""
+    text = get_app().current_buffer.document.text_before_cursor.lstrip()
+    return text.startswith("/") or ":" in text.rpartition(" ")[2]
+
+
+def _history(env: Env) -> History:
+    """Beside the daemon's state, for the user alone; in memory where that cannot be written."""
+    path = Path(address.state_dir(env)) / "repl-history"
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    except OSError:
+        return InMemoryHistory()
+    return FileHistory(path)
+
+
+def _answer(session: Session, line: str) -> None:
+    for shown in session.line(line):
+        out.line(shown)
+
+
+def _complain(error: Wrong | client.CallFailed, *, as_json: bool = False) -> None:
+    hint = error.hint if isinstance(error, client.CallFailed) else ""
+    out.error(str(error), hint, as_json=as_json)

@@ -1,0 +1,222 @@
+"""What one sitting remembers, and what its commands do: a line in, lines out. Knows no terminal."""
+
+import difflib
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import asking, daemon, query
+from cocosearch_ipc.render import answers, out, tables
+from cocosearch_ipc.render.explain import explanation
+from cocosearch_ipc.repl.code import lines as coloured
+
+Env = Mapping[str, str]
+
+RERANKERS = ("auto", "functional", "spacy", "disabled")
+# How long a daemon is waited for that starts or stops, and one that answered before and is gone.
+PATIENCE_S, GAP_S, PAUSE_S = 20.0, 2.0, 0.1
+HELP = (
+    ("QUESTION", 'ask, in words or a name; filters: lang: path: -path: sym: name: index: topic: and "phrases"'),
+    ("/index [NAME,...]", "search these indexes; without a name, that of this directory"),
+    ("/topic [NAME,...]", "search the indexes of these topics"),
+    ("/lang [NAME,...]", "only these languages"),
+    ("/reranker [NAME]", "order hits by: " + ", ".join(RERANKERS)),
+    ("/limit [N]", "at most N hits"),
+    ("/context [N]", "N lines around each hit; without a number, the whole definition"),
+    ("/explain", "show how answers come about, or stop showing it"),
+    ("/open N", "open the Nth hit in $EDITOR"),
+    ("/sources", "list the indexes"),
+    ("/topics", "list the topics and their indexes"),
+    ("/reset", "forget all of the above choices"),
+    ("/help", "show this"),
+    ("/quit", "leave; so does Ctrl-D"),
+)
+COMMANDS = tuple(name.split()[0] for name, _ in HELP if name.startswith("/"))
+
+
+class Quit(Exception):
+    """The sitting ends."""
+
+
+class Wrong(Exception):
+    """A line that cannot be done; says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What questions are asked with. Empty and None mean: as the daemon does by default."""
+
+    indexes: tuple[str, ...] = ()
+    topics: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    reranker: str | None = None
+    limit: int | None = None
+    context: int | None = None
+    explain: bool = False
+
+    def params(self, text: str) -> dict[str, Any]:
+        """Parameters of `search`."""
+        given = {
+            "index": self.indexes[0] if len(self.indexes) == 1 else None,
+            "indexes": list(self.indexes) if len(self.indexes) > 1 else None,
+            "topics": list(self.topics),
+            "languages": list(self.languages),
+            "reranker": self.reranker,
+            "limit": self.limit,
+            "lines_before": self.context,
+            "lines_after": self.context,
+            "explain": self.explain,
+        }
+        return {"query": text} | {name: value for name, value in given.items() if value not in (None, [], False)}
+
+    def shown(self) -> str:
+        """On one line, for a toolbar."""
+        named = (("", self.indexes), ("topic:", self.topics), ("lang:", self.languages))
+        parts = [label + ",".join(values) for label, values in named if values]
+        parts += [f"{name} {value}" for name in ("reranker", "limit", "context") if (value := getattr(self, name))]
+        return "  ".join(parts + (["explain"] if self.explain else []))
+
+
+@dataclass(slots=True)
+class Session:
+    """One sitting. `line` answers; `choices` and `hits` are what it changes."""
+
+    env: Env
+    style: out.Style
+    as_json: bool = False
+    choices: Choices = field(default_factory=Choices)
+    hits: list[dict[str, Any]] = field(default_factory=list)
+    answered: bool = False
+
+    def line(self, text: str) -> Iterator[str]:
+        """What to show for a line that was typed. Raises `Quit`, `Wrong`, `client.CallFailed`."""
+        text = text.strip()
+        if not text:
+            return
+        if not text.startswith("/"):
+            yield from self._ask(text)
+            return
+        name, _, rest = text.partition(" ")
+        command = self._commands().get(name)
+        if command is None:
+            near = difflib.get_close_matches(name, COMMANDS, 1)
+            raise Wrong(f"unknown command {name}: " + (f"did you mean {near[0]}?" if near else "/help lists them"))
+        yield from command(rest.strip())
+
+    def _commands(self) -> dict[str, Callable[[str], Iterator[str]]]:
+        return {
+            "/help": self._help,
+            "/topics": self._topics,
+            "/sources": self._sources,
+            "/topic": lambda rest: self._choose(topics=_names(rest)),
+            "/index": lambda rest: self._choose(indexes=_names(rest)),
+            "/lang": lambda rest: self._choose(languages=_names(rest)),
+            "/reranker": self._reranker,
+            "/limit": lambda rest: self._choose(limit=_number(rest, 1)),
+            "/context": lambda rest: self._choose(context=_number(rest, 0)),
+            "/explain": lambda _: self._choose(explain=not self.choices.explain),
+            "/open": self._open,
+            "/reset": self._reset,
+            "/quit": _quit,
+        }
+
+    def _ask(self, text: str) -> Iterator[str]:
+        reply = self.call("search", query.with_place(self.choices.params(text)))
+        self.hits = reply["results"]
+        if self.as_json:
+            yield out.compact(reply)
+            return
+        roots = self.roots() if self.style.links else {}
+        yield from answers.text(reply, self.style, roots, full=self.choices.context is not None, lex=coloured)
+        yield from explanation(reply, self.style)
+
+    def call(self, method: str, params: dict[str, Any] | None = None) -> Any:
+        """The daemon's answer; one that restarts is waited for. Raises `client.CallFailed`."""
+        path, began = address.rpc_socket(self.env), time.monotonic()
+        while True:
+            try:
+                reply = client.call(path, method, params)
+            except client.CallFailed as failed:
+                if failed.code != client.UNAVAILABLE or time.monotonic() - began > self._patience_s(path):
+                    raise
+            else:
+                self.answered = True
+                return reply
+            time.sleep(PAUSE_S)
+
+    def _patience_s(self, path: str) -> float:
+        if daemon.locked(Path(path).with_suffix(".lock")):
+            return PATIENCE_S
+        return GAP_S if self.answered else 0.0
+
+    def indexes(self) -> list[dict[str, Any]]:
+        """All indexes, as `list` shows them."""
+        found: list[dict[str, Any]] = self.call("list_indexes")["indexes"]
+        return found
+
+    def roots(self) -> dict[str, str]:
+        """Each index's name and the directory it is of."""
+        return {index["name"]: index["root"] for index in self.indexes()}
+
+    def _choose(self, **changed: Any) -> Iterator[str]:
+        self.choices = replace(self.choices, **changed)
+        yield f"asking: {self.choices.shown() or 'as by default'}"
+
+    def _reset(self, _: str) -> Iterator[str]:
+        self.choices = Choices()
+        yield from self._choose()
+
+    def _reranker(self, rest: str) -> Iterator[str]:
+        if rest and rest not in RERANKERS:
+            raise Wrong(f"unknown reranker {rest}: there are {', '.join(RERANKERS)}")
+        yield from self._choose(reranker=rest or None)
+
+    def _help(self, _: str) -> Iterator[str]:
+        for name, meaning in HELP:
+            yield f"  {self.style.paint(f'{name:<18}', out.BOLD)}  {meaning}"
+
+    def _sources(self, _: str) -> Iterator[str]:
+        yield from tables.indexes(self.indexes(), self.style)
+
+    def _topics(self, _: str) -> Iterator[str]:
+        found = dict[str, list[str]]()
+        for index in self.indexes():
+            for topic in index["topics"]:
+                found.setdefault(topic, []).append(index["name"])
+        if not found:
+            yield "no topic yet: `cocosearchctl up PATH --topic TOPIC` makes one"
+        yield from tables.table([(topic, ", ".join(names)) for topic, names in sorted(found.items())])
+
+    def _open(self, rest: str) -> Iterator[str]:
+        number = _number(rest or "1", 1)
+        if number is None or number > len(self.hits):
+            raise Wrong(f"there is no hit {rest}: the last answer had {len(self.hits)}")
+        hit = self.hits[number - 1]
+        command = asking.editing(hit, self.env)
+        out.flush()
+        try:
+            subprocess.run(command, check=False, stdin=None if sys.stdin.isatty() else subprocess.DEVNULL)
+        except OSError as error:
+            raise Wrong(f"cannot start {command[0]}: {error.strerror}; set EDITOR") from None
+        yield f"{hit['path']}:{hit['start_line']}"
+
+
+def _quit(_: str) -> Iterator[str]:
+    raise Quit
+
+
+def _names(rest: str) -> tuple[str, ...]:
+    return tuple(rest.replace(",", " ").split())
+
+
+def _number(rest: str, least: int) -> int | None:
+    if not rest:
+        return None
+    if not rest.isdecimal() or int(rest) < least:
+        raise Wrong(f"{rest!r} is no number from {least} on")
+    return int(rest)
