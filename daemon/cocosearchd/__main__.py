@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     try:
         found = read()
-        logs.configure(found.log.level, found.log.format)
+        logs.configure(found.log.level, found.log.format, Path(address.log_file(env)))
         anyio.run(service.run, found, service.Places.of(env, found, os.getpid(), read))
     except Failure as failure:
         return _end(failure)

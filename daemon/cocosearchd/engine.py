@@ -17,6 +17,7 @@ from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, Stor
 from cocosearchd.indexes import Indexes, RunningIndex
 from cocosearchd.indexing.updater import Updater
 from cocosearchd.model import Freshness
+from cocosearchd.search.latency import Latency
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query, parse_inline
 from cocosearchd.search.several import search_several
@@ -44,7 +45,7 @@ class About:
 
 
 class Engine(Workspace):
-    """One per daemon. Holds no state of its own: indexes, caches and models are given."""
+    """One per daemon. Counts its answers; all other state (indexes, caches, models) is given."""
 
     def __init__(
         self,
@@ -60,6 +61,7 @@ class Engine(Workspace):
         super().__init__(db, indexes, settings)
         self._embedder, self._pipeline, self._updater = embedder, pipeline, updater
         self._about, self._stop = about, stop
+        self._latency = Latency()
 
     def configure(self, settings: Settings) -> None:
         """Take the settings of queries from here on; the others were read at the start."""
@@ -68,6 +70,11 @@ class Engine(Workspace):
 
     async def search(self, request: p.SearchRequest) -> p.SearchReply:
         """Ranked chunks of the indexes as they are after every change made before the question."""
+        reply = await self._search(request)
+        self._latency.add(reply.timings_ms["total"])
+        return reply
+
+    async def _search(self, request: p.SearchRequest) -> p.SearchReply:
         indexes = self._wanted(request)
         if len(indexes) == 1:
             return await self._search_one(indexes[0], request)
@@ -177,6 +184,7 @@ class Engine(Workspace):
             rss_bytes=await anyio.to_thread.run_sync(_resident, self._updater.pid, about.postgres()),
             indexes=(await self.list_indexes(request)).indexes,
             warnings=about.warnings(),
+            queries=self._latency.summary(),
         )
 
     async def shutdown(self, request: p.Empty) -> p.ShutdownReply:  # noqa: ARG002 - the shape of a verb

@@ -1,10 +1,19 @@
 """One stream of log records, ours and the libraries': JSON lines, or coloured text on a terminal.
 
 Modules use `logging.getLogger(__name__)` with an event name and `extra` fields; how it looks is decided here.
+
+Under systemd standard error is the journal, which has its own bounds. A daemon that `cocosearchctl up` or launchd
+started writes to a file that nobody else rotates: it bounds that file itself.
 """
 
+import contextlib
+import fcntl
 import logging
+import os
+import shutil
+import stat
 import sys
+from pathlib import Path
 from typing import Literal, TextIO
 
 import structlog
@@ -14,8 +23,49 @@ from structlog.typing import Processor
 QUIET = ("httpx", "httpcore", "mcp", "fastmcp", "uvicorn.access", "watchfiles", "psycopg.pool", "sse_starlette")
 
 
-def configure(level: str, style: Literal["auto", "json", "console"], stream: TextIO = sys.stderr) -> None:
-    """Replace the root logger's handlers by one that writes to `stream`. Call once, from the program's entry."""
+# The log and the one before it take at most twice this, and one record.
+MAX_BYTES = 8 << 20
+
+
+class BoundedHandler(logging.StreamHandler[TextIO]):
+    """Writes to `stream`; while that is the file `path`, keeps it below `max_bytes` by putting what is full aside.
+
+    The file is copied and cut, not renamed: whoever else has it open (libraries, a crash) goes on writing to it.
+    """
+
+    def __init__(self, stream: TextIO, path: Path, max_bytes: int) -> None:
+        super().__init__(stream)
+        self.path, self.max_bytes = path, max_bytes
+        descriptor = stream.fileno()
+        # launchd's file is not opened for appending: after a cut, writes would go on where they were.
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_APPEND)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write, and look at the size."""
+        super().emit(record)
+        if os.fstat(self.stream.fileno()).st_size > self.max_bytes:
+            before = self.path.with_name(self.path.name + ".1")
+            with contextlib.suppress(OSError):  # a full disk: cutting is what helps
+                shutil.copy(self.path, before)
+            os.ftruncate(self.stream.fileno(), 0)
+
+
+def _handler(stream: TextIO, file: Path | None) -> logging.Handler:
+    if file is not None:
+        with contextlib.suppress(OSError):  # no such file, or a stream that is none
+            here = os.fstat(stream.fileno())
+            if stat.S_ISREG(here.st_mode) and os.path.samestat(here, file.stat()):
+                return BoundedHandler(stream, file, MAX_BYTES)
+    return logging.StreamHandler(stream)
+
+
+def configure(
+    level: str, style: Literal["auto", "json", "console"], file: Path | None = None, stream: TextIO = sys.stderr
+) -> None:
+    """Replace the root logger's handlers by one that writes to `stream`. Call it from the program's entry.
+
+    `file` is bounded in size, if that is where `stream` goes.
+    """
     console = style == "console" or (style == "auto" and stream.isatty())
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
@@ -29,7 +79,7 @@ def configure(level: str, style: Literal["auto", "json", "console"], stream: Tex
         if console
         else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=repr)]
     )
-    handler = logging.StreamHandler(stream)
+    handler = _handler(stream, file)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

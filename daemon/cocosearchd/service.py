@@ -55,6 +55,7 @@ class Places:
     rpc: Path
     bridge: Path
     token: Path
+    log: Path | None = None
     postgres_bin: str = ""
     api_key: str = field(default="", repr=False)
     reload: Callable[[], Settings] = Settings
@@ -70,6 +71,7 @@ class Places:
             rpc=Path(address.rpc_socket(env)),
             bridge=Path(address.bridge_socket(env)),
             token=Path(address.token_file(env)),
+            log=Path(address.log_file(env)),
             postgres_bin=env.get("COCOSEARCH_PG_BIN", ""),
             api_key=env.get("COCOSEARCH_EMBEDDER_API_KEY") or env.get(settings.embedder.api_key_variable, ""),
             reload=reload,
@@ -268,7 +270,7 @@ def _reload(running: Running, engine: Engine) -> None:
     except BadSettings as error:
         log.error("reload_refused", extra={"error": error.message, "hint": error.hint})  # the old ones stay
         return
-    logs.configure(settings.log.level, settings.log.format)
+    logs.configure(settings.log.level, settings.log.format, running.places.log)
     engine.configure(settings)
     differ = [key for key in keys() if value_of(settings, key) != value_of(running.settings, key)]
     later = [key for key in differ if not key.startswith(("search.", "log."))]

@@ -238,6 +238,7 @@ class StatusReply:
     rss_bytes: dict[str, int]  # daemon, worker, postgres, total
     indexes: tuple[IndexStatus, ...]
     warnings: tuple[str, ...] = ()
+    queries: dict[str, Any] = field(default_factory=dict)  # count; of the last ones p50_ms, p95_ms, recent_ms
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
         return True
     log = Path(address.log_file(env))
     offset = _prepare(log)
-    with log.open("ab") as stream:
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab") as stream:
         process = subprocess.Popen(
             program.command(env),
             stdin=subprocess.DEVNULL,

@@ -48,6 +48,14 @@ def start(env: Env) -> None:
     _do(manager(env, system=False), "start")
 
 
+def journal(env: Env, lines: int, *, follow: bool) -> tuple[str, ...] | None:
+    """The command that prints the installed service's records, as the daemon wrote them; None without systemd's."""
+    if sys.platform == "darwin" or not is_installed(env):
+        return None
+    command = ("journalctl", "--user", "--unit", "cocosearchd", "--output", "cat", "--lines", str(lines))
+    return (*command, "--follow") if follow else command
+
+
 def run(args: argparse.Namespace, env: Env) -> int:
     """`service install|uninstall|start|stop|status [--system]`."""
     found = manager(env, system=args.system)

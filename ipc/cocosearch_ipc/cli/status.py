@@ -3,14 +3,14 @@
 import argparse
 import json
 import os
+import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TextIO
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import daemon, exits
+from cocosearch_ipc.cli import daemon, exits, service
 from cocosearch_ipc.render import out, tables
 
 Env = Mapping[str, str]
@@ -67,31 +67,42 @@ def version(args: argparse.Namespace, env: Env) -> int:
 
 
 def logs(args: argparse.Namespace, env: Env) -> int:
-    """The log of a detached daemon; `-f` follows it."""
+    """The daemon's log, of systemd's journal where it is a service, else of its file; `-f` follows it."""
     path = Path(address.log_file(env))
-    if not path.exists():
-        hint = "under systemd: journalctl --user -u cocosearchd" if sys.platform == "linux" else "start the daemon"
-        out.error(f"there is no log at {path}", hint, as_json=args.json)
+    journal = service.journal(env, args.lines, follow=args.follow)
+    if journal is None and not path.exists():
+        out.error(f"there is no log at {path}", "start the daemon: cocosearchctl up PATH", as_json=args.json)
         return exits.FAILED
     style = out.Style.of(sys.stdout, env)
-    with path.open("r", encoding="utf-8", errors="replace") as stream:
-        for line in _tail(stream, args.lines):
-            out.line(line if args.json else readable(line, style))
+    for line in _of_journal(journal) if journal else _of_file(path, args.lines, follow=args.follow):
+        out.line(line if args.json else readable(line, style))
         out.flush()
-        while args.follow:
-            if text := stream.readline():
-                out.line(text.rstrip("\n") if args.json else readable(text.rstrip("\n"), style))
-                out.flush()
-            else:
-                time.sleep(0.2)
     return exits.OK
 
 
-def _tail(stream: TextIO, count: int) -> Iterator[str]:
-    """The last `count` lines, reading at most a megabyte."""
-    size = os.fstat(stream.fileno()).st_size
-    stream.seek(max(0, size - (1 << 20)))
-    yield from stream.read().splitlines()[-count:]
+def _of_journal(command: Sequence[str]) -> Iterator[str]:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield line.rstrip("\n")
+
+
+def _of_file(path: Path, count: int, *, follow: bool) -> Iterator[str]:
+    """The last `count` lines, of at most a megabyte; then what comes, also after the daemon has cut its log."""
+    with path.open("rb") as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - (1 << 20)))
+        yield from _text(stream.read()).splitlines()[-count:] if count > 0 else ()
+        rest = b""
+        while follow:
+            if stream.tell() > os.fstat(stream.fileno()).st_size:
+                stream.seek(0)
+            *lines, rest = (rest + stream.read()).split(b"\n")
+            yield from map(_text, lines)
+            time.sleep(0 if lines else 0.2)
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace")
 
 
 def readable(line: str, style: out.Style) -> str:

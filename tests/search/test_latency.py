@@ -1,0 +1,14 @@
+"""What is said of the last answers."""
+
+from cocosearchd.search.latency import WINDOW, Latency
+
+
+def test_percentiles_are_of_the_last_answers() -> None:
+    latency = Latency()
+    assert latency.summary() == {"count": 0, "recent_ms": []}
+    for took in range(1, 1001):
+        latency.add(float(took))
+    found = latency.summary()
+    assert found["count"] == 1000
+    assert found["recent_ms"] == [float(took) for took in range(1001 - WINDOW, 1001)]
+    assert (found["p50_ms"], found["p95_ms"]) == (940.0, 994.0)
