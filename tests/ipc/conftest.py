@@ -80,9 +80,10 @@ def start(
     portal: anyio.from_thread.BlockingPortal,
     engine: FixedEngine | None = None,
     version: str = "0.1.0",
+    token: TokenFile | None = None,
 ) -> Served:
     engine = engine or FixedEngine()
-    token = TokenFile(state / "token")
+    token = token or TokenFile(state / "token")
     token.ensure()
     bound = bind(run / "rpc.sock", run / "mcp.sock", port=0)
     front = FrontEnd(engine, token, version=version)

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import anyio
+from anyio.streams.memory import MemoryObjectSendStream
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
@@ -49,6 +50,7 @@ class FixedEngine:
         self.step_s = 0.01
         self.stopped = anyio.Event()
         self.mcp: dict[str, str] = {}
+        self.watchers = list[MemoryObjectSendStream[w.WatchEvent]]()
 
     async def search(self, request: p.SearchRequest) -> p.SearchReply:
         self.requests.append(request)
@@ -138,6 +140,45 @@ class FixedEngine:
             indexes=tuple(self._status(name) for name in sorted(self.indexes)),
         )
 
+    async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:
+        self.requests.append(request)
+        return w.ListFilesReply((w.FileEntry("demo", "src/a.py", "python", 3),), "next")
+
+    async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
+        self.requests.append(request)
+        return w.GetFileReply("demo", request.path, "python", "b\nc\n", request.start_line or 1, 3, 3, True)
+
+    async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:
+        self.requests.append(request)
+        return p.SearchReply("related", (RESULT,), True, None, AS_OF, "miss", {}, "demo")
+
+    async def languages(self, request: p.Empty) -> w.LanguagesReply:
+        return w.LanguagesReply((w.LanguageEntry("go", (".go",), "tree-sitter", True, True),))
+
+    async def locate(self, request: w.LocateRequest) -> w.LocateReply:
+        for path in request.paths:
+            for name, root in self.indexes.items():
+                if f"{path}/".startswith(f"{root}/"):
+                    return w.LocateReply(name, root, path)
+        return w.LocateReply()
+
+    async def watch(self, request: w.WatchRequest) -> AsyncIterator[w.WatchEvent]:
+        self.requests.append(request)
+        send, receive = anyio.create_memory_object_stream[w.WatchEvent](10)
+        self.watchers.append(send)
+        try:
+            async for event in receive:
+                yield event
+        finally:
+            self.watchers.remove(send)
+            send.close()
+            receive.close()
+
+    def happened(self, event: w.WatchEvent) -> None:
+        """What `watch` tells. Call it in the engine's event loop."""
+        for send in self.watchers:
+            send.send_nowait(event)
+
     async def shutdown(self, request: p.Empty) -> p.ShutdownReply:
         self.stopped.set()
         return p.ShutdownReply(1)
@@ -153,20 +194,4 @@ class FixedEngine:
         return p.IndexStatus(name, self.indexes[name], ("backend",), "live", 2, 5, 0, 7, AS_OF, watcher="inotify")
 
 
-class EngineWithFiles(FixedEngine):
-    """Has the verbs about files as well."""
-
-    async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:
-        self.requests.append(request)
-        return w.ListFilesReply((w.FileEntry("demo", "src/a.py", "python", 3),), "next")
-
-    async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
-        self.requests.append(request)
-        return w.GetFileReply("demo", request.path, "python", "b\nc\n", request.start_line or 1, 3, 3, True)
-
-    async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:
-        self.requests.append(request)
-        return p.SearchReply("related", (RESULT,), True, None, AS_OF, "miss", {}, "demo")
-
-    async def languages(self, request: p.Empty) -> w.LanguagesReply:
-        return w.LanguagesReply((w.LanguageEntry("go", (".go",), "tree-sitter", True, True),))
+EngineWithFiles = FixedEngine  # as the tests of the command line call it

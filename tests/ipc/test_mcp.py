@@ -12,16 +12,13 @@ import mcp_types
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
-from mcp import ClientSession, StdioServerParameters
-from mcp.client.sse import sse_client
-from mcp.client.stdio import stdio_client
 
 from cocosearch_ipc import openrpc, workspace
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.methods import METHODS
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
-from tests.ipc.engine import EngineWithFiles
+from tests.ipc.engine import FixedEngine
 
 pytestmark = SDK_LEAVES_STREAMS
 
@@ -53,23 +50,6 @@ async def test_a_client_finds_the_tools_and_gets_an_answer(served: Served, kind:
     assert shown.text.startswith("src/retry.py:3-5  method Client.retry  [0.731 both]\n```python\nclass Client:\n")
     assert shown.text.endswith("Fresh as of 3f0c9a52/7.")
     assert served.engine.requests[-1] == p.SearchRequest("retries", index="demo", languages=("python",))
-
-
-async def test_the_sdk_over_sse(served: Served) -> None:
-    headers = {"Authorization": f"Bearer {served.token}"}
-    async with sse_client(f"{served.url}/sse", headers=headers) as streams, ClientSession(*streams) as session:
-        await session.initialize()
-        assert {tool.name for tool in (await session.list_tools()).tools} >= TOOLS
-        reply = await session.call_tool("list_indexes", {})
-        assert reply.structured_content is not None
-        assert reply.structured_content["indexes"][0]["name"] == "demo"
-
-
-async def test_the_sdk_over_stdio(served: Served) -> None:
-    parameters = StdioServerParameters(command=CTL[0], args=[*CTL[1:], "mcp"], env=served.environment)
-    async with stdio_client(parameters) as streams, ClientSession(*streams) as session:
-        await session.initialize()
-        assert {tool.name for tool in (await session.list_tools()).tools} >= TOOLS
 
 
 async def test_tools_say_what_they_do_and_what_they_may_change(served: Served) -> None:
@@ -130,7 +110,7 @@ async def test_files_are_offered_when_the_engine_has_them(served: Served, monkey
     }
     for name, request in rows.items():
         monkeypatch.setitem(METHODS, name, (name, request))
-    engine = EngineWithFiles()
+    engine = FixedEngine()
     async with Client(McpServer(engine).fastmcp) as client:
         listed = await client.call_tool("list_files", {"index_name": "demo", "path_prefix": "src", "pattern": "*.py"})
         got = await client.call_tool("get_file", {"index_name": "demo", "filename": "src/a.py", "start_line": 2})
@@ -156,23 +136,57 @@ async def test_tools_without_an_engine_behind_them_are_not_offered(served: Serve
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
-async def test_the_clients_roots_choose_the_project(served: Served, mode: Any) -> None:
-    async with Client(transport(served, "http"), roots=["file:///srv/demo%20one"], mode=mode) as client:
+async def test_the_first_of_the_clients_roots_that_is_indexed_chooses_the_project(served: Served, mode: Any) -> None:
+    served.engine.indexes |= {"one": "/srv/demo one", "other": "/srv/other"}
+    roots = ["file://elsewhere/srv/demo", "file:///nowhere", "file:///srv/demo%20one/src", "file:///srv/other"]
+    async with Client(transport(served, "http"), roots=roots, mode=mode) as client:
         await client.call_tool("search_code", {"query": "x"})
-    assert served.engine.requests[-1] == p.SearchRequest("x", cwd="/srv/demo one")
+        await client.call_tool("search_code", {"query": "x", "index_name": "demo"})
+    asked = [request for request in served.engine.requests if isinstance(request, p.SearchRequest)]
+    assert asked == [p.SearchRequest("x", "one"), p.SearchRequest("x", "demo")]
 
 
-async def test_the_bridges_directory_chooses_the_project(served: Served) -> None:
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+@pytest.mark.parametrize("flags", [["--project", "/srv/other"], ["--project-from-cwd"], []])
+async def test_roots_then_what_the_bridge_was_told_then_where_it_runs(
+    served: Served, mode: Any, flags: list[str]
+) -> None:
+    served.engine.indexes |= {"other": "/srv/other", "here": str(served.state)}
+    command = [*CTL[1:], "mcp", *flags]
+    told = {"--project": "other", "--project-from-cwd": "here"}.get(flags[0] if flags else "", "here")
+    for roots, expected in ((["file:///srv/demo"], "demo"), (["file:///nowhere"], told), (None, told)):
+        bridge = StdioTransport(CTL[0], command, env=served.environment, cwd=str(served.state), keep_alive=False)
+        async with Client(bridge, mode=mode, **({"roots": roots} if roots else {})) as client:
+            await client.call_tool("search_code", {"query": "x"})
+        assert served.engine.requests[-1] == p.SearchRequest("x", expected)
+
+
+async def test_the_environment_chooses_as_a_flag_does(served: Served) -> None:
+    served.engine.indexes["other"] = "/srv/other"
+    env = served.environment | {"COCOSEARCH_PROJECT": "/srv/other/src"}
+    async with Client(StdioTransport(CTL[0], [*CTL[1:], "mcp"], env=env, cwd="/srv", keep_alive=False)) as client:
+        await client.call_tool("search_code", {"query": "x"})
+    assert served.engine.requests[-1] == p.SearchRequest("x", "other")
+
+
+async def test_a_bridge_that_runs_outside_of_all_indexes_uses_the_only_one_and_says_so(served: Served) -> None:
     async with Client(transport(served, "stdio")) as client:
-        await client.call_tool("search_code", {"query": "x"})
+        answer = await client.call_tool("search_code", {"query": "x"})
     assert served.engine.requests[-1] == p.SearchRequest("x", cwd="/srv")
+    assert _text(answer).endswith(
+        '/srv is in no index: this is of the only one there is. It can be indexed: index_codebase(path="/srv")'
+    )
 
 
-async def test_a_directory_without_an_index_gets_an_offer(served: Served) -> None:
-    served.engine.indexes["other"] = "/srv/other"  # with several, none is taken for granted
-    async with Client(transport(served, "http"), roots=["file:///srv/new"]) as client:
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_a_directory_without_an_index_gets_an_offer(served: Served, mode: Any) -> None:
+    async with Client(transport(served, "http"), roots=["file:///srv/new"], mode=mode) as client:
         answer = await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)
-    assert 'index_codebase(path="/srv/new")' in _text(answer)
+    assert answer.is_error
+    assert _text(answer).startswith(
+        '/srv/new is not indexed yet.\nIt can be indexed: index_codebase(path="/srv/new")\nTo search another project'
+    )
+    assert not [request for request in served.engine.requests if isinstance(request, p.SearchRequest)]
 
 
 async def test_indexing_reports_progress(served: Served) -> None:

@@ -3,7 +3,7 @@
 Knows the framing (a JSON message a line) and three things of MCP, so that a session outlives a restart of the daemon:
 what was sent to begin it is sent again, unanswered requests are answered with an error, everything else passes unread.
 Nothing is started or connected before the client sends its first message. The first line to the daemon is no message of
-MCP: it names the directory that the client works in.
+MCP: it names the directory that the client works in, and whether somebody said so.
 """
 
 import argparse
@@ -30,8 +30,9 @@ REPLAYED = "cocosearch-bridge-again"  # the id of an `initialize` that the clien
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Relay until standard input ends."""
-    directory = args.project or env.get("COCOSEARCH_PROJECT") or _cwd()
-    relay = Relay(env, directory, sys.stdin.buffer, sys.stdout.buffer)
+    said = args.project or env.get("COCOSEARCH_PROJECT") or (_cwd() if args.project_from_cwd else "")
+    place = {"cwd": os.path.abspath(os.path.expanduser(said)), "said": True} if said else {"cwd": _cwd()}
+    relay = Relay(env, place, sys.stdin.buffer, sys.stdout.buffer)
     relay.run()
     return exits.OK
 
@@ -46,11 +47,12 @@ def _cwd() -> str:
 class Relay:
     """One MCP session between a client (`source`, `target`) and daemons that come and go."""
 
-    def __init__(self, env: Env, directory: str, source: BinaryIO, target: BinaryIO) -> None:
-        self._env, self._directory, self._source, self._target = env, directory, source, target
+    def __init__(self, env: Env, place: dict[str, Any], source: BinaryIO, target: BinaryIO) -> None:
+        self._env, self._place, self._source, self._target = env, place, source, target
         self._lock = threading.Lock()  # guards what follows, and writes to `target`
         self._socket: socket.socket | None = None
         self._beginning: list[bytes] = []  # initialize, notifications/initialized
+        self._subscribed: dict[str, bytes] = {}  # URI of a resource -> the request by which the client hears of it
         self._waiting: dict[str, Any] = {}  # ids of requests that the daemon has not answered
         self._down: threading.Thread | None = None
 
@@ -74,7 +76,7 @@ class Relay:
         method, rid = message.get("method"), message.get("id")
         asks = json.dumps(rid) if method and rid is not None else ""
         if method == "initialize":
-            self._beginning = []
+            self._beginning, self._subscribed = [], {}
         for _ in range(2):  # that a daemon went away just now is found out by writing to it
             try:
                 connection = self._connected()
@@ -93,9 +95,19 @@ class Relay:
                 if asks and asks not in self._waiting:
                     return  # the other thread saw the end first, and has answered
             else:
-                if method in ("initialize", "notifications/initialized"):
-                    self._beginning.append(line)
+                self._remember(message, line)
                 return
+
+    def _remember(self, message: dict[str, Any], line: bytes) -> None:
+        """What another daemon would have to be told again."""
+        method, params = message.get("method"), message.get("params")
+        uri = str(params.get("uri")) if isinstance(params, dict) else ""
+        if method in ("initialize", "notifications/initialized"):
+            self._beginning.append(line)
+        elif method == "resources/subscribe":
+            self._subscribed[uri] = line
+        elif method == "resources/unsubscribe":
+            self._subscribed.pop(uri, None)
 
     def _connected(self) -> socket.socket:
         """The connection; a new one, with a daemon started if need be. Raises `client.CallFailed`."""
@@ -104,9 +116,10 @@ class Relay:
                 return self._socket
         connection = self._open()
         try:
-            connection.sendall(json.dumps({"cocosearch": {"cwd": self._directory}}).encode() + b"\n")
+            connection.sendall(json.dumps({"cocosearch": self._place}).encode() + b"\n")
             if self._beginning:  # begin the session again on the client's behalf
                 connection.sendall(_with_id(self._beginning[0]) + b"".join(self._beginning[1:]))
+                connection.sendall(b"".join(map(_with_id, self._subscribed.values())))
         except OSError as error:
             connection.close()
             raise client.CallFailed(f"cocosearchd went away: {error.strerror}", "cocosearchctl logs") from None

@@ -1,7 +1,9 @@
 """What every tool shares: how it finds the project, calls the engine, and turns replies and failures into results."""
 
 import json
+import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import Annotated, Any, TypeVar
 
 import mcp_types
@@ -11,7 +13,7 @@ from fastmcp.tools.base import ToolResult
 from pydantic import Field
 
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc import shapes
+from cocosearch_ipc import shapes, workspace
 from cocosearch_ipc.mcp import project
 
 READS = mcp_types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
@@ -26,14 +28,44 @@ Reply = TypeVar("Reply")
 IndexName = Annotated[str | None, Field(description="Index to use. Leave out for the project you work in.")]
 
 
-async def where(ctx: Context, index_name: str | None) -> str | mcp_types.InputRequiredResult | None:
-    """The directory to search when no index is named; or the question to the client, to be returned unchanged."""
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a tool looks: in `index`, or where the engine thinks fit for a client in the directory `cwd`."""
+
+    index: str | None
+    cwd: str | None = None
+
+
+Where = Place | mcp_types.InputRequiredResult
+
+
+async def where(ctx: Context, engine: Any, index_name: str | None) -> Where:
+    """The place to search; or the question to the client, to be returned unchanged.
+
+    Raises `ToolError` with an offer for a project that is known to be meant and is not indexed.
+    """
     if index_name is not None:
-        return None
+        return Place(index_name)
     found = await project.detect(ctx)
     if isinstance(found, mcp_types.InputRequiredResult):
         return found
-    return found.directories[0] if found.directories else None
+    if not found.directories:
+        return Place(None)
+    located = await called(engine.locate(checked(workspace.LocateRequest(found.directories))))
+    if located.index is not None:
+        return Place(located.index)
+    if found.said:
+        raise ToolError(
+            f"{found.directories[0]} is not indexed yet.\n{offer(found.directories[0])}\n"
+            "To search another project, name its index: list_indexes shows them.",
+            log_level=logging.DEBUG,
+        )
+    return Place(None, found.directories[0])
+
+
+def offer(directory: str) -> str:
+    """The exact call that makes a directory searchable."""
+    return f"It can be indexed: index_codebase(path={json.dumps(directory, ensure_ascii=False)})"
 
 
 async def called(call: Awaitable[Reply], directory: str | None = None) -> Reply:
@@ -44,10 +76,14 @@ async def called(call: Awaitable[Reply], directory: str | None = None) -> Reply:
         raise tool_error(failure, directory) from failure
 
 
-async def answered(call: Any, as_text: Callable[[Any], str], where: str | None = None) -> ToolResult:
+async def answered(call: Any, as_text: Callable[[Any], str], place: Place | None = None) -> ToolResult:
     """Await an engine call; its reply as a result. Raises `ToolError` with the hint."""
-    reply = await called(call, where)
-    return result(reply, as_text(reply))
+    directory = place.cwd if place else None
+    reply = await called(call, directory)
+    shown = as_text(reply)
+    if directory:
+        shown += f"\n\n{directory} is in no index: this is of the only one there is. {offer(directory)}"
+    return result(reply, shown)
 
 
 def result(reply: object, shown: str) -> ToolResult:
@@ -57,9 +93,9 @@ def result(reply: object, shown: str) -> ToolResult:
 
 def tool_error(failure: p.Failure, where: str | None = None) -> ToolError:
     """One text with the hint. For a directory that is not indexed, the exact call that would change it."""
-    offer = f'\nIt can be indexed: index_codebase(path="{where}")' if where and failure.code == p.NOT_FOUND else ""
+    change = f"\n{offer(where)}" if where and failure.code == p.NOT_FOUND else ""
     hint = f"\nHint: {failure.hint}" if failure.hint else ""
-    return ToolError(f"{failure.message}{hint}{offer}")
+    return ToolError(f"{failure.message}{hint}{change}", log_level=logging.DEBUG)  # the caller's, not the daemon's
 
 
 def several(value: str | list[str] | None) -> tuple[str, ...]:

@@ -1,30 +1,45 @@
 """Which project a client works in: its MCP roots, asked for in the way of the session's era.
 
-Order of detection: an explicit argument, then the client's roots, then the directory the stdio bridge was started in
-(its first line says so), then none, and the engine decides: the only index, or a list to choose from.
+Order of detection: an explicit argument, then the client's roots, then the directory that the stdio bridge was given
+(by a flag or the environment), then the one it was started in; its first line says which. Of what a client says about
+itself, the first directory that is in an index counts.
 """
 
 import urllib.parse
 import warnings
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import Any
 
 import anyio
 import mcp_types
 from fastmcp import Context
+from mcp.server.context import ServerRequestContext
+from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 
 MODERN = "2026-07-28"
 ROOTS_WAIT_S = 2.0
-BRIDGE_DIRECTORY: ContextVar[str] = ContextVar("bridge_directory", default="")  # of the connection being served
+_ROOTS = "cocosearch roots"  # key in a connection's memory
+
+
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """The directory that a stdio bridge was given, or (not `said`) just happens to run in. Empty for none."""
+
+    directory: str = ""
+    said: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Project:
-    """Candidate directories, nearest to the user's intent first. May be empty."""
+    """Candidate directories, nearest to the user's intent first. `said`: it is known that the user works there."""
 
     directories: tuple[str, ...]
+    said: bool
 
+
+BRIDGE: ContextVar[Bridge] = ContextVar("bridge", default=Bridge())  # noqa: B039 - frozen; of the connection served
 
 Asked = Project | mcp_types.InputRequiredResult
 
@@ -34,9 +49,9 @@ async def detect(ctx: Context) -> Asked:
     roots = await _roots(ctx)
     if isinstance(roots, mcp_types.InputRequiredResult):
         return roots
-    found = [path for uri in roots if (path := _local(uri))]
-    directory = BRIDGE_DIRECTORY.get()
-    return Project((*found, directory) if directory else tuple(found))
+    found = tuple(path for uri in roots if (path := _local(uri)))
+    bridge = BRIDGE.get()
+    return Project((*found, bridge.directory) if bridge.directory else found, said=bool(found) or bridge.said)
 
 
 async def _roots(ctx: Context) -> list[str] | mcp_types.InputRequiredResult:
@@ -49,21 +64,47 @@ async def _roots(ctx: Context) -> list[str] | mcp_types.InputRequiredResult:
             return mcp_types.InputRequiredResult(input_requests={"roots": mcp_types.ListRootsRequest()})
         reply = ctx.input_responses.get("roots")
         return [str(root.uri) for root in reply.roots] if isinstance(reply, mcp_types.ListRootsResult) else []
-    if session.check_client_capability(mcp_types.ClientCapabilities(roots=mcp_types.RootsCapability())):
-        with anyio.move_on_after(ROOTS_WAIT_S), warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # roots are deprecated in the newest era and all there is in the others
-            try:
-                return [str(root.uri) for root in (await session.list_roots()).roots]
-            except MCPError:
-                return []  # the client announced roots and does not give them
-    return []
+    return await _listed(session)
 
 
-def bridge_directory(preamble: object) -> str:
-    """The absolute directory in a bridge's first line `{"cocosearch": {"cwd": ...}}`; empty for anything else."""
+async def _listed(session: ServerSession) -> list[str]:
+    """The roots of a session that can be asked; asked for once where the client says when they change."""
+    announced = session.client_capabilities.roots if session.client_capabilities else None
+    if announced is None:
+        return []
+    memory = session._connection.state
+    if _ROOTS not in memory:
+        found, answered = await _ask(session)
+        if answered and not announced.list_changed:
+            return found
+        memory[_ROOTS] = found  # that of a client that does not answer as well: it would cost each call the wait
+    roots: list[str] = memory[_ROOTS]
+    return roots
+
+
+async def _ask(session: ServerSession) -> tuple[list[str], bool]:
+    with anyio.move_on_after(ROOTS_WAIT_S), warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # roots are deprecated in the newest era and all there is in the others
+        try:
+            return [str(root.uri) for root in (await session.list_roots()).roots], True
+        except MCPError:
+            return [], False  # the client announced roots and does not give them
+    return [], False
+
+
+async def changed(context: ServerRequestContext[Any, Any], params: mcp_types.NotificationParams) -> None:  # noqa: ARG001
+    """A client's roots are others now."""
+    context.session._connection.state.pop(_ROOTS, None)
+
+
+def bridge(preamble: object) -> Bridge | None:
+    """What a bridge's first line `{"cocosearch": {"cwd": ..., "said": ...}}` says; None for any other line."""
     inner = preamble.get("cocosearch") if isinstance(preamble, dict) else None
-    directory = inner.get("cwd") if isinstance(inner, dict) else None
-    return directory if isinstance(directory, str) and directory.startswith("/") and "\0" not in directory else ""
+    if not isinstance(inner, dict):
+        return None
+    directory = inner.get("cwd")
+    usable = isinstance(directory, str) and directory.startswith("/") and "\0" not in directory
+    return Bridge(str(directory), inner.get("said") is True) if usable else Bridge()
 
 
 def _local(uri: str) -> str | None:

@@ -1,27 +1,25 @@
-"""What an assistant may read without a tool: the indexes, and one index's numbers, as JSON."""
+"""What an assistant may read without a tool: the indexes, one index's numbers as JSON, and indexed files."""
 
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+import mcp_types
 from fastmcp import FastMCP
 from fastmcp.exceptions import ResourceError
+from fastmcp.resources import Resource
+from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc import shapes
+from cocosearch_ipc import shapes, workspace
+from cocosearch_ipc.mcp import answering, uris
 
 
-def register(server: FastMCP, engine: p.Engine) -> None:
+def register(server: FastMCP, engine: Any) -> None:
     """Add every resource and prompt to `server`."""
-
-    @server.resource("cocosearch://indexes", mime_type="application/json")
-    async def indexes() -> str:
-        """Every index with its root, state, freshness and size."""
-        return shapes.to_json(await engine.list_indexes(p.Empty())).decode()
-
-    @server.resource("cocosearch://index/{name}/stats", mime_type="application/json")
-    async def index_stats(name: str) -> str:
-        """Files, chunks, symbols, languages and parse health of one index."""
-        try:
-            return shapes.to_json(await engine.index_stats(p.StatsRequest(index=name))).decode()
-        except p.Failure as failure:
-            raise ResourceError(failure.message) from failure
+    server.add_middleware(_Listed(engine))
+    _numbers(server, engine)
+    _files(server, engine)
 
     @server.prompt
     def explain_codebase(focus: str = "the whole") -> str:
@@ -31,3 +29,58 @@ def register(server: FastMCP, engine: p.Engine) -> None:
             "search_code for entry points, the main data types, where state is kept, and how errors are handled. "
             "Name files and lines for every statement, and say what you did not look at."
         )
+
+
+def _numbers(server: FastMCP, engine: p.Engine) -> None:
+    @server.resource(uris.INDEXES, mime_type="application/json")
+    async def indexes() -> str:
+        """Every index with its root, state, freshness and size."""
+        return shapes.to_json(await engine.list_indexes(p.Empty())).decode()
+
+    @server.resource(uris.STATS, mime_type="application/json")
+    async def index_stats(name: str) -> str:
+        """Files, chunks, symbols, languages and parse health of one index."""
+        try:
+            reply = await engine.index_stats(answering.checked(p.StatsRequest(index=name)))
+        except p.Failure as failure:
+            raise ResourceError(failure.message, log_level=logging.DEBUG) from failure
+        return shapes.to_json(reply).decode()
+
+
+def _files(server: FastMCP, engine: workspace.WorkspaceEngine) -> None:
+    @server.resource(uris.FILE, mime_type="text/plain")
+    async def indexed_file(name: str, path: str) -> str:
+        """An indexed file as it is on disk now; the path is that of a hit."""
+        try:
+            reply = await engine.get_file(answering.checked(workspace.GetFileRequest(path, index=name)))
+        except p.Failure as failure:
+            raise ResourceError(failure.message, log_level=logging.DEBUG) from failure
+        return reply.content
+
+
+class _Listed(Middleware):
+    """Lists the numbers of each index that there is now, beside what never changes."""
+
+    def __init__(self, engine: p.Engine) -> None:
+        self._engine = engine
+
+    async def on_list_resources(
+        self,
+        context: MiddlewareContext[mcp_types.ListResourcesRequest],
+        call_next: CallNext[mcp_types.ListResourcesRequest, Sequence[Resource]],
+    ) -> Sequence[Resource]:
+        fixed = await call_next(context)
+        reply = await answering.called(self._engine.list_indexes(p.Empty()))
+        return [*fixed, *(_of_index(index) for index in reply.indexes)]
+
+
+def _of_index(index: p.IndexStatus) -> Resource:
+    return Resource.model_validate(
+        {
+            "uri": uris.stats(index.name),
+            "name": index.name,
+            "title": f"Index {index.name}",
+            "description": f"Numbers of the index of {index.root}.",
+            "mime_type": "application/json",
+        }
+    )

@@ -5,6 +5,7 @@ Uses private hooks of fastmcp, whose version is pinned for that reason.
 
 import json
 import logging
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -15,8 +16,7 @@ from fastmcp.server.http import StarletteWithLifespan
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from cocosearch_ipc.mcp import project, resources, tools, workspace_tools
-from cocosearch_ipc.protocol import Engine
+from cocosearch_ipc.mcp import notices, project, resources, tools, workspace_tools
 
 INSTRUCTIONS = """\
 Searches the user's own code, in indexes that follow the disk: what was saved a moment ago is found. Start with
@@ -29,12 +29,16 @@ MAX_LINE_BYTES = 4 << 20
 class McpServer:
     """The tools over `engine`, and how each transport reaches them."""
 
-    def __init__(self, engine: Engine, version: str = "") -> None:
+    def __init__(self, engine: Any, version: str = "") -> None:
         _own_logging()
         self.fastmcp = FastMCP("cocosearch", INSTRUCTIONS, version=version or None, mask_error_details=True)
         tools.register(self.fastmcp, engine)
         workspace_tools.register(self.fastmcp, engine)
         resources.register(self.fastmcp, engine)
+        self.notices = notices.Notices(engine, self.fastmcp)
+        self.fastmcp._mcp_server.add_notification_handler(
+            "notifications/roots/list_changed", mcp_types.NotificationParams, project.changed
+        )
 
     def http_app(self, path: str) -> StarletteWithLifespan:
         """Streamable HTTP at `path`. Host and Origin are checked here as well as in front of it."""
@@ -52,12 +56,12 @@ class McpServer:
 
         lines = BufferedByteReceiveStream(stream)
         first = await _line(lines)
-        directory = project.bridge_directory(_preamble(first))
-        project.BRIDGE_DIRECTORY.set(directory)
+        bridge = project.bridge(_preamble(first))
+        project.BRIDGE.set(bridge or project.Bridge())
 
         async def read() -> None:
             async with incoming:
-                line = await _line(lines) if directory else first
+                line = first if bridge is None else await _line(lines)
                 while line is not None:
                     await incoming.send(_message(line))
                     line = await _line(lines)

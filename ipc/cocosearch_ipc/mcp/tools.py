@@ -47,13 +47,13 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
         files or grep and finds what has other names than you think of. Use grep only for exhaustive literal lists.
         Each hit has path, lines, symbol, score and code; `fresh` says whether every saved change is included.
         """
-        where = await answering.where(ctx, index_name)
-        if isinstance(where, mcp_types.InputRequiredResult):
-            return where
+        place = await answering.where(ctx, engine, index_name)
+        if isinstance(place, mcp_types.InputRequiredResult):
+            return place
         request = p.SearchRequest(
             query=query,
-            index=index_name,
-            cwd=where,
+            index=place.index,
+            cwd=place.cwd,
             limit=limit,
             languages=answering.several(language),
             paths=tuple(paths or ()),
@@ -65,7 +65,7 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             smart_context=smart_context,
             use_cache=not no_cache,
         )
-        return await answering.answered(engine.search(answering.checked(request)), text.search, where)
+        return await answering.answered(engine.search(answering.checked(request)), text.search, place)
 
 
 def _indexes(server: FastMCP, engine: p.Engine) -> None:
@@ -81,11 +81,11 @@ def _indexes(server: FastMCP, engine: p.Engine) -> None:
         include_failures: Annotated[bool, Field(description="List files that did not parse or were skipped.")] = False,
     ) -> Any:
         """Files, chunks, symbols, languages and parse health of one index. Use it to see what an index covers."""
-        where = await answering.where(ctx, index_name)
-        if isinstance(where, mcp_types.InputRequiredResult):
-            return where
-        request = p.StatsRequest(index=index_name, cwd=where, include_failures=include_failures)
-        return await answering.answered(engine.index_stats(answering.checked(request)), text.stats, where)
+        place = await answering.where(ctx, engine, index_name)
+        if isinstance(place, mcp_types.InputRequiredResult):
+            return place
+        request = p.StatsRequest(index=place.index, cwd=place.cwd, include_failures=include_failures)
+        return await answering.answered(engine.index_stats(answering.checked(request)), text.stats, place)
 
 
 def _changes(server: FastMCP, engine: p.Engine) -> None:

@@ -79,11 +79,11 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
         why_not: Annotated[str | None, Field(description="A path that should have been found.")] = None,
     ) -> Any:
         """Run a query and say how each stage treated it: when a search misses what should be there."""
-        where = await answering.where(ctx, index_name)
-        if isinstance(where, mcp_types.InputRequiredResult):
-            return where
-        request = p.SearchRequest(query, index_name, cwd=where, limit=limit, explain=True, why_not=why_not)
-        return await answering.answered(engine.search(answering.checked(request)), text.explained, where)
+        place = await answering.where(ctx, engine, index_name)
+        if isinstance(place, mcp_types.InputRequiredResult):
+            return place
+        request = p.SearchRequest(query, place.index, cwd=place.cwd, limit=limit, explain=True, why_not=why_not)
+        return await answering.answered(engine.search(answering.checked(request)), text.explained, place)
 
 
 def _fresh(server: FastMCP, engine: p.Engine) -> None:
@@ -94,11 +94,11 @@ def _fresh(server: FastMCP, engine: p.Engine) -> None:
         timeout_s: Annotated[float, Field(ge=0, le=300, description="How long to wait at most.")] = 30.0,
     ) -> Any:
         """Wait until every change made before this call is searchable. Searches wait shortly by themselves."""
-        where = await answering.where(ctx, index_name)
-        if isinstance(where, mcp_types.InputRequiredResult):
-            return where
-        request = p.SyncRequest(index=index_name, cwd=where, timeout_ms=int(timeout_s * 1000))
-        return await answering.answered(engine.sync(answering.checked(request)), text.synced, where)
+        place = await answering.where(ctx, engine, index_name)
+        if isinstance(place, mcp_types.InputRequiredResult):
+            return place
+        request = p.SyncRequest(index=place.index, cwd=place.cwd, timeout_ms=int(timeout_s * 1000))
+        return await answering.answered(engine.sync(answering.checked(request)), text.synced, place)
 
 
 def _list_files(server: FastMCP, engine: Any) -> None:
@@ -115,13 +115,19 @@ def _list_files(server: FastMCP, engine: Any) -> None:
         cursor: Annotated[str | None, Field(description="The cursor of the page before.")] = None,
     ) -> Any:
         """List indexed files. Use it to see what there is before get_file."""
-        where = None if topic else await answering.where(ctx, index_name)
-        if isinstance(where, mcp_types.InputRequiredResult):
-            return where
+        place = answering.Place(index_name) if topic else await answering.where(ctx, engine, index_name)
+        if isinstance(place, mcp_types.InputRequiredResult):
+            return place
         request = workspace.ListFilesRequest(
-            index=index_name, cwd=where, topic=topic, under=path_prefix, pattern=pattern, limit=limit, cursor=cursor
+            index=place.index,
+            cwd=place.cwd,
+            topic=topic,
+            under=path_prefix,
+            pattern=pattern,
+            limit=limit,
+            cursor=cursor,
         )
-        return await answering.answered(engine.list_files(answering.checked(request)), text.files, where)
+        return await answering.answered(engine.list_files(answering.checked(request)), text.files, place)
 
 
 def _get_file(server: FastMCP, engine: Any) -> None:
@@ -137,13 +143,13 @@ def _get_file(server: FastMCP, engine: Any) -> None:
         end_line: Annotated[int | None, Field(ge=1, description="Last line, inclusive.")] = None,
     ) -> Any:
         """Read an indexed file, or some of its lines, as it is on disk now."""
-        where = None if topic else await answering.where(ctx, index_name)
-        if isinstance(where, mcp_types.InputRequiredResult):
-            return where
+        place = answering.Place(index_name) if topic else await answering.where(ctx, engine, index_name)
+        if isinstance(place, mcp_types.InputRequiredResult):
+            return place
         request = workspace.GetFileRequest(
-            filename, index=index_name, cwd=where, topic=topic, start_line=start_line, end_line=end_line
+            filename, index=place.index, cwd=place.cwd, topic=topic, start_line=start_line, end_line=end_line
         )
-        return await answering.answered(engine.get_file(answering.checked(request)), text.file, where)
+        return await answering.answered(engine.get_file(answering.checked(request)), text.file, place)
 
 
 def _find_related(server: FastMCP, engine: Any) -> None:
@@ -156,8 +162,8 @@ def _find_related(server: FastMCP, engine: Any) -> None:
         limit: Annotated[int, Field(ge=1, le=100, description="How many hits.")] = 10,
     ) -> Any:
         """Find code that resembles a definition: duplicates, siblings, other implementations of the same idea."""
-        where = await answering.where(ctx, index_name)
-        if isinstance(where, mcp_types.InputRequiredResult):
-            return where
-        request = workspace.FindRelatedRequest(filename, line, index=index_name, cwd=where, limit=limit)
-        return await answering.answered(engine.find_related(answering.checked(request)), text.search, where)
+        place = await answering.where(ctx, engine, index_name)
+        if isinstance(place, mcp_types.InputRequiredResult):
+            return place
+        request = workspace.FindRelatedRequest(filename, line, index=place.index, cwd=place.cwd, limit=limit)
+        return await answering.answered(engine.find_related(answering.checked(request)), text.search, place)

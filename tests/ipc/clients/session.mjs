@@ -20,13 +20,22 @@ await client.connect(transports[kind]());
 const { tools } = await client.listTools();
 const answer = await client.callTool({ name: "search_code", arguments: { query: "retries", index_name: "demo" } });
 const failed = await client.callTool({ name: "index_stats", arguments: { index_name: "nothing" } });
+const progress = [];
+const indexed = await client.callTool({ name: "index_codebase", arguments: { path: "/srv/new" } }, undefined, {
+  onprogress: ({ progress: done, total }) => progress.push([done, total]),
+});
 const { resources } = await client.listResources();
+const { contents } = await client.readResource({ uri: "cocosearch://index/demo/stats" });
+const { messages } = await client.getPrompt({ name: "explain_codebase", arguments: { focus: "errors" } });
 console.log(
   JSON.stringify({
     tools: tools.map((tool) => tool.name),
     path: answer.structuredContent.results[0].path,
     failed: [failed.isError, failed.content[0].text],
+    indexed: [indexed.structuredContent.index, progress.at(-1)],
     resources: resources.map((resource) => resource.uri),
+    root: JSON.parse(contents[0].text).root,
+    prompt: messages[0].content.text.includes("focusing on errors"),
   }),
 );
 await client.close();

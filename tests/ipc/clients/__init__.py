@@ -1,0 +1,1 @@
+"""What foreign clients need: a session for the TypeScript SDK, and what the conformance suite expects of a server."""

@@ -1,0 +1,32 @@
+"""One scripted session, and what every client must have seen of it at its end."""
+
+from typing import Any
+
+TOOLS = {
+    "search_code",
+    "index_codebase",
+    "list_indexes",
+    "index_stats",
+    "clear_index",
+    "search",
+    "list_topics",
+    "list_sources",
+    "get_file",
+    "list_files",
+    "explain_query",
+    "find_related",
+    "wait_until_fresh",
+}
+STATS = "cocosearch://index/demo/stats"
+
+
+def check(seen: dict[str, Any]) -> None:
+    """`seen`: tools, path, failed, indexed, resources, root, prompt, each as the script of that client collects it."""
+    assert set(seen["tools"]) >= TOOLS
+    assert seen["path"] == "src/retry.py"
+    assert seen["failed"] == [True, "no index 'nothing'\nHint: there are demo"]
+    name, (_, total) = seen["indexed"]  # a client may drop the last word on progress when the answer comes with it
+    assert (name, total) == ("new", 3)
+    assert seen["resources"] == ["cocosearch://indexes", STATS, "cocosearch://index/new/stats"]
+    assert seen["root"] == "/srv/demo"
+    assert seen["prompt"] is True
