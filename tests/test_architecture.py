@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.supervise": set(),
     "cocosearchd.notify": set(),
     "cocosearchd.engine": {
+        "cocosearchd.overlays",
         "cocosearchd.workspace",
         "cocosearchd.replies",
         "cocosearchd.indexes",
@@ -35,7 +36,15 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.embedding",
         "cocosearch_ipc.protocol",
     },
+    # Unsaved text is cut here as the child would: `chunk` and `read` of indexing, which do not know CocoIndex.
+    "cocosearchd.overlays": {
+        "cocosearchd.indexing",
+        "cocosearchd.search",
+        "cocosearchd.embedding",
+        "cocosearchd.languages",
+    },
     "cocosearchd.workspace": {
+        "cocosearchd.overlays",
         "cocosearchd.replies",
         "cocosearchd.indexes",
         "cocosearchd.search",

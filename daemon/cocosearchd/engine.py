@@ -17,6 +17,7 @@ from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, Stor
 from cocosearchd.indexes import Indexes, RunningIndex
 from cocosearchd.indexing.updater import Updater
 from cocosearchd.model import Freshness
+from cocosearchd.overlays import Overlays
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query, parse_inline
@@ -58,7 +59,7 @@ class Engine(Workspace):
         about: About,
         stop: Callable[[], None],
     ) -> None:
-        super().__init__(db, indexes, settings)
+        super().__init__(db, indexes, settings, Overlays(embedder), pipeline.disk)
         self._embedder, self._pipeline, self._updater = embedder, pipeline, updater
         self._about, self._stop = about, stop
         self._latency = Latency()
@@ -82,7 +83,11 @@ class Engine(Workspace):
         freshness = _least(await self._all_fresh(indexes, request.sync_timeout_ms))
         synced = time.perf_counter()
         merged = await search_several(
-            self._pipeline, [index.record for index in indexes], query_of(request), explain=request.explain
+            self._pipeline,
+            [index.record for index in indexes],
+            query_of(request),
+            explain=request.explain,
+            overlays=self._unsaved(request.session, indexes),
         )
         for answer in merged.answers:
             freshness = _judged(freshness, answer)
@@ -103,7 +108,8 @@ class Engine(Workspace):
         began = time.perf_counter()
         with trace.stage("sync"):
             freshness = await self._freshness(index, request.sync_timeout_ms)
-        answer = await self._pipeline.run(index.record, query_of(request), trace)
+        overlay = self._overlays.of(request.session, index.record)
+        answer = await self._pipeline.run(index.record, query_of(request), trace, overlay=overlay)
         trace.timings_ms["total"] = (time.perf_counter() - began) * 1000
         return replies.search(
             request,

@@ -198,3 +198,4 @@ class Hit:
     context_after: str = ""
     scores: tuple[tuple[str, float], ...] = field(default=(), compare=False)  # features, for explain
     stale: bool = False  # the file is no longer as it was indexed: `content` is what was stored
+    overlay: bool = False  # `content` is a client's unsaved text

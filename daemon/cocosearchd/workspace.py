@@ -1,7 +1,7 @@
 """The verbs beside search: files, related code, languages, changes as they come. Part of the `Engine`."""
 
 import os
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import anyio
@@ -9,12 +9,14 @@ import anyio
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
 from cocosearchd import replies
-from cocosearchd.errors import NotFound
-from cocosearchd.indexes import Indexes, RunningIndex
+from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd.indexes import Indexes, RunningIndex, limits_of
 from cocosearchd.languages.tables import languages
-from cocosearchd.model import Commit, Freshness
+from cocosearchd.model import Commit, Freshness, encode_path
+from cocosearchd.overlays import Overlays, Rules
 from cocosearchd.search import files
 from cocosearchd.search.disk import Disk
+from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.related import find_related
 from cocosearchd.settings import Settings
 from cocosearchd.store.file_states import file_states
@@ -27,9 +29,9 @@ LOOK_S = 1.0  # between looks at what has no event: indexes that come, go or cha
 class Workspace:
     """Implements `workspace.WorkspaceEngine` over the running indexes."""
 
-    def __init__(self, db: Database, indexes: Indexes, settings: Settings) -> None:
+    def __init__(self, db: Database, indexes: Indexes, settings: Settings, overlays: Overlays, disk: Disk) -> None:
         self._db, self._indexes, self._settings = db, indexes, settings
-        self._disk = Disk()
+        self._overlays, self._disk = overlays, disk
 
     async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:
         """Indexed files, page by page."""
@@ -46,15 +48,17 @@ class Workspace:
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
         """A file or some of its lines, from disk when it is as it was indexed."""
+        among = self._among(request.index, request.cwd, request.topic)
         found = await files.get_file(
             self._db,
-            [index.record for index in self._among(request.index, request.cwd, request.topic)],
+            [index.record for index in among],
             request.path,
             self._disk,
             first_line=1 if request.start_line is None else request.start_line,
             last_line=request.end_line,
+            overlays=self._unsaved(request.session, among),
         )
-        fresh = found.source == "disk"
+        fresh = found.source != "index"
         return w.GetFileReply(
             index=found.index,
             path=found.path,
@@ -65,6 +69,7 @@ class Workspace:
             total_lines=found.lines,
             fresh=fresh,
             stale_reason=None if fresh else "the file is not as it was indexed; this is what was indexed",
+            overlay=found.source == "overlay",
         )
 
     async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:
@@ -74,7 +79,8 @@ class Workspace:
             raise index.refusal
         freshness = await self._freshness(index, None)
         began = anyio.current_time()
-        hits = await find_related(self._db, index.record, request.path, request.line, request.limit)
+        overlay = self._overlays.of(request.session, index.record)
+        hits = await find_related(self._db, index.record, request.path, request.line, request.limit, overlay)
         asked = p.SearchRequest(f"{request.path}:{request.line}")
         timings = {"total": (anyio.current_time() - began) * 1000}
         return replies.search(asked, hits, (index.record.name,), freshness, "miss", timings, (), None)
@@ -146,6 +152,52 @@ class Workspace:
             removed=tuple(path for path in commit.paths if path not in there),
             state=index.root.status().state,
         )
+
+    async def overlay_open(self, request: p.Empty) -> AsyncIterator[w.OverlaySession]:  # noqa: ARG002 - a verb
+        """A session for unsaved text, until the client goes."""
+        with self._overlays.session() as name:
+            yield w.OverlaySession(name)
+            await anyio.sleep_forever()
+
+    async def overlay_put(self, request: w.OverlayPutRequest) -> w.OverlayReply:
+        """Hold the unsaved text of a file."""
+        index, path = self._unsaved_place(request.path, request.index, request.cwd)
+        indexing = self._settings.indexing
+        rules = Rules(limits_of(indexing), indexing.max_file_bytes, indexing.index_secrets)
+        held = await self._overlays.put(request.session, index.record, path, request.text.encode(), rules)
+        notes = (held.note,) if held.note else ()
+        return w.OverlayReply(held.files, held.bytes, index.record.name, path, held.chunks, notes)
+
+    async def overlay_clear(self, request: w.OverlayClearRequest) -> w.OverlayReply:
+        """Forget unsaved text."""
+        if request.path is None:
+            record = None if request.index is None else self._indexes.get(request.index).record
+            held = self._overlays.clear(request.session, record)
+            return w.OverlayReply(held.files, held.bytes, request.index)
+        index, path = self._unsaved_place(request.path, request.index, request.cwd)
+        held = self._overlays.clear(request.session, index.record, path)
+        return w.OverlayReply(held.files, held.bytes, index.record.name, path)
+
+    def _unsaved_place(self, path: str, name: str | None, cwd: str | None) -> tuple[RunningIndex, str]:
+        """The index and the path in it; absolute paths may lead through links. Raises `NotFound`, `InvalidInput`."""
+        if not path.startswith("/"):
+            index, inside = self._indexes.one(name, cwd), path.removeprefix("./")
+            if not inside or ".." in inside.split("/"):
+                raise InvalidInput(f"{path!r} is not the path of a file in a root", "give it as results have it")
+            return index, inside
+        directory, base = os.path.split(os.fsencode(path))
+        place = os.path.realpath(directory)
+        found = self._indexes.at(place) if name is None else self._indexes.get(name)
+        root = found.record.root.rstrip(b"/") + b"/" if found else b""
+        raw = place.rstrip(b"/") + b"/" + base
+        if found is None or not base or not raw.startswith(root):
+            raise NotFound(f"{path} is in no index" if name is None else f"{path} is not in index {name}", "")
+        return found, encode_path(raw[len(root) :])
+
+    def _unsaved(self, session: str | None, indexes: Iterable[RunningIndex]) -> dict[str, Overlay]:
+        """The overlays of a session by the name of the index."""
+        found = ((index.record.name, self._overlays.of(session, index.record)) for index in indexes)
+        return {name: overlay for name, overlay in found if overlay is not None}
 
     def _among(self, name: str | None, cwd: str | None, topic: str | None) -> tuple[RunningIndex, ...]:
         """The indexes of a topic, else the one that is meant."""

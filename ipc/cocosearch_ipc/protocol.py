@@ -56,6 +56,7 @@ class SearchRequest:
     use_cache: bool = True
     explain: bool = False
     why_not: str | None = None
+    session: str | None = None  # of overlay.open: its unsaved text is searched in place of what is on disk
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ class SearchResult:
     context_before: str
     context_after: str
     stale: bool = False  # the file has changed since: content is what was indexed, not what is on disk
+    overlay: bool = False  # content is the session's unsaved text
 
 
 @dataclass(frozen=True, slots=True)

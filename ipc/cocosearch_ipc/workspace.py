@@ -54,6 +54,7 @@ class GetFileRequest:
     topic: str | None = None
     start_line: int | None = None
     end_line: int | None = None
+    session: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,7 @@ class GetFileReply:
     total_lines: int
     fresh: bool
     stale_reason: str | None = None
+    overlay: bool = False  # content is the session's unsaved text
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +82,7 @@ class FindRelatedRequest:
     index: str | None = None
     cwd: str | None = None
     limit: int = 10
+    session: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +145,46 @@ class WatchEvent:
     kind: str = "commit"  # commit, added, removed, state
 
 
+@dataclass(frozen=True, slots=True)
+class OverlaySession:
+    """Names a session in other calls. It is a secret: who knows it sees the unsaved text."""
+
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayPutRequest:
+    """The unsaved `text` of a file: an absolute path, or one relative to the root as results have it."""
+
+    session: str
+    path: str
+    text: str
+    index: str | None = None
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayClearRequest:
+    """Forget the unsaved text of a file, or, without a path, all of the session."""
+
+    session: str
+    path: str | None = None
+    index: str | None = None
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayReply:
+    """What the session holds now; `index`, `path` and `chunks` are those of the file, if one was named."""
+
+    files: int
+    bytes: int
+    index: str | None = None
+    path: str | None = None
+    chunks: int = 0
+    notes: tuple[str, ...] = ()
+
+
 class WorkspaceEngine(Protocol):
     """What an engine may have beside `Engine`. Front ends offer the verbs that `methods.METHODS` has a row for."""
 
@@ -162,3 +205,15 @@ class WorkspaceEngine(Protocol):
 
     def watch(self, request: WatchRequest) -> AsyncIterator[WatchEvent]:
         """Committed batches, as they come, until the client goes."""
+
+    def overlay_open(self, request: Empty) -> AsyncIterator[OverlaySession]:
+        """A session for unsaved text, named in the first value. It ends, with all its text, with this call: stream it.
+
+        Other calls that name the session are answered as if the text were saved; no other client is.
+        """
+
+    async def overlay_put(self, request: OverlayPutRequest) -> OverlayReply:
+        """Hold the unsaved text of a file. It is searchable when this returns. At most 200 files, 32 MiB in all."""
+
+    async def overlay_clear(self, request: OverlayClearRequest) -> OverlayReply:
+        """What is on disk counts again. To be called when the file is saved or closed."""

@@ -55,7 +55,7 @@ def test_an_equal_plan_at_the_same_generation_is_found() -> None:
 def test_any_other_field_misses() -> None:
     cache = new_cache()
     cache.put(1, PLAN, None, found())
-    other = Plan("x", Filter(("go",)), "classic", 11, 99, False, ("a",), "auto", 0.1, True, True, True)
+    other = Plan("x", Filter(("go",)), "classic", 11, 99, False, ("a",), "auto", 0.1, True, True, True, "d")
     for field in fields(Plan):
         assert cache.exact(1, 1, replace(PLAN, **{field.name: getattr(other, field.name)})) is None, field.name
 

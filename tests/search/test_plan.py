@@ -192,7 +192,7 @@ def test_no_words_and_no_symbol_filter_are_refused(text: str) -> None:
 
 def test_the_digest_differs_with_every_field() -> None:
     plan = plan_of("x")
-    other = Plan("y", Filter(("go",)), "classic", 11, 12, False, ("a",), "auto", 0.5, True, True, True)
+    other = Plan("y", Filter(("go",)), "classic", 11, 12, False, ("a",), "auto", 0.5, True, True, True, "d")
     for field in fields(Plan):
         changed = replace(plan, **{field.name: getattr(other, field.name)})
         assert digest(changed) != digest(plan), field.name

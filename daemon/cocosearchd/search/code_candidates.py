@@ -12,6 +12,7 @@ from cocosearchd.model import Filter, IndexRecord, MatchType
 from cocosearchd.search.code_profile import Ranked, Weights, rank_code
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.lexical_view import Evidence
+from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.rank import Scored
 from cocosearchd.store import queries
@@ -43,6 +44,7 @@ async def code_candidates(
     weights: Weights,
     generation: int,
     depth: int,
+    overlay: Overlay | None = None,
 ) -> CodeAnswer | None:
     """At least `depth` candidates of `generation` or a later one, if there are as many.
 
@@ -52,16 +54,18 @@ async def code_candidates(
         return None
     keys = None
     if plan.where.symbol_types or plan.where.symbol_name or plan.where.phrases:
-        keys = await matching_keys(db, record, plan.where, MATCHES + 1)
+        keys = await matching_keys(db, record, overlay.elsewhere(plan.where) if overlay else plan.where, MATCHES + 1)
         if len(keys) > MATCHES:
             return None
+        keys += tuple(row.key for row, _ in overlay.passing(plan.where)) if overlay else ()
     asked = lexical.query(plan.text)
-    found = await lexical.evidence(asked, vector)
+    found = await lexical.evidence(asked, vector, overlay)
     if found is None:
         return None
     ranked = await anyio.to_thread.run_sync(_ranked, found, asked.symbol, weights, plan, keys, depth)
-    rows = await queries.chunks_by_key(db, record, [(one.path, one.start_byte, one.end_byte) for one in ranked])
-    by_key = {row.key: row for row in rows}
+    unsaved = overlay.rows if overlay else {}
+    asked_for = [key for one in ranked if (key := (one.path, one.start_byte, one.end_byte)) not in unsaved]
+    by_key = {row.key: row for row in await queries.chunks_by_key(db, record, asked_for)} | dict(unsaved)
     scored = [
         _scored(by_key[key], one) for one in ranked if (key := (one.path, one.start_byte, one.end_byte)) in by_key
     ]

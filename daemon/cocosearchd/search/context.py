@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from cocosearchd.languages import context, scopes
 from cocosearchd.model import Hit
 from cocosearchd.search.disk import Disk, Text
+from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import View
 from cocosearchd.store.file_states import FileState
 
@@ -39,21 +40,25 @@ class Span:
 class Context:
     """Expands hits; remembers what it has read and parsed."""
 
-    def __init__(self, max_lines: int, line_width: int) -> None:
+    def __init__(self, max_lines: int, line_width: int, disk: Disk | None = None) -> None:
         self._max_lines, self._line_width = max_lines, line_width
-        self.disk = Disk()
+        self.disk = disk or Disk()
 
-    def expand(self, root: bytes, hits: Iterable[Hit], files: Iterable[FileState], view: View) -> Expanded:
-        """Hits of one index in their order. `files` are their files as they were indexed."""
+    def expand(
+        self, root: bytes, hits: Iterable[Hit], files: Iterable[FileState], view: View, overlay: Overlay | None = None
+    ) -> Expanded:
+        """Hits of one index in their order. `files` are their files as they were indexed, or as `overlay` has them."""
         states = {file.path: file for file in files}
-        shown, texts = [], dict[str, Text | None]()
+        unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
+        shown, texts = [], dict[str, Text | None](unsaved)
         for hit in hits:
             state = states.get(hit.path)
             if hit.path not in texts:
                 texts[hit.path] = None if state is None else self.disk.verified(root, hit.path, state.content_hash)
             text = texts[hit.path]
             before, after = ("", "") if text is None or state is None else self._around(hit, text, state, view)
-            shown.append(_shown(hit, clipped(hit.content, self._line_width), before, after, stale=text is None))
+            content = clipped(hit.content, self._line_width)
+            shown.append(_shown(hit, content, before, after, stale=text is None, overlay=hit.path in unsaved))
         return Expanded(tuple(shown), tuple(path for path, text in texts.items() if text is None))
 
     def _around(self, hit: Hit, text: Text, state: FileState, view: View) -> tuple[str, str]:
@@ -150,16 +155,17 @@ def fit(hits: tuple[Hit, ...], budget_chars: int | None) -> tuple[Hit, ...]:
         if whole <= left:
             kept.append(hit)
         elif bare <= left:
-            kept.append(_shown(hit, hit.content, "", "", stale=hit.stale))
+            kept.append(_shown(hit, hit.content, "", "", stale=hit.stale, overlay=hit.overlay))
         elif not kept:
-            kept.append(_shown(hit, hit.content[: max(0, left - len(ELLIPSIS))] + ELLIPSIS, "", "", stale=hit.stale))
+            cut = hit.content[: max(0, left - len(ELLIPSIS))] + ELLIPSIS
+            kept.append(_shown(hit, cut, "", "", stale=hit.stale, overlay=hit.overlay))
         else:
             break
         left -= whole if whole <= left else bare
     return tuple(kept)
 
 
-def _shown(hit: Hit, content: str, before: str, after: str, *, stale: bool) -> Hit:
+def _shown(hit: Hit, content: str, before: str, after: str, *, stale: bool, overlay: bool) -> Hit:
     """Spelled out: `dataclasses.replace` costs ten times as much, and this runs for every shown hit."""
     return Hit(
         hit.index,
@@ -181,4 +187,5 @@ def _shown(hit: Hit, content: str, before: str, after: str, *, stale: bool) -> H
         after,
         hit.scores,
         stale,
+        overlay,
     )

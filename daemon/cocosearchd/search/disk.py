@@ -60,6 +60,11 @@ class _Seen:
     settled: bool
 
 
+def text_of(data: bytes) -> Text:
+    """Bytes as the content of a file."""
+    return Text(content_hash(data), data, _line_starts(data))
+
+
 def content_hash(data: bytes) -> bytes:
     """As `model.FileRecord.content_hash`."""
     return hashlib.blake2b(data, digest_size=16).digest()
@@ -109,7 +114,7 @@ class Disk:
         if read is None:
             return None
         found, data = read
-        text = Text(content_hash(data), data, _line_starts(data))
+        text = text_of(data)
         self._remember((root, path), found, text, begin)
         return text if text.content_hash == expected else None
 

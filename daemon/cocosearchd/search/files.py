@@ -6,7 +6,7 @@ marked so. Thus nothing outside of a root is ever given out, whatever links poin
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,6 +15,7 @@ import anyio
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.model import IndexRecord, SkipReason
 from cocosearchd.search.disk import Disk
+from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import language_names, one_of
 from cocosearchd.store import queries, records
 from cocosearchd.store.file_states import file_states
@@ -51,7 +52,7 @@ class FileContent:
     """Lines `first_line` to `last_line` of a file, inclusive, from 1; `lines` is how many there are.
 
     `source` is `disk` when the file is as it was indexed; `index` when it has changed, gone or cannot be read since:
-    then this is what the index knows, with a line `…` where it knows nothing.
+    then this is what the index knows, with a line `…` where it knows nothing. `overlay`: a client's unsaved text.
     """
 
     index: str
@@ -61,7 +62,7 @@ class FileContent:
     first_line: int
     last_line: int
     lines: int
-    source: Literal["disk", "index"]
+    source: Literal["disk", "index", "overlay"]
 
 
 async def list_files(
@@ -106,13 +107,23 @@ async def get_file(
     *,
     first_line: int = 1,
     last_line: int | None = None,
+    overlays: Mapping[str, Overlay] | None = None,
 ) -> FileContent:
-    """A file of one of the indexes. Raises `NotFound`, and `InvalidInput` when several have that path."""
+    """A file of one of the indexes, unsaved where the index's overlay has it.
+
+    Raises `NotFound`, and `InvalidInput` when several have that path.
+    """
     path = path.removeprefix("./")
     if first_line < 1 or (last_line is not None and last_line < first_line):
         raise InvalidInput(
             f"lines {first_line} to {last_line} are no range", "lines count from 1; the last one is included"
         )
+    unsaved = [(name, overlay.files[path]) for name, overlay in (overlays or {}).items() if path in overlay.files]
+    if len(unsaved) == 1:
+        name, file = unsaved[0]
+        lines = file.text.lines(first_line, last_line or file.text.line_count)
+        last, count = first_line + len(lines) - 1, file.text.line_count
+        return FileContent(name, path, file.language, "\n".join(lines), first_line, last, count, "overlay")
     holding = [(record, found) for record in indexes if (found := await _lookup(db, record, path)) is not None]
     if not holding:
         names = ", ".join(record.name for record in indexes) or "any"

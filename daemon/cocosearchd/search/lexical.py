@@ -22,6 +22,7 @@ from cocosearchd.search.lexical_document import ChunkText, Document, FileText, d
 from cocosearchd.search.lexical_segment import Part, build, compacted
 from cocosearchd.search.lexical_terms import QueryTerms, Terms
 from cocosearchd.search.lexical_view import Evidence, View, evidence, view
+from cocosearchd.search.overlay import Overlay
 from cocosearchd.store import queries, records
 from cocosearchd.store.pool import Database
 
@@ -30,6 +31,7 @@ _BATCH_CHUNKS = 5000  # tokenised in one go in a thread: about 0.5 s
 _SAVE_EVERY_S, _LAST_SAVE_S = 300.0, 5.0
 _RETRY_S = (1.0, 5.0, 30.0)
 _SOME_PATHS = 1000  # asked of PostgreSQL at a time
+_KEPT_OVERLAYS = 8  # a view with an overlay shares all but the lists of its files with the one below
 
 
 class LexicalIndex:
@@ -39,6 +41,7 @@ class LexicalIndex:
         self._db, self._record, self._folder = db, record, snapshot_dir
         self._terms = Terms()
         self._view: View | None = None
+        self._overlaid: dict[str, tuple[View, View]] = {}  # digest of an overlay -> the view below it, and with it
         self._pending: dict[str, int] = {}  # path -> generation of a commit that is not applied yet
         self._saved: dict[int, str] = {}  # id(segment) -> file; the segments are those of the view
         self._saved_generation = -1
@@ -100,11 +103,18 @@ class LexicalIndex:
         """What a query asks."""
         return self._terms.query(text)
 
-    async def evidence(self, asked: QueryTerms, vector: NDArray[np.float32] | None = None) -> Evidence | None:
-        """Everything known of every file for one query, as of one generation; None while cold."""
+    async def evidence(
+        self, asked: QueryTerms, vector: NDArray[np.float32] | None = None, overlay: Overlay | None = None
+    ) -> Evidence | None:
+        """Everything known of every file for one query, as of one generation; None while cold.
+
+        With an `overlay`, as if its files were saved.
+        """
         state = self._view
         if state is None:
             return None
+        if overlay is not None:
+            state = await self._under(state, overlay)
         return await asyncio.to_thread(evidence, state, asked, self._terms, vector)
 
     async def apply(self, commit: Commit) -> None:
@@ -147,6 +157,16 @@ class LexicalIndex:
             self._saved_generation = -1
             await asyncio.to_thread(lexical_snapshot.remove, self._folder)
 
+    async def _under(self, state: View, overlay: Overlay) -> View:
+        """A view in which the files of an overlay are as that has them; kept for the next questions."""
+        known = self._overlaid.get(overlay.digest)
+        if known is None or known[0] is not state:
+            known = state, await asyncio.to_thread(_overlaid, state, overlay, self._terms, self._record.dimension)
+            while len(self._overlaid) >= _KEPT_OVERLAYS:
+                del self._overlaid[next(iter(self._overlaid))]
+            self._overlaid[overlay.digest] = known
+        return known[1]
+
     async def _apply_pending(self, state: View) -> None:
         paths, self._pending = self._pending, {}
         try:
@@ -160,6 +180,7 @@ class LexicalIndex:
     async def _publish(self, parts: Iterable[Part], generation: int) -> None:
         found = await asyncio.to_thread(view, tuple(parts), generation, self._view)
         self._view = found
+        self._overlaid.clear()
         self._moved.set()
 
     async def _known_parts(self, generation: int) -> tuple[Part, ...]:
@@ -218,6 +239,7 @@ class LexicalIndex:
                 log.warning("lexical_not_saved", extra={"index": self._record.name, "error": str(error)})
                 return
             self._view = replace(state, parts=saved.parts)
+            self._overlaid.clear()
             self._saved = {id(part.segment): name for part, name in zip(saved.parts, saved.names, strict=True)}
             self._saved_generation = state.generation
 
@@ -237,6 +259,16 @@ def _all_documents(files: Iterable[FileText], terms: Terms) -> list[Document]:
 
 def _replaced(state: View, paths: Iterable[str], documents: list[Document], dimension: int) -> tuple[Part, ...]:
     """The parts without what they hold of `paths`, and with a part of the new documents."""
+    return compacted(_with(state, paths, documents, dimension))
+
+
+def _overlaid(state: View, overlay: Overlay, terms: Terms, dimension: int) -> View:
+    """Not compacted: what is merged for an overlay would be merged again for its next version."""
+    documents = _all_documents(overlay.documents(dimension), terms)
+    return view(_with(state, overlay.files, documents, dimension), state.generation, state)
+
+
+def _with(state: View, paths: Iterable[str], documents: list[Document], dimension: int) -> list[Part]:
     found = list(state.parts)
     by_part: dict[int, list[int]] = {}
     for part, file in _places(state, paths):
@@ -245,7 +277,7 @@ def _replaced(state: View, paths: Iterable[str], documents: list[Document], dime
         found[part] = found[part].without(files)
     if documents:
         found.append(Part(build(documents, dimension)))
-    return compacted(found)
+    return found
 
 
 def _difference(parts: tuple[Part, ...], stored: Mapping[str, int]) -> tuple[tuple[Part, ...], set[str]]:

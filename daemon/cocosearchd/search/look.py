@@ -16,6 +16,7 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.search.code_candidates import code_candidates
 from cocosearchd.search.code_profile import Weights
 from cocosearchd.search.lexical import LexicalIndex
+from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.rank import Legs, Scored, score, select
 from cocosearchd.search.rerankers.choose import Rerankers
@@ -31,6 +32,15 @@ ATTEMPTS = 2
 
 LexicalOf = Callable[[str], LexicalIndex | None]
 Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What is looked for: a plan, the vector of its words if there is one, and what is unsaved."""
+
+    plan: Plan
+    vector: Vector | None = None
+    overlay: Overlay | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,63 +80,66 @@ class Looker:
         """The lexical index that is to answer a plan."""
         return self._lexical_of(record.name) if self._lexical_of and plan.profile == "code" else None
 
-    async def look(self, record: IndexRecord, plan: Plan, vector: Vector | None, trace: Trace) -> Look:
+    async def look(self, record: IndexRecord, asked: Asked, trace: Trace) -> Look:
         """The answer as of `record.generation` or a later one. Raises `StoreUnavailable`, `NotFound`."""
         generation = record.generation
         for _ in range(ATTEMPTS):
-            found = await self._ranked(record, plan, vector, generation, trace)
-            look = await self._judged(self._db, record, plan, found, generation, trace)
+            found = await self._ranked(record, asked, generation, trace)
+            look = await self._judged(self._db, record, asked, found, generation, trace)
             if isinstance(look, Look):
                 return look
             generation = look
         trace.tell("snapshot", lambda: True)
         async with snapshot(self._db) as still:
             generation = await records.generation(still, record)
-            found = await self._legs(still, record, plan, vector, trace)
-            look = await self._judged(still, record, plan, found, generation, trace)
+            found = await self._legs(still, record, asked, trace)
+            look = await self._judged(still, record, asked, found, generation, trace)
         assert isinstance(look, Look), "a snapshot agrees with itself"
         # With the lexical index there, these are not the hits that the same question gets in a quieter moment.
-        return look if self.lexical(record, plan) is None else replace(look, lasting=False)
+        return look if self.lexical(record, asked.plan) is None else replace(look, lasting=False)
 
     async def _judged(
-        self, db: Database, record: IndexRecord, plan: Plan, found: _Ranked, generation: int, trace: Trace
+        self, db: Database, record: IndexRecord, asked: Asked, found: _Ranked, generation: int, trace: Trace
     ) -> Look | int:
         """What is shown, if all of it is of one generation; else the generation by now."""
-        scored = await self._reranked(plan, found.scored, trace)
-        chosen = select(plan, scored)
-        paths = list(dict.fromkeys(one.candidate.path for one in chosen))
+        scored = await self._reranked(asked.plan, found.scored, trace)
+        chosen = select(asked.plan, scored)
+        unsaved = asked.overlay.states if asked.overlay else {}
+        shown = dict.fromkeys(one.candidate.path for one in chosen)
+        paths = [path for path in shown if path not in unsaved]
         with trace.stage("verify"):
             states = await file_states(db, record, paths)
         if not _agree(found, states, generation, paths):
             return states.generation
         seen = states.generation if found.generation is None else found.generation
-        return Look(found.legs, scored, chosen, seen, tuple(states.files.values()), found.lasting)
+        files = (*states.files.values(), *(unsaved[path] for path in shown if path in unsaved))
+        return Look(found.legs, scored, chosen, seen, files, found.lasting)
 
-    async def _ranked(
-        self, record: IndexRecord, plan: Plan, vector: Vector | None, generation: int, trace: Trace
-    ) -> _Ranked:
+    async def _ranked(self, record: IndexRecord, asked: Asked, generation: int, trace: Trace) -> _Ranked:
         """`code` from the lexical index, if it is there, warm and at `generation`; else the legs of PostgreSQL."""
+        plan, vector = asked.plan, asked.vector
         lexical, behind = self.lexical(record, plan), False
         if lexical is not None and (plan.keyword or vector is None):
             depth = plan.depth if trace.explain else plan.limit
             with trace.stage("score"):
-                code = await code_candidates(self._db, record, lexical, plan, vector, self._weights, generation, depth)
+                code = await code_candidates(
+                    self._db, record, lexical, plan, vector, self._weights, generation, depth, asked.overlay
+                )
             behind = code is None and lexical.warm and lexical.generation < generation
             state = "warm" if code else "cold" if not lexical.warm else "behind" if behind else "not used"
             trace.tell("lexical", lambda: {"state": state, "generation": lexical.generation})
             if code is not None:
                 return _Ranked(Legs(), code.scored, code.generation, code.complete)
-        ranked = await self._legs(self._db, record, plan, vector, trace)
+        ranked = await self._legs(self._db, record, asked, trace)
         return replace(ranked, lasting=not behind)
 
-    async def _legs(
-        self, db: Database, record: IndexRecord, plan: Plan, vector: Vector | None, trace: Trace
-    ) -> _Ranked:
+    async def _legs(self, db: Database, record: IndexRecord, asked: Asked, trace: Trace) -> _Ranked:
         """What PostgreSQL says by itself."""
+        plan, vector = asked.plan, asked.vector
         # Without a vector the words are all there is, whatever the profile would do with one.
         keyword = plan.keyword or vector is None
         with trace.stage("retrieve"):
-            legs = await retrieve(db, record, plan, vector, keyword=keyword)
+            legs = await retrieve(db, record, plan, vector, keyword=keyword, overlay=asked.overlay)
         with trace.stage("rank"):
             return _Ranked(legs, score(plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs))
 

@@ -19,7 +19,8 @@ from cocosearchd.search.code_profile import load_weights
 from cocosearchd.search.context import Context, fit
 from cocosearchd.search.disk import Disk
 from cocosearchd.search.explain import describe, describe_plan
-from cocosearchd.search.look import LexicalOf, Looker
+from cocosearchd.search.look import Asked, LexicalOf, Looker
+from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan, Query, View, language_names, make_plan, make_view
 from cocosearchd.search.rank import to_hit
 from cocosearchd.search.trace import Trace
@@ -77,27 +78,37 @@ class Pipeline:
         self._languages = language_names()
         self._known: tuple[EmbedderFingerprint | None, tuple[tuple[str, str], ...]] = (None, ())
 
-    async def run(self, record: IndexRecord, query: Query, trace: Trace, *, embed: Embed | None = None) -> Answer:
+    async def run(
+        self,
+        record: IndexRecord,
+        query: Query,
+        trace: Trace,
+        *,
+        embed: Embed | None = None,
+        overlay: Overlay | None = None,
+    ) -> Answer:
         """The answer to a query, from the generation of `record` or a later one.
 
-        `embed` takes the place of the method, for a question that goes to several indexes. Raises `InvalidInput`,
-        `IdentityMismatch` and, with nothing in the cache, `StoreUnavailable`.
+        `embed` takes the place of the method, for a question that goes to several indexes; `overlay` is what the client
+        has not saved. Raises `InvalidInput`, `IdentityMismatch` and, with nothing in the cache, `StoreUnavailable`.
         """
         with trace.stage("plan"):
             plan, view = make_plan(query, self._settings, self._languages), make_view(query)
             lexical = self._looker.lexical(record, plan)
             if lexical is not None and lexical.warm:
                 plan = replace(plan, lexical=True)  # a warm answer is another one than a cold one
+            if overlay is not None:
+                plan = replace(plan, overlay=overlay.digest)
             trace.tell("plan", lambda: describe_plan(plan))
         try:
-            found, use = await self._find(record, plan, query, trace, embed or self.embed)
+            found, use = await self._find(record, plan, query, trace, embed or self.embed, overlay)
         except StoreUnavailable as error:
             kept = self._cache.last_known(record.number, plan)
             if kept is None:
                 raise
-            answer = await self._shown(record, kept, "exact", view, trace)
+            answer = await self._shown(record, kept, "exact", view, trace, overlay)
             return replace(answer, outdated=f"{error.message}; this is an earlier answer")
-        return await self._shown(record, found, use, view, trace)
+        return await self._shown(record, found, use, view, trace, overlay)
 
     async def embed(self, text: str, trace: Trace) -> Embedded:
         """The vector of a question. Why there is none is a note and no error: words are still found."""
@@ -120,7 +131,7 @@ class Pipeline:
     def configure(self, settings: SearchSettings) -> None:
         """Other defaults from now on. The sizes of the cache stay what they were."""
         self._settings = settings
-        self._context = Context(settings.context_lines, settings.line_width)
+        self._context = Context(settings.context_lines, settings.line_width, self.disk)
 
     def cache_statistics(self) -> CacheStatistics:
         """Of all indexes together."""
@@ -131,7 +142,7 @@ class Pipeline:
         self._cache.forget(record.number)
 
     async def _find(
-        self, record: IndexRecord, plan: Plan, query: Query, trace: Trace, embed: Embed
+        self, record: IndexRecord, plan: Plan, query: Query, trace: Trace, embed: Embed, overlay: Overlay | None
     ) -> tuple[Found, CacheUse]:
         """Ranked hits of one generation: kept ones, or found now. An explained run hears of kept ones, and finds."""
         found = self._cache.exact(record.number, record.generation, plan) if query.use_cache else None
@@ -147,22 +158,28 @@ class Pipeline:
                 if found is not None:
                     return found, "semantic"
         self._cache.missed()
-        look = await self._looker.look(record, plan, vector, trace)
+        look = await self._looker.look(record, Asked(plan, vector, overlay), trace)
         hits = tuple(to_hit(record.name, one) for one in look.chosen)
         found = Found(look.generation, hits, look.files, (embedded.note,) if embedded.note else ())
         if query.use_cache and embedded.lasting and look.lasting:
             self._cache.put(record.number, plan, vector, found)
         trace.tell("ranking", lambda: describe(look.legs, look.scored, look.chosen))
         if query.why_not is not None:
-            trace.details["why_not"] = await why_not(self._db, record, plan, vector, query.why_not, look.scored)
+            trace.details["why_not"] = await why_not(
+                self._db, record, Asked(plan, vector, overlay), query.why_not, look.scored
+            )
         return found, "miss"
 
-    async def _shown(self, record: IndexRecord, found: Found, use: CacheUse, view: View, trace: Trace) -> Answer:
+    async def _shown(
+        self, record: IndexRecord, found: Found, use: CacheUse, view: View, trace: Trace, overlay: Overlay | None
+    ) -> Answer:
         """Hits with their context, from files that are as they were indexed; else what was stored, marked stale."""
         if not found.hits:
             return Answer(record.name, (), found.generation, use, (), found.notes)
         with trace.stage("expand"):
-            expanded = await anyio.to_thread.run_sync(self._context.expand, record.root, found.hits, found.files, view)
+            expanded = await anyio.to_thread.run_sync(
+                self._context.expand, record.root, found.hits, found.files, view, overlay
+            )
         hits = fit(expanded.hits, view.budget_chars)
         return Answer(record.name, hits, found.generation, use, expanded.changed_paths, found.notes)
 

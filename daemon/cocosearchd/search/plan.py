@@ -96,6 +96,7 @@ class Plan:
     all_chunks: bool
     listing: bool  # no words, only a symbol filter: list symbols
     lexical: bool = False  # whether the lexical index was there to answer
+    overlay: str = ""  # digest of the unsaved text that is searched in place of what is on disk
 
 
 @dataclass(frozen=True, slots=True)

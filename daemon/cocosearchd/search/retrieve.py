@@ -1,6 +1,7 @@
 """Both legs of a search, side by side. Each reads on a connection of its own; `pipeline` proves that they agree."""
 
 import asyncio
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,6 +9,7 @@ from numpy.typing import NDArray
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.lexical_terms import STOP_WORDS
+from cocosearchd.search.overlay import Overlay, best
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.rank import Legs
 from cocosearchd.store import queries
@@ -15,16 +17,50 @@ from cocosearchd.store.pool import Database
 
 
 async def retrieve(
-    db: Database, record: IndexRecord, plan: Plan, vector: NDArray[np.float32] | None, *, keyword: bool
+    db: Database,
+    record: IndexRecord,
+    plan: Plan,
+    vector: NDArray[np.float32] | None,
+    *,
+    keyword: bool,
+    overlay: Overlay | None = None,
 ) -> Legs:
     """Ask the legs that there is something to ask of; for a listing, the symbols. Raises `StoreUnavailable`."""
+    stored = plan if overlay is None else replace(plan, where=overlay.elsewhere(plan.where))
     if plan.listing:
-        symbols = await queries.list_symbols(db, record, plan.where, plan.depth)
+        symbols = await queries.list_symbols(db, record, stored.where, plan.depth)
+        if overlay is not None:
+            unsaved = (row for row, _ in overlay.passing(plan.where) if row.symbol_name)
+            symbols = tuple(sorted((*symbols, *unsaved), key=lambda row: row.key)[: plan.depth])
         return Legs(keyword=symbols, every_word=len(symbols))
     vectors, (words, every_word) = await asyncio.gather(
-        _vector_leg(db, record, plan, vector), _keyword_leg(db, record, plan, wanted=keyword)
+        _vector_leg(db, record, stored, vector), _keyword_leg(db, record, stored, wanted=keyword)
     )
+    if overlay is None:
+        return Legs(vectors, words, every_word)
+    if vector is not None:
+        vectors = best((*vectors, *overlay.compared(plan.where, vector)), plan.depth)
+    if keyword:
+        words, every_word = await _with_unsaved(db, plan, words, every_word, overlay)
     return Legs(vectors, words, every_word)
+
+
+async def _with_unsaved(
+    db: Database, plan: Plan, stored: tuple[queries.Candidate, ...], every_word: int, overlay: Overlay
+) -> tuple[tuple[queries.Candidate, ...], int]:
+    """The keyword leg with the unsaved chunks that have every word, ranked by PostgreSQL like the stored ones.
+
+    Those that have some of the words only, which `code` adds while its lexical index is cold, are left to the vectors.
+    """
+    rows, words = [row for row, _ in overlay.passing(plan.where)], split_text(plan.text)
+    if plan.profile != "classic":
+        words = telling(words)
+    ranks = await queries.rank_texts(db, words, [split_text(f"{row.header}\n{row.content}") for row in rows])
+    # Those with every word are raised above 1 where others are in the list.
+    lift = 1.0 if every_word < len(stored) or (stored and stored[0].score >= 1) else 0.0
+    found = [replace(row, score=lift + rank) for row, rank in zip(rows, ranks, strict=True) if rank]
+    merged = best((*stored, *found), plan.depth)
+    return merged, min(every_word + len(found), len(merged))
 
 
 async def _vector_leg(

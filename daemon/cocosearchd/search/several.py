@@ -3,7 +3,7 @@
 Scores of different indexes are of different scales (their words, sizes and cosines differ), so only ranks are merged.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import zip_longest
 
@@ -12,6 +12,7 @@ import anyio
 from cocosearchd.errors import CocoSearchError, IdentityMismatch
 from cocosearchd.model import Hit, IndexRecord
 from cocosearchd.search.context import fit
+from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.pipeline import Answer, Embedded, Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.rank import RRF_K
@@ -44,9 +45,14 @@ class Merged:
 
 
 async def search_several(
-    pipeline: Pipeline, records: Sequence[IndexRecord], query: Query, *, explain: bool = False
+    pipeline: Pipeline,
+    records: Sequence[IndexRecord],
+    query: Query,
+    *,
+    explain: bool = False,
+    overlays: Mapping[str, Overlay] | None = None,
 ) -> Merged:
-    """Ask every index. One that fails is reported beside the answers of the others.
+    """Ask every index, each with the overlay of its name. One that fails is reported beside the answers of the others.
 
     Raises `IdentityMismatch` when the indexes were made by different embedders, and the first error if all fail.
     """
@@ -59,7 +65,8 @@ async def search_several(
 
     async def ask(place: int, record: IndexRecord) -> None:
         try:
-            outcomes[place] = await pipeline.run(record, unlimited, traces[record.name], embed=once.embed)
+            trace, overlay = traces[record.name], (overlays or {}).get(record.name)
+            outcomes[place] = await pipeline.run(record, unlimited, trace, embed=once.embed, overlay=overlay)
         except CocoSearchError as error:
             outcomes[place] = error
 

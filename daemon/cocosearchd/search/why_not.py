@@ -11,21 +11,21 @@ from numpy.typing import NDArray
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.model import FileRecord, Filter, IndexRecord, decode_path
 from cocosearchd.search.explain import describe_one
+from cocosearchd.search.look import Asked
+from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.rank import Scored, relevance
 from cocosearchd.search.retrieve import telling
 from cocosearchd.store import queries, records
 from cocosearchd.store.file_states import passing_chunks
+from cocosearchd.store.globs import exact_glob
 from cocosearchd.store.pool import Database
-
-_ESCAPED = str.maketrans({character: f"\\{character}" for character in "*?["})
 
 
 async def why_not(
     db: Database,
     record: IndexRecord,
-    plan: Plan,
-    vector: NDArray[np.float32] | None,
+    asked: Asked,
     path: str,
     scored: list[Scored],
 ) -> dict[str, Any]:
@@ -33,7 +33,9 @@ async def why_not(
 
     `path` is relative to the root; a leading `./` is ignored. `reason` is a sentence for people.
     """
-    path = path.removeprefix("./").strip("/")
+    path, plan = path.removeprefix("./").strip("/"), asked.plan
+    if asked.overlay is not None and path in asked.overlay.files:
+        return {"path": path} | _unsaved(plan, asked.overlay, path, scored)
     stored = next((row for row in await records.file_records(db, record, path) if row.path == path), None)
     if stored is None or stored.skip_reason is not None or stored.chunk_count == 0:
         return {"path": path} | await anyio.to_thread.run_sync(_absent, record, path, stored)
@@ -44,7 +46,19 @@ async def why_not(
     if blocking:
         reason = f"left out by the filter on {' and '.join(blocking)}"
         return {"path": path, "status": "filtered", "reason": reason, "filters": blocking}
-    return {"path": path} | await _not_retrieved(db, record, plan, vector, path)
+    return {"path": path} | await _not_retrieved(db, record, plan, asked.vector, path)
+
+
+def _unsaved(plan: Plan, overlay: Overlay, path: str, scored: list[Scored]) -> dict[str, Any]:
+    """Of a file whose text is not saved: what is on disk plays no part."""
+    places = [place for place, one in enumerate(scored, 1) if one.candidate.path == path]
+    if places:
+        return _placed(plan, scored, places[0])
+    if not overlay.files[path].chunks:
+        return {"status": "empty", "reason": "the unsaved text has nothing to search"}
+    if not any(row.path == path for row, _ in overlay.passing(plan.where)):
+        return {"status": "filtered", "reason": "its unsaved text is left out by the filters"}
+    return {"status": "not_retrieved", "reason": "no chunk of its unsaved text is among the best candidates"}
 
 
 def _absent(record: IndexRecord, path: str, stored: FileRecord | None) -> dict[str, Any]:
@@ -91,7 +105,7 @@ async def _blocking(db: Database, record: IndexRecord, where: Filter, path: str)
 async def _not_retrieved(
     db: Database, record: IndexRecord, plan: Plan, vector: NDArray[np.float32] | None, path: str
 ) -> dict[str, Any]:
-    here = replace(plan.where, paths=("/" + path.translate(_ESCAPED),))
+    here = replace(plan.where, paths=(exact_glob(path),))
     best = await queries.vector_search(db, record, vector, here, 1) if vector is not None else ()
     words = await queries.keyword_search(db, record, telling(split_text(plan.text)), here, 1) if plan.keyword else ()
     return {

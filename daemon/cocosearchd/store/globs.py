@@ -4,6 +4,8 @@ import re
 
 _PART = re.compile(r"\\.|\*\*/|\*+|\?|\[[!^]?\]?[^\]]*\]|[^\\*?\[]+|.", re.DOTALL)
 
+_SPECIAL = str.maketrans({character: f"\\{character}" for character in "*?["})
+
 
 def path_regex(glob: str) -> str:
     """A glob over relative paths, read as git reads one in an ignore file.
@@ -18,6 +20,11 @@ def path_regex(glob: str) -> str:
     if body.endswith("/**"):
         body, tail = body[:-3], "/"
     return ("^" if anchored else "(^|/)") + _translate(body, "[^/]*", "[^/]") + tail
+
+
+def exact_glob(path: str) -> str:
+    """The glob that only a file of this very path matches (and what would lie below it)."""
+    return "/" + path.translate(_SPECIAL)
 
 
 def name_regex(glob: str) -> str:

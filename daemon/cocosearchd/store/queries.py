@@ -45,6 +45,7 @@ __all__ = [
     "file_chunks",
     "keyword_search",
     "list_symbols",
+    "rank_texts",
     "refresh_fingerprints",
     "replace_file",
     "replace_files",
@@ -160,6 +161,16 @@ async def keyword_search(
     keys = {hit.key for hit in found}
     raised = tuple(replace(hit, score=1 + hit.score) for hit in found)
     return (raised + tuple(hit for hit in others if hit.key not in keys))[:limit]
+
+
+async def rank_texts(db: Database, asked: str, texts: Sequence[str]) -> tuple[float, ...]:
+    """What `keyword_search` would score texts, all split as `Chunk.keywords` is; 0 without every term of `asked`."""
+    if not texts:
+        return ()
+    values = {"asked": asked.replace("\0", ""), "texts": [text.replace("\0", "") for text in texts]}
+    async with db.connection() as connection:
+        rows = await (await connection.execute(statement("rank_texts"), values)).fetchall()
+    return tuple(float(row[0]) for row in rows)
 
 
 async def chunks_by_key(db: Database, record: IndexRecord, keys: Sequence[Key]) -> tuple[Candidate, ...]:

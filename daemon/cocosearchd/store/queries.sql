@@ -46,6 +46,12 @@ set dimension = %(dimension)s, embedder = %(embedder)s, chunker = %(chunker)s, h
     identity = %(identity)s, generation = generation + 1, last_change = now()
 where number = %(number)s
 
+-- name: set_chunker
+-- No row has changed by that alone, so it is no new generation.
+update cocosearch_indexes
+set chunker = %(chunker)s, header_version = %(header_version)s, identity = %(identity)s
+where number = %(number)s
+
 -- name: set_made_with
 update cocosearch_indexes set made_with = %(made_with)s where number = %(number)s
 
@@ -320,6 +326,13 @@ with best as materialized (
 select {columns}, best.score
 from best join {chunks} c using (filename, location)
 order by best.score desc, filename, location
+
+-- name: rank_texts
+-- The rank of texts that are in no table, in their order; 0: not every term is there.
+select case when document @@ asked then ts_rank(document, asked) else 0 end
+from unnest(%(texts)s::text[]) with ordinality as given(text, n),
+     to_tsvector('simple', given.text) as document, plainto_tsquery('simple', %(asked)s) as asked
+order by n
 
 -- name: chunks_by_key
 select {columns}, 0::float8

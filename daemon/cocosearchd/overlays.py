@@ -1,0 +1,165 @@
+"""Who has which unsaved text: sessions of clients, each with overlays of its own, gone when the session ends.
+
+A session lasts as long as the call that opened it, and so as the client's connection. The text is parsed, cut and
+embedded here, in the daemon: no query waits for the child, and what is unsaved never leaves this process's memory.
+"""
+
+import secrets
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import count
+
+import anyio
+import numpy as np
+
+from cocosearchd.embedding.base import Embedder, Vectors
+from cocosearchd.errors import EmbedderUnavailable, NotFound, Refused
+from cocosearchd.indexing.chunk import Limits, chunk
+from cocosearchd.indexing.read import is_secret
+from cocosearchd.languages import detect, scopes
+from cocosearchd.languages.parse import parse
+from cocosearchd.model import Chunk, IndexRecord
+from cocosearchd.search.disk import text_of
+from cocosearchd.search.overlay import Overlay, OverlayFile, overlay_of
+
+# An editor has some tens of files open, and one session; a megabyte of text takes about three of memory.
+MAX_SESSIONS, MAX_FILES, MAX_BYTES = 64, 200, 32 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What a file must be like to be searched, and how it is cut; as for files on disk."""
+
+    limits: Limits
+    max_file_bytes: int
+    index_secrets: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What a session has after a change. `note` says why the last file is found by words only."""
+
+    files: int
+    bytes: int
+    chunks: int = 0
+    note: str | None = None
+
+
+@dataclass(slots=True)
+class _Session:
+    files: dict[tuple[int, str], OverlayFile] = field(default_factory=dict)  # by index number and path
+    latest: dict[tuple[int, str], int] = field(default_factory=dict)  # the change that was asked for last
+    overlays: dict[int, Overlay | None] = field(default_factory=dict)  # made of `files` when first asked for
+
+    @property
+    def size(self) -> int:
+        return sum(len(file.text.data) for file in self.files.values())
+
+
+class Overlays:
+    """Sessions by name. A name is a secret: who has it sees what is unsaved. For one event loop."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._sessions: dict[str, _Session] = {}
+        self._changes = count(1)
+
+    @contextmanager
+    def session(self) -> Iterator[str]:
+        """The name of a new session; at the end nothing is left of it. Raises `Refused` when there are too many."""
+        if len(self._sessions) >= MAX_SESSIONS:
+            raise Refused(f"there are {MAX_SESSIONS} sessions with unsaved text already", "close one")
+        name = secrets.token_urlsafe(16)
+        self._sessions[name] = _Session()
+        try:
+            yield name
+        finally:
+            del self._sessions[name]
+
+    async def put(self, session: str, record: IndexRecord, path: str, data: bytes, rules: Rules) -> Held:
+        """Hold `data` as the content of a file. Of several changes under way the one asked for last stays.
+
+        Raises `NotFound` for a session that has ended, `Refused` for what would not be searched on disk either and
+        beyond the bounds.
+        """
+        held, key, change = self._of(session), (record.number, path), next(self._changes)
+        _check(held, key, data, rules, sum(each.size for each in self._sessions.values()))
+        held.latest[key] = change
+        parsed = await anyio.to_thread.run_sync(parse, path, data)
+        chunks = await anyio.to_thread.run_sync(chunk, parsed, rules.limits)
+        vectors, note = await self._vectors(chunks, record.dimension, held.files.get(key))
+        if self._of(session).latest.get(key) == change:  # else it was put again or cleared meanwhile
+            symbols = scopes.pack(parsed.symbols)
+            held.files[key] = OverlayFile(path, text_of(data), parsed.language, chunks, vectors, symbols)
+            held.overlays.pop(record.number, None)
+        return Held(len(held.files), held.size, len(chunks), note)
+
+    def clear(self, session: str, record: IndexRecord | None = None, path: str | None = None) -> Held:
+        """Let go of a file, of all files of an index, or of all; what is on disk counts again."""
+        held = self._of(session)
+        for key in list(held.latest):
+            if record is None or (key[0] == record.number and path in (None, key[1])):
+                del held.latest[key]
+                held.files.pop(key, None)
+                held.overlays.pop(key[0], None)
+        return Held(len(held.files), held.size)
+
+    def of(self, session: str | None, record: IndexRecord) -> Overlay | None:
+        """What a session has of an index, None where that is nothing. Raises `NotFound`."""
+        if session is None:
+            return None
+        held = self._of(session)
+        if record.number not in held.overlays:
+            mine = (file for (number, _), file in held.files.items() if number == record.number)
+            held.overlays[record.number] = overlay_of(mine)
+        return held.overlays[record.number]
+
+    def _of(self, session: str) -> _Session:
+        if session not in self._sessions:
+            raise NotFound(
+                "there is no such session", "overlay.open opens one; it ends with the connection of that call"
+            )
+        return self._sessions[session]
+
+    async def _vectors(
+        self, chunks: tuple[Chunk, ...], dimension: int, before: OverlayFile | None
+    ) -> tuple[Vectors, str | None]:
+        """The vectors of chunks, those that were there before taken over; and why there are none."""
+        texts = [f"{one.header}\n{one.text}" for one in chunks]
+        known = _by_text(before) if before is not None else {}
+        vectors = np.zeros((len(chunks), dimension), np.float32)
+        missing = [text for text in dict.fromkeys(texts) if text not in known]
+        made: Sequence[Vectors] = ()
+        try:
+            if missing:
+                made = list(await self._embedder.embed_documents(missing))
+        except EmbedderUnavailable as error:
+            return vectors, f"the unsaved text is found by words only: {error.message}"
+        found = {**known, **dict(zip(missing, made, strict=True))}
+        for row, text in zip(vectors, texts, strict=True):
+            if len(found[text]) == dimension:
+                row[:] = np.asarray(found[text], np.float16)  # as stored, so that saving changes no answer
+        return vectors, None
+
+
+def _by_text(file: OverlayFile) -> Mapping[str, Vectors]:
+    """Vectors by what was embedded; those that could not be made are asked for again."""
+    return {
+        f"{one.header}\n{one.text}": vector
+        for one, vector in zip(file.chunks, file.vectors, strict=True)
+        if vector.any()
+    }
+
+
+def _check(held: _Session, key: tuple[int, str], data: bytes, rules: Rules, total: int) -> None:
+    skip = detect.skip_reason(data, rules.max_file_bytes)
+    if skip is None and not rules.index_secrets and is_secret(data):
+        skip = "secret"
+    if skip is not None:
+        raise Refused(f"{key[1]} would not be searched on disk either: {skip}", "leave it out")
+    if key not in held.files and len(held.files) >= MAX_FILES:
+        raise Refused(f"this session has {MAX_FILES} unsaved files already", "overlay.clear those that are saved")
+    before = len(held.files[key].text.data) if key in held.files else 0
+    if total - before + len(data) > MAX_BYTES:
+        raise Refused(f"more than {MAX_BYTES >> 20} MiB of unsaved text", "overlay.clear what is saved")

@@ -1,0 +1,157 @@
+"""Overlays: the unsaved text of one client in one index, searched and shown in place of what is on disk. Pure.
+
+An overlay is a value. Who holds it, for whom and for how long is `cocosearchd.overlays`; here is what it means to a
+search: which rows it hides, which it brings, and what it adds to a filter, so that an answer is the one that would come
+if the text were saved.
+"""
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.model import Chunk, Filter
+from cocosearchd.search.disk import Text
+from cocosearchd.search.lexical_document import ChunkText, FileText
+from cocosearchd.store.file_states import FileState
+from cocosearchd.store.globs import exact_glob, path_regex, symbol_regex
+from cocosearchd.store.queries import Candidate, Key
+
+Vector = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class OverlayFile:
+    """An unsaved file, as it would be indexed. `vectors`: (chunks, dimension), a zero row where nothing is known."""
+
+    path: str
+    text: Text
+    language: str
+    chunks: tuple[Chunk, ...]
+    vectors: Vector
+    scopes: bytes
+
+
+@dataclass(frozen=True)
+class Overlay:
+    """Unsaved files by path. `digest` tells two overlays apart: it is part of a plan, and so of every cache key."""
+
+    files: Mapping[str, OverlayFile]
+    digest: str
+
+    @cached_property
+    def rows(self) -> Mapping[Key, Candidate]:
+        """Every chunk by its key."""
+        return {row.key: row for file in self.files.values() for row in _rows(file)}
+
+    @cached_property
+    def states(self) -> Mapping[str, FileState]:
+        """The files, as the index would have them."""
+        return {
+            path: FileState(path, file.text.content_hash, 0, file.scopes or None) for path, file in self.files.items()
+        }
+
+    def elsewhere(self, where: Filter) -> Filter:
+        """A filter that leaves out what this overlay hides."""
+        hidden = tuple(exact_glob(path) for path in self.files)
+        return replace(where, not_paths=tuple(sorted({*where.not_paths, *hidden})))
+
+    def passing(self, where: Filter) -> tuple[tuple[Candidate, Vector], ...]:
+        """The chunks that pass a filter, each with its vector."""
+        return tuple(
+            (self.rows[(file.path, chunk.start_byte, chunk.end_byte)], vector)
+            for file in self.files.values()
+            if _file_passes(file, where)
+            for chunk, vector in zip(file.chunks, file.vectors, strict=True)
+            if _chunk_passes(chunk, where)
+        )
+
+    def compared(self, where: Filter, vector: Vector) -> tuple[Candidate, ...]:
+        """The chunks that pass a filter and have a vector, with their cosine similarity as score.
+
+        The question is rounded as PostgreSQL does it, so that both are compared alike.
+        """
+        asked = vector.astype(np.float16).astype(np.float32)
+        asked /= np.linalg.norm(asked) or 1
+        return tuple(
+            replace(row, score=float(own @ asked / np.linalg.norm(own)))
+            for row, own in self.passing(where)
+            if len(own) == len(asked) and own.any()
+        )
+
+    def documents(self, dimension: int) -> Iterator[FileText]:
+        """The files that have chunks, for a lexical index whose vectors have so many numbers."""
+        for file in self.files.values():
+            if file.chunks:
+                fitting = file.vectors.shape[1] == dimension
+                vectors = file.vectors if fitting else np.zeros((len(file.chunks), dimension), np.float32)
+                texts = (ChunkText(c.start_byte, c.end_byte, c.start_line, c.text, c.definitions) for c in file.chunks)
+                yield FileText(file.path, 0, file.language, tuple(texts), vectors)
+
+
+def overlay_of(files: Iterable[OverlayFile]) -> Overlay | None:
+    """An overlay of some files, None without any. Equal texts with equal vectors give equal overlays."""
+    known = {file.path: file for file in sorted(files, key=lambda each: each.path)}
+    digest = hashlib.blake2b(digest_size=16)
+    for path, file in known.items():
+        digest.update(repr((path, file.text.content_hash)).encode("utf-8", "surrogatepass") + file.vectors.tobytes())
+    return Overlay(known, digest.hexdigest()) if known else None
+
+
+def best(found: Iterable[Candidate], limit: int) -> tuple[Candidate, ...]:
+    """The candidates with the highest scores, in the order in which the store gives them."""
+    return tuple(sorted(found, key=lambda row: (-row.score, row.key))[:limit])
+
+
+def _rows(file: OverlayFile) -> Iterator[Candidate]:
+    for chunk in file.chunks:
+        yield Candidate(
+            file.path,
+            chunk.start_byte,
+            chunk.end_byte,
+            chunk.start_line,
+            chunk.end_line,
+            chunk.language,
+            chunk.block_type,
+            chunk.hierarchy,
+            chunk.symbol_type,
+            chunk.symbol_name,
+            chunk.symbol_signature,
+            chunk.text,
+            chunk.definitions,
+            chunk.header,
+            0.0,
+        )
+
+
+def _file_passes(file: OverlayFile, where: Filter) -> bool:
+    if where.languages and file.language not in where.languages:
+        return False
+    if where.paths and not _any_glob(where.paths, file.path):
+        return False
+    return not _any_glob(where.not_paths, file.path)
+
+
+def _any_glob(globs: Sequence[str], path: str) -> bool:
+    return any(re.search(path_regex(glob), path) for glob in globs)
+
+
+def _chunk_passes(chunk: Chunk, where: Filter) -> bool:
+    """As `store.filters` says it in SQL."""
+    text = chunk.text.lower()
+    if not all(phrase.lower() in text for phrase in where.phrases):
+        return False
+    if not where.symbol_types and not where.symbol_name:
+        return True
+    symbols = [(symbol.kind, symbol.qualified_name) for symbol in chunk.symbols]
+    if chunk.symbol_type and chunk.symbol_name:
+        symbols.append((chunk.symbol_type, chunk.symbol_name))
+    wanted = re.compile(symbol_regex(where.symbol_name), re.IGNORECASE) if where.symbol_name else None
+    return any(
+        (not where.symbol_types or kind in where.symbol_types) and (wanted is None or wanted.search(name))
+        for kind, name in symbols
+    )

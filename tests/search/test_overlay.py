@@ -1,0 +1,235 @@
+"""Unsaved text: the answers that would come if it were saved, for one client alone."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cocosearchd.embedding.base import Vectors
+from cocosearchd.embedding.builtin import BuiltinEmbedder
+from cocosearchd.errors import EmbedderUnavailable, NotFound, Refused
+from cocosearchd.indexing.chunk import Limits
+from cocosearchd.model import Hit
+from cocosearchd.overlays import MAX_FILES, MAX_SESSIONS, Overlays, Rules
+from cocosearchd.search.disk import Disk
+from cocosearchd.search.files import get_file
+from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.plan import Query
+from cocosearchd.search.related import find_related
+from cocosearchd.search.several import search_several
+from cocosearchd.search.trace import Trace
+from cocosearchd.settings import SearchSettings
+from cocosearchd.store.pool import Database
+from tests.search.corpus import Corpus, new_corpus
+
+pytestmark = pytest.mark.anyio
+
+RULES = Rules(Limits(), 1 << 20, index_secrets=False)
+FILES = {
+    "app/users.py": '''"""Users."""
+
+
+class UserRepository:
+    """Reads and writes users."""
+
+    def get_user_by_id(self, user_id):
+        """The user with an id."""
+        return self.rows[user_id]
+''',
+    "app/mail.py": '''def send_mail(address, subject, body):
+    """Deliver a message to a mailbox."""
+    connection.sendmail(address, f"{subject}\\n\\n{body}")
+''',
+    "web/list.ts": "export function listUsers(page: number): string[] {\n  return fetchPage('/users', page);\n}\n",
+    "notes.md": "# Mail\n\nHow messages are delivered, and users told.\n",
+}
+# Another function in a known file, and a file that is not there yet.
+UNSAVED = {
+    "app/mail.py": '''def send_mail(address, subject, body):
+    """Deliver a message to a mailbox."""
+    queue.put((address, subject, body))
+
+
+def bounce_message(message, reason):
+    """Return an undeliverable message to its sender."""
+    send_mail(message.sender, reason, message.body)
+''',
+    "app/quota.py": '''def mailbox_quota(user):
+    """How many messages a mailbox may hold."""
+    return user.plan.quota
+''',
+}
+QUERIES = (
+    Query("deliver a message to a mailbox"),
+    Query("bounce_message"),
+    Query("send_mail"),
+    Query("return undeliverable message to sender", all_chunks=True, limit=20),
+    Query("mailbox quota sym:function"),
+    Query("message path:app/** -path:quota.py"),
+    Query('"undeliverable message" sender'),
+    Query("name:*mail* sym:function"),
+    Query("users lang:typescript"),
+)
+
+
+class Away(BuiltinEmbedder):
+    """The built-in model, for as long as it `answers`."""
+
+    answers = True
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        if not self.answers:
+            raise EmbedderUnavailable("the model is away", "wait")
+        return await super().embed_documents(texts)
+
+
+@pytest.fixture
+async def corpus(db: Database, tmp_path: Path) -> Corpus:
+    return await new_corpus(db, tmp_path / "root", FILES, lexical=tmp_path / "words")
+
+
+async def held(corpus: Corpus, files: dict[str, str], overlays: Overlays, session: str) -> Overlay:
+    for path, text in files.items():
+        await overlays.put(session, corpus.record, path, text.encode(), RULES)
+    found = overlays.of(session, corpus.record)
+    assert found is not None
+    return found
+
+
+def shown(hits: Sequence[Hit]) -> list[tuple[object, ...]]:
+    return [
+        (h.path, h.start_byte, h.start_line, h.content, h.context_before, h.context_after, h.match_type,
+         h.symbol_name, round(h.score, 5))
+        for h in hits
+    ]  # fmt: skip
+
+
+async def ask(corpus: Corpus, query: Query, overlay: Overlay | None) -> tuple[Hit, ...]:
+    return (await corpus.pipeline.run(corpus.record, query, Trace(), overlay=overlay)).hits
+
+
+@pytest.mark.parametrize("way", ["code", "cold", "classic"])
+async def test_the_answer_is_that_of_saved_text(db: Database, tmp_path: Path, way: str) -> None:
+    """With the lexical index, before it is there, and with the other profile; with words, vectors, and both."""
+    warm = tmp_path / "words" if way == "code" else None
+    settings = SearchSettings(profile="classic" if way == "classic" else "code")
+    corpus = await new_corpus(db, tmp_path / "root", FILES, lexical=warm, settings=settings)
+    overlays = Overlays(corpus.embedder)
+    queries = [replace(query, use_hybrid=hybrid) for query in QUERIES for hybrid in (None, True, False)]
+    with overlays.session() as session:
+        overlay = await held(corpus, UNSAVED, overlays, session)
+        before = [await ask(corpus, query, None) for query in queries]
+        unsaved = [await ask(corpus, query, overlay) for query in queries]
+        assert [await ask(corpus, query, None) for query in queries] == before  # nobody else sees it
+    for path, text in UNSAVED.items():
+        await corpus.save(path, text)
+    for query, hits in zip(queries, unsaved, strict=True):
+        saved = shown(await ask(corpus, query, None))
+        if way == "cold":  # see `retrieve`: of unsaved chunks that have some of the words only, the vectors speak
+            assert [hit.path for hit in hits[:1]] == [one[0] for one in saved[:1]], query
+        else:
+            assert shown(hits) == saved, query
+    assert any(unsaved)
+    assert unsaved != before
+    assert {hit.path for hits in unsaved for hit in hits if hit.overlay} == set(UNSAVED)
+    assert not any(hit.overlay and hit.path not in UNSAVED for hits in unsaved for hit in hits)
+
+
+async def test_a_file_emptied_in_the_editor_is_not_found(corpus: Corpus) -> None:
+    overlays = Overlays(corpus.embedder)
+    with overlays.session() as session:
+        overlay = await held(corpus, {"app/mail.py": "\n"}, overlays, session)
+        hits = await ask(corpus, Query("send_mail deliver a message to a mailbox"), overlay)
+        assert hits
+        assert "app/mail.py" not in {hit.path for hit in hits}
+
+
+async def test_texts_are_shown_and_related_as_they_are_in_the_editor(corpus: Corpus) -> None:
+    overlays = Overlays(corpus.embedder)
+    with overlays.session() as session:
+        overlay = await held(corpus, UNSAVED, overlays, session)
+        shown = await get_file(
+            corpus.db, [corpus.record], "app/mail.py", Disk(), first_line=3, last_line=3, overlays={"code": overlay}
+        )
+        assert (shown.source, shown.content, shown.lines) == ("overlay", "    queue.put((address, subject, body))", 8)
+        related = await find_related(corpus.db, corpus.record, "app/quota.py", 1, 3, overlay)
+        assert related
+        assert related[0].path != "app/quota.py"
+        with pytest.raises(NotFound):
+            await find_related(corpus.db, corpus.record, "app/quota.py", 1, 3)
+        merged = await search_several(
+            corpus.pipeline, [corpus.record], Query("mailbox_quota"), overlays={"code": overlay}
+        )
+        assert merged.hits[0].path == "app/quota.py"
+        assert merged.hits[0].overlay
+        trace = Trace(explain=True)
+        asked = Query("mailbox_quota", why_not="app/quota.py")
+        await corpus.pipeline.run(corpus.record, asked, trace, overlay=overlay)
+        assert trace.details["why_not"]["status"] == "shown"
+
+
+async def test_a_session_ends_with_all_its_text(corpus: Corpus) -> None:
+    overlays = Overlays(corpus.embedder)
+    with overlays.session() as mine, overlays.session() as other:
+        await held(corpus, UNSAVED, overlays, mine)
+        assert overlays.of(other, corpus.record) is None
+        assert overlays.clear(mine, corpus.record, "app/mail.py").files == 1
+        again = overlays.of(mine, corpus.record)
+        assert again is not None
+        assert set(again.files) == {"app/quota.py"}
+        assert overlays.clear(mine).files == 0
+        assert overlays.of(mine, corpus.record) is None
+    with pytest.raises(NotFound):
+        overlays.of(mine, corpus.record)
+    with pytest.raises(NotFound):
+        await overlays.put(mine, corpus.record, "app/mail.py", b"x = 1\n", RULES)
+
+
+async def test_bounds_and_refusals(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    overlays = Overlays(corpus.embedder)
+    with overlays.session() as session:
+        for data in (b"a\0b", b"x" * (1 << 21), b"-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n"):
+            with pytest.raises(Refused):
+                await overlays.put(session, corpus.record, "a.py", data, RULES)
+        for number in range(MAX_FILES):
+            await overlays.put(session, corpus.record, f"{number}.py", b"", RULES)
+        with pytest.raises(Refused, match=str(MAX_FILES)):
+            await overlays.put(session, corpus.record, "more.py", b"", RULES)
+        monkeypatch.setattr("cocosearchd.overlays.MAX_BYTES", 10)
+        await overlays.put(session, corpus.record, "0.py", b"ten bytes\n", RULES)
+        await overlays.put(session, corpus.record, "0.py", b"10 again.\n", RULES)
+        with pytest.raises(Refused, match="unsaved text"):
+            await overlays.put(session, corpus.record, "1.py", b"one\n", RULES)
+    sessions = [overlays.session() for _ in range(MAX_SESSIONS)]
+    for each in sessions:
+        each.__enter__()
+    with pytest.raises(Refused), overlays.session():
+        pass
+    for each in sessions:
+        each.__exit__(None, None, None)
+
+
+async def test_words_are_found_while_the_model_is_away(corpus: Corpus) -> None:
+    embedder = Away()
+    overlays = Overlays(embedder)
+    with overlays.session() as session:
+        await held(corpus, {"app/quota.py": UNSAVED["app/quota.py"]}, overlays, session)
+        embedder.answers = False
+        kept = await overlays.put(session, corpus.record, "app/quota.py", UNSAVED["app/quota.py"].encode(), RULES)
+        assert kept.note is None  # the vectors of the same text are taken over
+        lost = await overlays.put(session, corpus.record, "app/new.py", UNSAVED["app/mail.py"].encode(), RULES)
+        assert lost.note is not None
+        assert "words only" in lost.note
+        overlay = overlays.of(session, corpus.record)
+        assert overlay is not None
+        assert not overlay.files["app/new.py"].vectors.any()
+        query = Query("bounce_message", use_hybrid=True)
+        assert (await ask(corpus, query, overlay))[0].path == "app/new.py"
+        embedder.answers = True
+        mended = await overlays.put(session, corpus.record, "app/new.py", UNSAVED["app/mail.py"].encode(), RULES)
+        assert mended.note is None
+        overlay = overlays.of(session, corpus.record)
+        assert overlay is not None
+        assert np.all(overlay.files["app/new.py"].vectors.any(axis=1))
