@@ -20,7 +20,7 @@ from cocosearch_ipc import workspace
 from cocosearch_ipc.cli import asking, daemon, exits, files, verbs
 from cocosearch_ipc.cli.main import plain_query
 from cocosearch_ipc.client import VERSION
-from cocosearch_ipc.render import answers, live, out, tables
+from cocosearch_ipc.render import answers, out, tables
 from tests.ipc.conftest import Served, start
 from tests.ipc.engine import EngineWithFiles
 
@@ -92,7 +92,7 @@ def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
     defaults = p.SearchRequest("q")
     assert set(found) <= set(p.SearchRequest.__slots__)
     left_out = {name for name in p.SearchRequest.__slots__ if name not in found}
-    assert left_out == {"index", "cwd"}
+    assert left_out - {"session"} == {"index", "cwd"}, "sessions are of editors"
     assert all(value != getattr(defaults, name) for name, value in found.items() if name != "query")
 
 
@@ -356,7 +356,7 @@ def test_files_of_an_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_top_draws_until_it_is_interrupted(served: Served) -> None:
-    assert "demo   live       2       5        0      7  -" in ctl(served, "top").stdout
+    assert "demo   live       2       5  12.3 kB        0      7  -" in ctl(served, "top").stdout
     main, worker = pty.openpty()
     environment = served.environment | {"TERM": "xterm", "NO_COLOR": "1"}
     process = subprocess.Popen(
@@ -365,7 +365,8 @@ def test_top_draws_until_it_is_interrupted(served: Served) -> None:
     shown = b""
     while shown.count(b"cocosearchd 0.1.0") < 3:
         shown += os.read(main, 65536)
-    assert b"answers " in shown
+    assert b"queries  none yet" in shown
+    assert b"12.3 kB of indexes" in shown
     process.send_signal(signal.SIGINT)
     while b"\x1b[?1049l" not in shown:
         shown += os.read(main, 65536)
@@ -373,12 +374,6 @@ def test_top_draws_until_it_is_interrupted(served: Served) -> None:
     assert b"Traceback" not in shown
     os.close(main)
     os.close(worker)
-
-
-def test_a_sparkline_and_a_hit_rate() -> None:
-    assert live.sparkline([0, 1, 2, 4]) == "▁▃▅█"
-    assert live.cache({"exact_hits": 3, "misses": 1}) == "cache hits 75% of 4"
-    assert live.cache({}) == "cache -"
 
 
 def test_the_version_is_the_distributions() -> None:

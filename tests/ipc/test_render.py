@@ -1,11 +1,12 @@
 """What people see, without a process: colours of code, words that were asked for, explanations, editors."""
 
 import re
+from typing import Any
 
 import pytest
 
 from cocosearch_ipc.cli import asking
-from cocosearch_ipc.render import answers, explain, highlight, out, tables
+from cocosearch_ipc.render import answers, explain, highlight, live, out, tables
 
 PLAIN = out.Style(colour=False, links=False)
 COLOUR = out.Style(colour=True, links=False)
@@ -150,3 +151,48 @@ def test_context_is_shown_where_it_was_asked_for() -> None:
     assert short[1:-2] == ["        def f():", "    …", "     9  b = 2", "    10  c = 3"], (
         "the definition, then the hit"
     )
+
+
+def status(uptime_s: float, answered: int, generation: int, clock: int, pid: int = 1) -> dict[str, Any]:
+    index = {"name": "a", "state": "live", "files": 1200, "chunks": 3, "pending": 4, "generation": generation}
+    return {
+        "version": "1.0",
+        "pid": pid,
+        "uptime_s": uptime_s,
+        "rss_bytes": {"daemon": 2_000_000, "total": 2_000_000},
+        "store": {"server": "18.0", "kind": "embedded", "state": "up"},
+        "worker": {"state": "running"},
+        "cache": {"entries": 5, "bytes": 2000, "exact_hits": 3, "misses": 1},
+        "queries": {"count": answered, "p50_ms": 1.0, "p95_ms": 4.0, "recent_ms": [0.0, 1.0, 2.0, 4.0]},
+        "indexes": [index | {"as_of": {"epoch": "e", "seq": clock}}],
+    }
+
+
+def test_top_shows_rates_between_two_statuses() -> None:
+    seen = live.Seen(sizes={"a": 12_300})
+    assert "  -        -" in list(live.frame(status(10.0, 7, 5, 100), seen, PLAIN))[-1], "no rate from one status"
+    seen.next(status(10.0, 7, 5, 100))
+    now = status(12.0, 17, 6, 150)
+    list(live.frame(now, seen, PLAIN))
+    seen.next(now)
+    assert list(seen.queries_s) == [5.0]
+    assert list(live.frame(status(14.0, 17, 7, 200), seen, PLAIN)) == [
+        "cocosearchd 1.0  pid 1  up 14 s",
+        "memory   2.0 MB  (daemon 2.0 MB)",
+        "store    PostgreSQL 18.0 embedded, up, 12.3 kB of indexes",
+        "queue    4 changes, worker running",
+        "cache    75% of 4 hit, 5 answers in 2.0 kB",
+        "queries  17, 5.0/s, p50 1.0 ms, p95 4.0 ms  ▁▃▅█",
+        "",
+        "index  state  files  chunks  size     pending  clock  files/s  commits/s",
+        "a      live   1,200       3  12.3 kB        4    200     25.0        0.5",
+    ]
+    other = list(live.frame(status(1.0, 0, 0, 0, pid=2), seen, PLAIN))
+    assert other[-1].endswith("-        -"), "another daemon's counts are no rate"
+
+
+def test_a_daemon_that_tells_less_is_shown_as_well() -> None:
+    old = {name: value for name, value in status(1.0, 0, 0, 0).items() if name != "queries"} | {"cache": {}}
+    shown = "\n".join(live.frame(old, live.Seen(), PLAIN))
+    assert "cache    -" in shown
+    assert "queries  none yet" in shown

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cocosearch_ipc import address
-from cocosearch_ipc.cli import completion, exits, install, service, verbs
+from cocosearch_ipc.cli import completion, doctor, exits, install, service, verbs
 from cocosearch_ipc.cli.main import run
 from tests.ipc.conftest import Served
 
@@ -179,6 +179,7 @@ def test_a_worker_that_starts_is_not_broken(served: Served, capsys: pytest.Captu
 SYSTEMCTL = """#!{python}
 import os, sys
 open(os.environ["HOME"] + "/calls", "a").write(" ".join(sys.argv[1:]) + "\\n")
+print(os.environ.get("SAYS", "active"))
 sys.exit(3 if "fail" in os.environ.get("MODE", "") else 0)
 """
 
@@ -223,6 +224,36 @@ def test_the_service_is_installed_once_and_removed(
     assert run(["service", "uninstall"], systemd) == exits.OK
     with pytest.raises(Exception, match="no service is installed"):
         run(["service", "start"], systemd)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
+def test_doctor_sees_a_service_of_another_version_and_one_that_failed(systemd: dict[str, str], tmp_path: Path) -> None:
+    def found() -> tuple[str, str]:
+        (finding,) = [finding for finding in doctor.machine(systemd) if finding.what == "service"]
+        return finding.state, finding.fix
+
+    assert found() == ("ok", "")
+    assert run(["service", "install"], systemd) == exits.OK
+    assert found() == ("ok", "")
+    systemd["SAYS"] = "failed"
+    assert found() == ("fail", "cocosearchctl logs, then cocosearchctl service start")
+    unit = tmp_path / ".config" / "systemd" / "user" / "cocosearchd.service"
+    unit.write_text(unit.read_text() + "# of another version\n")
+    assert found() == ("warn", "cocosearchctl service install")
+    assert service.journal(systemd, 5, follow=True) is not None
+    assert service.journal(systemd | {"COCOSEARCH_STATE_DIR": "/elsewhere"}, 5, follow=True) is None
+
+
+def test_doctor_sees_a_bridge_that_is_gone_and_a_listener_that_does_not_answer(
+    served: Served, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (served.run / "mcp.sock").unlink()
+    served.engine.mcp = {"url": "http://127.0.0.1:1/mcp"}
+    assert run(["doctor", "--json"], served.environment) == exits.FAILED
+    found = {f["what"]: f for f in json.loads(capsys.readouterr().out)["findings"]}
+    assert (found["bridge socket"]["state"], found["bridge socket"]["fix"]) == ("fail", "cocosearchctl restart")
+    assert found["mcp"]["state"] == "fail"
+    assert "does not answer" in found["mcp"]["message"]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")

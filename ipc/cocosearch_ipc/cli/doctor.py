@@ -1,6 +1,7 @@
 """`doctor`: looks at everything the daemon stands on, and says for each trouble what mends it."""
 
 import argparse
+import http.client
 import os
 import resource
 import shutil
@@ -8,6 +9,7 @@ import stat
 import sys
 import tempfile
 import time
+import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,6 +27,7 @@ Env = Mapping[str, str]
 MIN_WATCHES, MIN_INSTANCES, MIN_FILES = 65_536, 128, 1_024
 MIN_FREE_BYTES = 1 << 30
 MAX_SKEW_S = 2.0
+MOST_WATCHES_USED = 0.8
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,9 +69,17 @@ def machine(env: Env) -> Iterator[Finding]:
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     enough = files >= MIN_FILES or files == resource.RLIM_INFINITY
     yield Finding("open files", "ok" if enough else "warn", f"at most {files}", "" if enough else "ulimit -n 4096")
-    installed = service.is_installed(env)
-    text = "installed" if installed else "none; the daemon is started by `up` and by the bridge"
-    yield Finding("service", "ok", text)
+    yield _service(env)
+
+
+def _service(env: Env) -> Finding:
+    if not service.is_installed(env):
+        return Finding("service", "ok", "none; the daemon is started by `up` and by the bridge")
+    if differing := service.outdated(env):
+        return Finding("service", "warn", f"{differing[0]} is of another version", "cocosearchctl service install")
+    if service.state(env) == "failed":
+        return Finding("service", "fail", "it has failed", "cocosearchctl logs, then cocosearchctl service start")
+    return Finding("service", "ok", "installed")
 
 
 def _directory(what: str, path: Path) -> Finding:
@@ -129,12 +140,55 @@ def _daemon(env: Env) -> Iterator[Finding]:
     yield Finding("daemon", "ok", f"version {status['version']}, pid {status['pid']}")
     if status["version"] != client.VERSION:
         yield Finding("version", "warn", f"this is {client.VERSION}", "cocosearchctl restart")
+    yield _bridge(env)
+    yield _loopback(env, str(status["mcp"].get("url") or ""))
+    yield from _watches(int(status["pid"]))
     for part in ("store", "embedder", "worker"):
         yield _part(part, status[part])
     for warning in status.get("warnings") or ():
-        yield Finding("warning", "warn", warning)
+        yield Finding("warning", "warn", warning, "cocosearchctl restart, when its cause is gone")
     for index in status["indexes"]:
         yield from _index(index)
+
+
+def _bridge(env: Env) -> Finding:
+    path = address.bridge_socket(env)
+    if client.reachable(path):
+        return Finding("bridge socket", "ok", path)
+    return Finding("bridge socket", "fail", f"{path} is gone", "cocosearchctl restart")
+
+
+def _loopback(env: Env, url: str) -> Finding:
+    """Whether the listener of assistants answers, and takes the token."""
+    if not url:
+        return Finding("mcp", "ok", "the listener is switched off; `cocosearchctl mcp` works without it")
+    at = urllib.parse.urlsplit(url)
+    connection = http.client.HTTPConnection(str(at.hostname), at.port, timeout=5.0)
+    try:
+        token = TokenFile(Path(address.token_file(env))).ensure()
+        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+        code = connection.getresponse().status
+    except (OSError, http.client.HTTPException, Failure) as error:
+        return Finding("mcp", "fail", f"{url} does not answer: {error}", "cocosearchctl restart")
+    finally:
+        connection.close()
+    if code != http.HTTPStatus.OK:
+        return Finding("mcp", "fail", f"{url} refuses the token ({code})", "cocosearchctl restart")
+    return Finding("mcp", "ok", f"{url} takes the token")
+
+
+def _watches(pid: int) -> Iterator[Finding]:
+    """How much of inotify's limit the daemon uses: others of the user need some as well."""
+    try:
+        most = int(Path("/proc/sys/fs/inotify/max_user_watches").read_text("ascii"))
+        used = sum(path.read_text("ascii").count("inotify wd:") for path in Path(f"/proc/{pid}/fdinfo").iterdir())
+    except (OSError, ValueError):  # no Linux, or not our process: what `machine` says has to do
+        return
+    if used > most * MOST_WATCHES_USED:
+        fix = f"sudo sysctl fs.inotify.max_user_watches={most * 2}"
+        yield Finding("watches", "warn", f"{used:,} of {most:,} are in use", fix)
+    else:
+        yield Finding("watches", "ok", f"{used:,} of {most:,} are in use")
 
 
 def _part(name: str, value: dict[str, Any]) -> Finding:
@@ -143,7 +197,8 @@ def _part(name: str, value: dict[str, Any]) -> Finding:
     if not trouble and state == "starting":
         return Finding(name, "warn", state, "nothing to do: it takes a few seconds")
     well = not trouble and state in ("", "ok", "up", "running", "ready")
-    return Finding(name, "ok" if well else "fail", str(trouble or state or "ok"), str(value.get("hint") or ""))
+    fix = "" if well else str(value.get("hint") or "cocosearchctl logs says more")
+    return Finding(name, "ok" if well else "fail", str(trouble or state or "ok"), fix)
 
 
 def _index(index: dict[str, Any]) -> Iterator[Finding]:

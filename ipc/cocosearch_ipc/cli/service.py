@@ -43,6 +43,20 @@ def is_installed(env: Env) -> bool:
         return False
 
 
+def outdated(env: Env) -> tuple[Path, ...]:
+    """Installed files that are not what `service install` would write now."""
+    files = manager(env, system=False).files
+    return tuple(path for path, content in files.items() if path.read_bytes() != content)
+
+
+def state(env: Env) -> str:
+    """What systemd says of the user's service (active, inactive, failed, ...); empty elsewhere."""
+    if sys.platform == "darwin":
+        return ""
+    command = ("systemctl", "--user", "is-active", "cocosearchd.service")
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=dict(env)).stdout.strip()
+
+
 def start(env: Env) -> None:
     """Start the user's service. Raises `client.CallFailed`."""
     _do(manager(env, system=False), "start")

@@ -1,19 +1,21 @@
-"""`top`: a live view of the daemon, redrawn every second until Ctrl-C; on a pipe, one frame."""
+"""`top`: a live view of the daemon, redrawn every second until Ctrl-C or `q`; on a pipe, one frame."""
 
 import argparse
+import contextlib
+import select
 import shutil
 import sys
+import termios
 import time
-from collections import deque
-from collections.abc import Mapping
-from typing import Any
+import tty
+from collections.abc import Iterator, Mapping
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.render import live, out
 
-HISTORY = 60
 ENTER, LEAVE, HOME = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l", "\x1b[H"
+SIZES_EVERY_S = 10.0  # counting an index is work for PostgreSQL
 
 
 def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
@@ -24,12 +26,13 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
         out.document(status)
         return exits.OK
     if not style.links:
-        for line in live.frame(status, None, (), style):
+        for line in live.frame(status, live.Seen(sizes=_sizes(path, status)), style):
             out.line(line)
         return exits.OK
     sys.stdout.write(ENTER)
     try:
-        _draw(path, style, args.interval)
+        with _single_keys():
+            _draw(path, style, max(0.05, args.interval))
     except KeyboardInterrupt:
         return exits.OK
     finally:
@@ -39,19 +42,54 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
 
 
 def _draw(path: str, style: out.Style, interval_s: float) -> None:
-    latencies: deque[float] = deque(maxlen=HISTORY)
-    before: dict[str, Any] | None = None
+    seen, counted_at = live.Seen(), -SIZES_EVERY_S
     while True:
-        began = time.perf_counter()
         try:
             now = client.call(path, "status", timeout_s=10.0)
+            if time.monotonic() - counted_at >= SIZES_EVERY_S:
+                seen.sizes, counted_at = _sizes(path, now), time.monotonic()
         except client.CallFailed as failed:
             lines = [style.paint(f"{failed.message}; {failed.hint}", out.RED)]
         else:
-            latencies.append((time.perf_counter() - began) * 1000)
-            lines = list(live.frame(now, before, latencies, style))
-            before = now
+            lines = list(live.frame(now, seen, style))
+            seen.next(now)
         rows = shutil.get_terminal_size().lines
+        lines.append(style.paint("q leaves", out.DIM))
         sys.stdout.write(HOME + "".join(f"{line}\x1b[K\n" for line in lines[: rows - 1]) + "\x1b[J")
         sys.stdout.flush()
-        time.sleep(interval_s)
+        if _pressed(interval_s) in ("q", "Q", "\x1b"):
+            return
+
+
+def _sizes(path: str, status: dict[str, object]) -> dict[str, int]:
+    """Bytes in PostgreSQL, by index; without those that cannot be counted now."""
+    found = dict[str, int]()
+    indexes = status["indexes"]
+    assert isinstance(indexes, list)
+    for index in indexes:
+        with contextlib.suppress(client.CallFailed):
+            found[index["name"]] = client.call(path, "index_stats", {"index": index["name"]}, 10.0)["size_bytes"]
+    return found
+
+
+@contextlib.contextmanager
+def _single_keys() -> Iterator[None]:
+    """Keys come without Enter, and are not shown; where standard input is no terminal, none come."""
+    if not sys.stdin.isatty():
+        yield
+        return
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
+    tty.setcbreak(descriptor)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
+
+
+def _pressed(wait_s: float) -> str:
+    """The key pressed within `wait_s`, or nothing."""
+    if not sys.stdin.isatty():
+        time.sleep(wait_s)
+        return ""
+    return sys.stdin.read(1) if select.select([sys.stdin], [], [], wait_s)[0] else ""
