@@ -32,7 +32,7 @@ from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
 from tests.daemon import Daemon, make_daemon
-from tests.roots.operations import Operations, as_git_sees
+from tests.roots.operations import Operations, as_git_sees, difference
 
 # name -> (may the root itself be replaced, is it a repository); threads for each.
 ROOTS = {"plain": (False, False), "repository": (False, True), "replaced": (True, True)}
@@ -297,13 +297,6 @@ def says(root: bytes, path: str, start: int, end: int, text: str) -> bool:
     except OSError:
         return False
     return data[start:end].decode("utf-8", "replace") == text
-
-
-def difference(stored: dict[bytes, bytes], disk: dict[bytes, bytes]) -> str:
-    """Some of what is too much, missing and other."""
-    other = [path for path in stored.keys() & disk.keys() if stored[path] != disk[path]]
-    parts = {"too much": stored.keys() - disk.keys(), "missing": disk.keys() - stored.keys(), "other": other}
-    return ", ".join(f"{what}: {len(paths)} {sorted(paths)[:5]}" for what, paths in parts.items() if paths)
 
 
 @contextmanager

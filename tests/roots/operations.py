@@ -152,20 +152,16 @@ class Operations(Mutator):
 def as_git_sees(root: bytes, scratch: bytes) -> dict[bytes, bytes]:
     """Every file of a kind that is searched and that git would not ignore -> the hash of its content.
 
-    `scratch` is an empty repository elsewhere: its git reads the ignore files of a root that is no repository.
+    `scratch` is an empty repository elsewhere: its git reads the ignore files of a root that is in no repository.
     """
-    where = [] if os.path.isdir(os.path.join(root, b".git")) else [b"--git-dir=" + scratch, b"--work-tree=" + root]
-    kinds = ["--cached", "--others"] if not where else ["--others"]
-    listed = subprocess.run(
-        [b"git", *where, b"ls-files", b"-z", *(os.fsencode(kind) for kind in kinds), b"--exclude-standard"],
-        cwd=root,
-        env=os.environ | ENVIRONMENT,
-        check=True,
-        capture_output=True,
-    ).stdout
+    elsewhere = [b"--git-dir=" + scratch, b"--work-tree=" + root]
+    listed = _listed(root, [], ["--cached", "--others"])
+    if listed is None:  # no repository, or one that was replaced while git was writing to it
+        listed = _listed(root, elsewhere, ["--others"])
+    assert listed is not None
     real = os.path.realpath(root)
     found = {}
-    for path in {path for path in listed.split(b"\0") if path.lower().endswith(SUFFIXES)}:
+    for path in {path for path in listed if path.lower().endswith(SUFFIXES)}:
         place = os.path.join(root, path)
         if os.path.realpath(os.path.dirname(place)) != os.path.dirname(os.path.join(real, path)):
             continue  # tracked below a directory that is a link by now
@@ -174,3 +170,16 @@ def as_git_sees(root: bytes, scratch: bytes) -> dict[bytes, bytes]:
                 with open(place, "rb") as file:
                     found[path] = digest(file.read())
     return found
+
+
+def _listed(root: bytes, where: list[bytes], kinds: list[str]) -> list[bytes] | None:
+    command = [b"git", *where, b"ls-files", b"-z", *map(os.fsencode, kinds), b"--exclude-standard"]
+    done = subprocess.run(command, cwd=root, env=os.environ | ENVIRONMENT, check=False, capture_output=True)
+    return None if done.returncode else done.stdout.split(b"\0")
+
+
+def difference(stored: dict[bytes, bytes], disk: dict[bytes, bytes]) -> str:
+    """Some of what is too much, missing and other."""
+    other = [path for path in stored.keys() & disk.keys() if stored[path] != disk[path]]
+    parts = {"too much": stored.keys() - disk.keys(), "missing": disk.keys() - stored.keys(), "other": other}
+    return ", ".join(f"{what}: {len(paths)} {sorted(paths)[:5]}" for what, paths in parts.items() if paths)

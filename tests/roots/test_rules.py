@@ -1,6 +1,7 @@
 """Ignore files that come and go without an event of their own."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -77,3 +78,23 @@ def test_what_git_tracks_may_change_before_the_rules_of_the_root_are_read_again(
     fresh = scope.refreshed()
     assert fresh is not None
     assert fresh.allows(b"a.py")
+
+
+async def test_rules_above_the_root(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    root = tmp_path / "sub" / "root"
+    put(root, a="1", b="1", c="1")
+    async with following(root, tmp_path.with_name("sync")) as (live, index):
+        await in_sync(live)
+        (tmp_path / ".gitignore").write_text("a.py\n")
+        await in_sync(live)
+        assert held(index) == {"b.py", "c.py"}
+        (root.parent / ".gitignore").write_text("/root/b.py\n")
+        await in_sync(live)
+        assert held(index) == {"c.py"}
+        shutil.rmtree(tmp_path / ".git")
+        await in_sync(live)
+        assert held(index) == {"a.py", "b.py", "c.py"}
+        git(tmp_path, "init", "-q")
+        await in_sync(live)
+        assert held(index) == {"c.py"}

@@ -110,10 +110,11 @@ def signature(repository: Repository, exclude_files: tuple[bytes, ...]) -> Signa
         os.path.expanduser(b"~/.gitconfig"),
         os.path.expanduser(b"~/.config/git/config"),
     )
-    return tuple(_stamp(path) for path in watched)
+    return tuple(stamp(path) for path in watched)
 
 
-def _stamp(path: bytes) -> tuple[int, int, int] | None:
+def stamp(path: bytes) -> tuple[int, int, int] | None:
+    """(inode, size, time) of a file, None where there is none: another one means that it may have changed."""
     try:
         found = os.stat(path)
     except OSError:

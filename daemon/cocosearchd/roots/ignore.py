@@ -26,6 +26,7 @@ from cocosearchd.roots.git import (
     repository_around,
     repository_at,
     signature,
+    stamp,
 )
 from cocosearchd.roots.patterns import EMPTY, Patterns
 from cocosearchd.settings import IndexingSettings
@@ -102,12 +103,14 @@ class Scope:
         """Blocking: asks git where `facts` are not known."""
         self.root = root
         self._settings, self._facts = settings, facts or _Facts()
-        self._exclude = patterns.parse("\n".join(settings.exclude).encode())
-        self._include = patterns.parse("\n".join(settings.include).encode()) if settings.include else None
+        self._exclude = _of_settings(*settings.exclude, *settings.extend_exclude)
+        self._include = _of_settings(*settings.include) if settings.include else None
+        self._also = _of_settings(*settings.extend_include)
         self._nested: dict[bytes, GitRules] = {}
+        self._above = self._stamps_above()
         self._around = self._find_around()
         self._folders = {b"": self._top()}
-        self._signature = self.signature()
+        self._signature = self._stamps()
 
     def renewed(self) -> "Scope":
         """The scope of now. Blocking."""
@@ -127,13 +130,25 @@ class Scope:
         if directory:
             self._folders.pop(directory, None)
 
-    def signature(self) -> tuple[Signature, ...]:
-        """Changes whenever rules outside of the tree may have changed. A few `stat` calls for each repository."""
+    def outdated(self) -> bool:
+        """Whether rules outside of the tree may have changed. A few `stat` calls for each repository."""
+        return self._stamps() != self._signature or self._stamps_above() != self._above
+
+    def _stamps(self) -> tuple[Signature, ...]:
         return tuple(signature(rules.repository, rules.exclude_files) for rules in self.git_rules())
 
-    def outdated(self) -> bool:
-        """Whether `refreshed` has something to do."""
-        return self.signature() != self._signature
+    def _stamps_above(self) -> Signature:
+        """Of what no event tells: ignore files and repositories above the root, and the user's patterns without one."""
+        if not self._settings.respect_gitignore:
+            return ()
+        found = [stamp(self._facts.default_excludes())]
+        directory = self.root
+        while (parent := os.path.dirname(directory)) != directory:
+            directory = parent
+            repository = stamp(os.path.join(directory, b".git"))
+            # The time of a git directory is of no account, as it changes all the time.
+            found += [stamp(os.path.join(directory, b".gitignore")), repository and (repository[0], 0, 0)]
+        return tuple(found)
 
     def refreshed(self) -> "Scope | None":
         """A scope that knows what git knows now; None if files may be in or out that were not: then all is to be seen.
@@ -141,6 +156,8 @@ class Scope:
         Every `git add` and `git commit` comes by here. Blocking.
         """
         fresh = self.renewed()
+        if fresh._above != self._above:
+            return None
         if fresh._around != self._around and not self._harmless(b"", self._around, fresh._around):
             return None
         for directory, old in list(self._nested.items()):
@@ -185,7 +202,7 @@ class Scope:
         """Whether files of this name can be in scope at all; cheap, reads nothing."""
         if not self._settings.index_secrets and defaults.SECRETS.ignores(name, name):
             return False
-        return self._include is not None or supported(encode_path(name))
+        return self._include is not None or self._also is not EMPTY or supported(encode_path(name))
 
     def filter_files(self, directory: bytes, names: Iterable[bytes]) -> list[bytes]:
         """The names of a directory's files that are in scope."""
@@ -205,10 +222,16 @@ class Scope:
             return False
         if not self._settings.index_secrets and defaults.SECRETS.ignores(path, name):
             return False
-        return self._include is None or self._include.ignores(path, name) is True
+        if self._also is not EMPTY and self._also.ignores(path, name) is True:
+            return True
+        if self._include is not None:
+            return self._include.ignores(path, name) is True
+        return self._also is EMPTY or supported(encode_path(name))
 
     def _excluded(self, folder: _Folder, path: bytes, name: bytes) -> bool:
         """Of an entry of `folder`; directories end in `/`."""
+        if name == b".git/" or name == b".git":
+            return True  # whatever a cloned repository's own settings take back: credentials may be in there
         decision = self._exclude.ignores(path, name)
         if decision is None:
             decision = _first(folder.ours, path, name)
@@ -306,6 +329,10 @@ def _first(layers: Iterable[_Layer], path: bytes, name: bytes) -> bool | None:
         if decision is not None:
             return decision
     return None
+
+
+def _of_settings(*lines: str) -> Patterns:
+    return patterns.parse("\n".join(lines).encode()) if lines else EMPTY
 
 
 def _parse(text: bytes, ignore_case: bool) -> Patterns:
