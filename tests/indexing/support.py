@@ -28,6 +28,7 @@ class Change:
     paths: tuple[str, ...] = ()
     gone: tuple[str, ...] = ()
     force: bool = False
+    urgent: bool = False
 
 
 class Source:
@@ -44,10 +45,10 @@ class Source:
         self._under_way = 0
         self._moved = asyncio.Event()
 
-    async def next_batch(self, limit: int = 64) -> Change:
-        while not self._waiting:
+    async def next_batch(self, limit: int = 64, *, edits: bool = False) -> Change:
+        while (first := next((one for one in self._waiting if one.urgent or not edits), None)) is None:
             await self._next_move()
-        first = self._waiting.pop(0)
+        self._waiting.remove(first)
         if len(first.paths) > limit:
             self._waiting.insert(0, replace(first, paths=first.paths[limit:]))
             first = replace(first, paths=first.paths[:limit], gone=())

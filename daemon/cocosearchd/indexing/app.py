@@ -88,30 +88,33 @@ class IndexApp:
         self._tools.target.close(self.record.number)
         self._environment.close()
 
-    async def process(self, paths: Sequence[str], gone: Sequence[str], force: bool) -> Outcome:
-        """Make PostgreSQL hold the files at `paths` as they are now, and none of `gone`.
+    async def process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool) -> Outcome:
+        """Make PostgreSQL hold the files at `paths` as they are now, and none of `gone`; `urgent` ones before others.
 
         A path that is no regular file is treated as gone, one that is in both is gone. Never raises for a file, the
         embedder or PostgreSQL: what went wrong is the text in `failed`.
         """
         gone = tuple(dict.fromkeys(gone))
         paths = tuple(path for path in dict.fromkeys(paths) if path not in gone)
+        hurried = [*paths, *gone] if urgent else []
         async with self._feed.turn([*paths, *gone]):
-            number = time.time_ns() if force else 0
-            read = await asyncio.to_thread(
-                read_files, self.record.root, paths, self._tools.rules.max_file_bytes, number
-            )
-            sources = [item for item in read if isinstance(item, SourceFile)]
-            missing = [*gone, *(item.path for item in read if isinstance(item, Missing))]
-            failed = {item.path: item.error for item in read if isinstance(item, Unread)}
-            try:
-                failed |= await self._feed_all(sources, missing)
-                failed |= await self._confirm([one for one in sources if one.path not in failed], again=True)
-                if len(failed) == len(paths) + len(gone):
-                    return Outcome(0, failed)
-                return Outcome(await self._confirm_gone([path for path in missing if path not in failed]), failed)
-            except CocoSearchError as error:  # PostgreSQL did not answer the comparison: nothing is known to be done
-                return Outcome(0, dict.fromkeys([*paths, *gone], describe(error)))
+            with self._tools.target.hurrying(self.record.number, hurried):
+                return await self._process(paths, gone, force=force)
+
+    async def _process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool) -> Outcome:
+        number = time.time_ns() if force else 0
+        read = await asyncio.to_thread(read_files, self.record.root, paths, self._tools.rules.max_file_bytes, number)
+        sources = [item for item in read if isinstance(item, SourceFile)]
+        missing = [*gone, *(item.path for item in read if isinstance(item, Missing))]
+        failed = {item.path: item.error for item in read if isinstance(item, Unread)}
+        try:
+            failed |= await self._feed_all(sources, missing)
+            failed |= await self._confirm([one for one in sources if one.path not in failed], again=True)
+            if len(failed) == len(paths) + len(gone):
+                return Outcome(0, failed)
+            return Outcome(await self._confirm_gone([path for path in missing if path not in failed]), failed)
+        except CocoSearchError as error:  # PostgreSQL did not answer the comparison: nothing is known to be done
+            return Outcome(0, dict.fromkeys([*paths, *gone], describe(error)))
 
     async def _feed_all(self, sources: Sequence[SourceFile], missing: Sequence[str]) -> dict[str, str]:
         work = [self._feed.put(source) for source in sources] + [self._feed.delete(path) for path in missing]

@@ -7,6 +7,7 @@ remembered one by one, so a changed file embeds only its changed chunks, unless 
 import asyncio
 import hashlib
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import cocoindex as coco
@@ -25,6 +26,7 @@ from cocosearchd.store.queries import FileWrite
 
 # Texts of several files go to the embedder together; a provider cuts further as its own settings say.
 BATCH_TEXTS = 64
+BULK_THREADS = 2  # parsing holds the interpreter for most of its time: more threads only take turns
 # Providers that make a vector in less time than CocoIndex needs to remember one: measured, 0.3 ms of CPU each.
 CHEAP = {"builtin"}
 NOT_PARSED = ParseReport("no_grammar")
@@ -94,8 +96,14 @@ class Tools:
         """`guard` is called with each path before it is parsed; see `WorkerSpec.crash_on`."""
         self.rules, self.target, self.guard = rules, target, guard
         self.embedding = Embedding(embedder)
+        self._bulk = ThreadPoolExecutor(BULK_THREADS, "bulk")
         shaping = f"{rules!r} {embedder.fingerprint.digest()}"
         self.key = hashlib.blake2b(shaping.encode(), digest_size=16).digest()
+
+    async def extracted(self, source: SourceFile) -> Extract:
+        """What `extract_file` says. Bulk work queues for few threads, so that what is urgent finds one free."""
+        threads = None if self.target.hurries(self.rules.index, source.path) else self._bulk
+        return await asyncio.get_running_loop().run_in_executor(threads, extract_file, source, self.rules)
 
     def __coco_memo_key__(self) -> bytes:
         """The same in every process for the same rules and fingerprint."""
@@ -106,7 +114,7 @@ class Tools:
 async def index_file(source: SourceFile, tools: Tools) -> None:
     """Declare the rows of a file. Raises `EmbedderUnavailable`; parsing never raises."""
     tools.guard(source.path)
-    extract = await asyncio.to_thread(extract_file, source, tools.rules)
+    extract = await tools.extracted(source)
     vectors = await tools.embedding.embed_all(extract.chunks)
     write = FileWrite(
         path=source.path,

@@ -9,10 +9,11 @@ import anyio
 
 from cocosearchd.model import IndexRecord
 
-# A save that comes during a first indexing waits for one batch to end, and shares the machine with the rest of them.
-# Measured (benchmarks.indexing): batches of 4 with 8 files under way halve that wait against 8 with 16, for 5 % of CPU.
-BATCH_FILES = 4
-SHARE = 3  # of the files that CocoIndex works on at once, a third is given away before anything urgent is known
+# Bulk work goes in batches that are worth a transaction each, and always leaves room for what a person saves meanwhile:
+# that is asked for apart, has a window of its own and overtakes in the child. More edits than fit it are a burst, not a
+# person, and are taken with the bulk.
+BULK_FILES, BULK_BATCHES = 16, 2
+EDIT_FILES, EDITS_UNDER_WAY = 4, 8
 
 
 class Batch(Protocol):
@@ -35,8 +36,11 @@ B = TypeVar("B", bound=Batch)
 class BatchSource(Protocol[B]):
     """Where an index's batches come from; it remembers what is dirty until it is told how that went."""
 
-    async def next_batch(self, limit: int = 64) -> B:
-        """Wait for something to do: what a person waits for first, then the rest, at most `limit` paths."""
+    async def next_batch(self, limit: int = 64, *, edits: bool = False) -> B:
+        """Wait for something to do, at most `limit` paths: what a person waits for first, then the rest.
+
+        With `edits`, for what a person waits for alone.
+        """
 
     def settle(self, batch: B, failed: Mapping[str, str]) -> None:
         """The batch is committed and its hook has run, except for `failed` (path -> why): to be tried again later."""
@@ -67,33 +71,47 @@ class Piece:
         return type(self)(tuple(p for p in self.paths if p in kept), tuple(p for p in self.gone if p in kept))
 
 
+class Window:
+    """How many files may be under way at once; the last batch may pass it."""
+
+    def __init__(self, files: int) -> None:
+        self._files, self._under_way = files, 0
+        self._room = asyncio.Event()
+        self._room.set()
+
+    async def room(self) -> None:
+        """Returns when another batch may begin."""
+        await self._room.wait()
+
+    def count(self, files: int) -> None:
+        """So many more are under way, or less."""
+        self._under_way += files
+        if self._under_way < self._files:
+            self._room.set()
+        else:
+            self._room.clear()
+
+
 class Lane:
     """One index on its way through the updater."""
 
     def __init__(self, record: IndexRecord, source: BatchSource[Any], inflight: int) -> None:
+        """`inflight`: how many files the child has in work at once; what a kill may lose."""
         self.record, self.source = record, source
         self.scope: anyio.CancelScope | None = None  # of its tasks, while they run
-        self._window = max(1, inflight // SHARE)
-        self._under_way = 0
-        self._room = asyncio.Event()
-        self._room.set()
+        self._bulk_files = max(1, min(BULK_FILES, inflight // BULK_BATCHES))
+        self._bulk, self._edits = Window(self._bulk_files * BULK_BATCHES), Window(EDITS_UNDER_WAY)
 
-    async def next_batch(self) -> Any:
+    async def next_batch(self, *, edits: bool) -> Any:
         """The next batch, as soon as there is room for one: not pulling leaves the choice to the source."""
-        await self._room.wait()
-        return await self.source.next_batch(BATCH_FILES)
+        await self._window(edits=edits).room()
+        if edits:
+            return await self.source.next_batch(EDIT_FILES, edits=True)
+        return await self.source.next_batch(self._bulk_files)
 
-    def began(self, batch: Batch) -> None:
-        """The batch counts until `ended`."""
-        self._count(len(batch.paths) + len(batch.gone))
+    def count(self, batch: Batch, sign: int, *, edits: bool) -> None:
+        """The batch is under way (1), or no more (-1)."""
+        self._window(edits=edits).count(sign * (len(batch.paths) + len(batch.gone)))
 
-    def ended(self, batch: Batch) -> None:
-        """Makes room."""
-        self._count(-len(batch.paths) - len(batch.gone))
-
-    def _count(self, files: int) -> None:
-        self._under_way += files
-        if self._under_way < self._window:
-            self._room.set()
-        else:
-            self._room.clear()
+    def _window(self, *, edits: bool) -> Window:
+        return self._edits if edits else self._bulk

@@ -1,16 +1,18 @@
-"""Where CocoIndex's decisions become rows: one file, one transaction.
+"""Where CocoIndex's decisions become rows.
 
 CocoIndex remembers a tracking record per file and asks `reconcile` whether the wanted state differs; if it does, it
 calls the sink. Its memory and PostgreSQL are two: `app` compares them after each batch.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import cocoindex as coco
 from cocoindex.connectorkits.fingerprint import fingerprint_object
 
 from cocosearchd.errors import NotFound
+from cocosearchd.indexing.group import GroupWriter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import queries
 from cocosearchd.store.pool import Database
@@ -49,32 +51,45 @@ class FileTarget:
     """
 
     def __init__(self) -> None:
-        self._open: dict[int, tuple[Database, IndexRecord]] = {}
+        self._open: dict[int, GroupWriter] = {}
+        self._urgent: set[tuple[int, str]] = set()
         self._provider = coco.register_root_target_states_provider(PROVIDER, self)
 
     def open(self, database: Database, record: IndexRecord) -> None:
         """From now on files of this index can be written."""
-        self._open[record.number] = database, record
+        self._open[record.number] = GroupWriter(database, record)
 
     def close(self, number: int) -> None:
         """No file of this index is written any more."""
         self._open.pop(number, None)
+
+    @contextmanager
+    def hurrying(self, index: int, paths: Iterable[str]) -> Iterator[None]:
+        """Meanwhile these files do not wait for others."""
+        hurried = {(index, path) for path in paths}
+        self._urgent |= hurried
+        try:
+            yield
+        finally:
+            self._urgent -= hurried
+
+    def hurries(self, index: int, path: str) -> bool:
+        """Whether a file goes before others."""
+        return (index, path) in self._urgent
 
     def declare(self, index: int, wanted: WantedFile) -> None:
         """To be called by a CocoIndex function: its file shall have these rows."""
         coco.declare_target_state(self._provider.target_state((index, wanted.write.path), wanted))
 
     async def apply(self, index: int, path: str, wanted: WantedFile | None) -> int:
-        """Write the file, or remove it (None), in one transaction; the generation after it.
+        """Write the file, or remove it (None); the generation after it.
 
         Idempotent. Raises `StoreUnavailable`.
         """
         if index not in self._open:
             raise NotFound(f"index {index} is closed")
-        database, record = self._open[index]
-        if wanted is None:
-            return await queries.delete_file(database, record, path)
-        return await queries.replace_file(database, record, wanted.write)
+        write = wanted.write if wanted else None
+        return await self._open[index].apply(path, write, urgent=self.hurries(index, path))
 
     def reconcile(
         self,

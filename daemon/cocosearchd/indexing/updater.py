@@ -54,6 +54,7 @@ class _Job:
 
     lane: Lane
     batch: Any
+    edits: bool  # pulled as what a person waits for
 
 
 @dataclass(slots=True)
@@ -204,13 +205,17 @@ class Updater:
         return self._child.link
 
     async def _serve(self, lane: Lane) -> None:
-        """Pull the batches of an index; they overlap."""
+        """Pull the batches of an index; they overlap. Edits are pulled apart, so that they wait for no bulk work."""
         with anyio.CancelScope() as lane.scope:
             async with anyio.create_task_group() as jobs:
-                while True:
-                    batch = await lane.next_batch()
-                    lane.began(batch)
-                    jobs.start_soon(self._do, _Job(lane, batch))
+                for edits in (False, True):
+                    jobs.start_soon(self._pull, lane, edits, jobs)
+
+    async def _pull(self, lane: Lane, edits: bool, jobs: anyio.abc.TaskGroup) -> None:
+        while True:
+            batch = await lane.next_batch(edits=edits)
+            lane.count(batch, 1, edits=edits)
+            jobs.start_soon(self._do, _Job(lane, batch, edits))
 
     async def _do(self, job: _Job) -> None:
         lane, batch = job.lane, job.batch
@@ -224,7 +229,7 @@ class Updater:
             failed = await self._published(lane.record, piece, answer)
         finally:
             self._clear(job)
-            lane.ended(batch)
+            lane.count(batch, -1, edits=job.edits)
             lane.source.settle(batch, failed)
         for path in answer.aside:
             log.error("path_set_aside", extra={"index": lane.record.name, "path": path})
@@ -261,6 +266,7 @@ class Updater:
                     "paths": piece.paths,
                     "gone": piece.gone,
                     "force": job.batch.force,
+                    "urgent": job.edits,
                 }
             )
         finally:

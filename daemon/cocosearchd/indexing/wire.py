@@ -2,7 +2,7 @@
 
     daemon -> child   first line: a WorkerSpec
                       {"do": "open", "record": ...}            an index whose batches will follow
-                      {"do": "work", "id", "index", "paths", "gone", "force"}
+                      {"do": "work", "id", "index", "paths", "gone", "force", "urgent"}
                       {"do": "close", "id", "index", "forget"} forget: drop CocoIndex's memory of it as well
                       {"do": "ping", "id"}
     child -> daemon   {"ready": true}                          it holds the lock and listens

@@ -30,6 +30,7 @@ from cocosearchd.indexing import wire
 from cocosearchd.indexing.app import IndexApp, Outcome, describe
 from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
 from cocosearchd.indexing.index_file import Rules, Tools
+from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.indexing.target import FileTarget
 from cocosearchd.languages.symbols import QueryOverrides, check_overrides
 from cocosearchd.model import IndexRecord
@@ -53,6 +54,7 @@ class Worker:
         self._target = FileTarget()
         self._embedder = LateEmbedder(partial(open_embedder, spec.embedder, spec.api_key))
         self._opening = asyncio.Lock()
+        self._precedence = Precedence()
         self._store: tuple[Database, Path] | None = None
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
@@ -92,7 +94,9 @@ class Worker:
     async def _outcome(self, index: "Index", message: dict[str, Any]) -> Outcome:
         # Raises what opening does: no PostgreSQL, no embedder yet or not this index's, no space for the memory.
         app = await self._app(index)
-        return await app.process(message["paths"], message["gone"], message["force"])
+        urgent = message["urgent"]
+        async with self._precedence.turn(urgent=urgent):
+            return await app.process(message["paths"], message["gone"], force=message["force"], urgent=urgent)
 
     async def _close(self, index: "Index", message: dict[str, Any]) -> None:
         await asyncio.gather(*index.busy)

@@ -223,15 +223,15 @@ class LiveRoot:
 
     # -- batches
 
-    async def next_batch(self, limit: int = 64) -> Batch:
-        """Wait for paths that may differ from the index: edits before bulk work, at most `limit`."""
+    async def next_batch(self, limit: int = 64, *, edits: bool = False) -> Batch:
+        """Wait for paths that may differ from the index: edits before bulk work, or `edits` alone; at most `limit`."""
         while True:
-            await self._dirty.work.wait()
+            await (self._dirty.edits if edits else self._dirty.work).wait()
             await self._open.wait()
             if time.monotonic() - self._hinted_at < SETTLE_S:
                 await anyio.sleep(SETTLE_S)
             await self._pass_gate()
-            picked = self._dirty.take(limit)
+            picked = self._dirty.take(limit, edits=edits)
             if picked is not None and (batch := await self._look(picked)) is not None:
                 return batch
 

@@ -96,6 +96,7 @@ class Reconciler:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self.changed = asyncio.Event()  # replaced at every settle
         self.work = asyncio.Event()  # set while something can be handed out
+        self.edits = asyncio.Event()  # set while something urgent can
         self.to_scan = asyncio.Event()  # set while trees wait
 
     # -- marking
@@ -153,6 +154,7 @@ class Reconciler:
         if entry.urgent and path not in self._urgent and len(self._urgent) < URGENT_LIMIT:
             self._bulk.pop(path, None)
             self._urgent[path] = None
+            self.edits.set()
         elif path not in self._urgent:
             self._bulk.setdefault(path)
         self.work.set()
@@ -220,11 +222,11 @@ class Reconciler:
 
     # -- handing out
 
-    def take(self, limit: int) -> Picked | None:
-        """At most `limit` paths, edits before bulk; None if there are none. All with the same `force`."""
-        queue, urgent = (self._urgent, True) if self._urgent else (self._bulk, False)
+    def take(self, limit: int, *, edits: bool = False) -> Picked | None:
+        """At most `limit` paths, edits before bulk, or `edits` alone; None if there are none. All with one `force`."""
+        queue, urgent = (self._urgent, True) if self._urgent or edits else (self._bulk, False)
         if not queue:
-            self.work.clear()
+            (self.edits if edits else self.work).clear()
             return None
         force = self._entries[next(iter(queue))].force
         picked = list[str]()
@@ -237,8 +239,6 @@ class Reconciler:
             del queue[path]
             self._entries[path].batch = self._batches
             self._entries[path].again = 0
-        if not self._urgent and not self._bulk:
-            self.work.clear()
         seqs = {path: self._entries[path].seq for path in picked}
         scanned = frozenset(path for path in picked if self._entries[path].scanned)
         self._flying[self._batches] = found = Picked(self._batches, seqs, scanned, force, urgent)

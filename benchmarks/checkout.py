@@ -1,0 +1,144 @@
+"""A checkout of five thousand files, there and back, through the real programs and a real git repository.
+
+    python -m benchmarks.checkout [--files N]
+
+The repository is made of the standard library of the running Python, cut into files of about 120 lines. Its other
+branch differs in every file: most have one definition edited, a tenth is moved, a tenth deleted and as many are new.
+Prints, for each switch, the time and the CPU seconds of all processes from the end of git until everything is
+searchable, and how many embeddings were computed.
+"""
+
+import argparse
+import shutil
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+
+from benchmarks.measure import cpu_seconds, machine
+from tests.daemon import Daemon, git, make_daemon
+
+LINES = 120
+
+
+def main() -> None:
+    """Make the repository, switch, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--files", type=int, default=5000)
+    files = parser.parse_args().files
+    work = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))
+    root = work / "root"
+    daemon = make_daemon()
+    say(machine())
+    try:
+        say(f"repository: {make_repository(root, files)}")
+        daemon.start()
+        measured(daemon, "first index", lambda: daemon.ctl("up", str(root), "--name", "bench", "--wait", limit_s=3600))
+        for branch in ("other", "main", "other", "main"):
+            git(root, "switch", "--quiet", branch)
+            measured(daemon, f"switch to {branch}", lambda: None)
+        daemon.stop()
+    finally:
+        daemon.sweep()
+        shutil.rmtree(daemon.home, ignore_errors=True)
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def measured(daemon: Daemon, title: str, act: object) -> None:
+    """One figure: from now until in sync."""
+    before, began = parts(daemon), time.perf_counter()
+    if callable(act):
+        act()
+    daemon.ctl("sync", "--index", "bench", "--timeout", "600", limit_s=700)
+    wall = time.perf_counter() - began
+    after = parts(daemon)
+    spent = {name: after[name] - before.get(name, 0.0) for name in after}
+    figures = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
+    say(f"{title:<16} {wall:6.2f} s wall, {sum(spent.values()):6.2f} s CPU ({figures})")
+
+
+def parts(daemon: Daemon) -> dict[str, float]:
+    """CPU seconds of each part of a daemon."""
+    assert daemon.process is not None
+    own = psutil.Process(daemon.process.pid)
+    postgres = daemon.postgres()
+    inside = {process.pid for process in postgres}
+    worker = [child for child in own.children(recursive=True) if child.pid not in inside]
+    return {"daemon": own_seconds(own), "worker": cpu_seconds(worker), "PostgreSQL": cpu_seconds(postgres)}
+
+
+def own_seconds(process: psutil.Process) -> float:
+    """Of the process without its children."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
+
+
+def make_repository(root: Path, files: int) -> str:
+    """Two branches, `main` and `other`; a line that says what they are."""
+    texts = list(zip(range(files), pieces(), strict=False))
+    for number, lines in texts:
+        write(root, number, "package", lines)
+    git(root, "init", "--quiet", "--initial-branch", "main")
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", "main")
+    git(root, "switch", "--quiet", "--create", "other")
+    for number, lines in texts:
+        if number % 10 == 0:
+            place(root, number, "package").unlink()
+            write(root, number, "moved", lines)
+        elif number % 10 == 1:
+            place(root, number, "package").unlink()
+            write(root, number + files, "package", [f"# new {number}", *reversed(lines)])
+        else:
+            write(root, number, "package", edited(lines, number))
+    git(root, "add", "--all", ".")
+    git(root, "commit", "--quiet", "--message", "other")
+    git(root, "switch", "--quiet", "main")
+    size = sum(len("\n".join(lines)) for _, lines in texts)
+    return f"{len(texts)} files, {size / 1e6:.1f} MB; the other branch differs in all of them"
+
+
+def pieces() -> Iterator[list[str]]:
+    """The standard library in pieces of about `LINES` lines, cut at blank lines."""
+    for path in sorted(Path(sysconfig.get_paths()["stdlib"]).rglob("*.py")):
+        if "site-packages" in path.parts or "lib2to3" in path.parts:
+            continue
+        piece: list[str] = []
+        for line in path.read_text("utf-8", "replace").splitlines():
+            piece.append(line)
+            if len(piece) >= LINES and not line.strip():
+                yield piece
+                piece = []
+
+
+def edited(lines: list[str], number: int) -> list[str]:
+    """One line more, in the middle."""
+    middle = len(lines) // 2
+    indent = lines[middle][: len(lines[middle]) - len(lines[middle].lstrip())]
+    return [*lines[:middle], f"{indent}# edited on the other branch, {number}", *lines[middle:]]
+
+
+def place(root: Path, number: int, top: str) -> Path:
+    """Where a file is."""
+    return root / top / f"part{number % 50}" / f"module_{number}.py"
+
+
+def write(root: Path, number: int, top: str, lines: list[str]) -> None:
+    """One file."""
+    path = place(root, number, top)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def say(text: str) -> None:
+    """One line, at once."""
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
