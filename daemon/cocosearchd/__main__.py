@@ -14,8 +14,10 @@ import anyio
 
 from cocosearch_ipc import address
 from cocosearch_ipc.protocol import Failure
-from cocosearchd import logs, service, settings
+from cocosearchd import logs, service
 from cocosearchd.errors import BadSettings, Conflict, StoreUnavailable
+from cocosearchd.settings import Loaded
+from cocosearchd.settings_layers import load
 
 log = logging.getLogger("cocosearchd")
 
@@ -27,13 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags = _parser().parse_args(arguments)
     env = _environment(flags)
 
-    def read() -> settings.Settings:
-        return settings.load(Path(address.config_file(env)), env, _overrides(flags.set)).settings
+    def read() -> Loaded:
+        return load(Path(address.config_file(env)), env, _overrides(flags.set))
 
     try:
         found = read()
-        logs.configure(found.log.level, found.log.format, Path(address.log_file(env)))
-        anyio.run(service.run, found, service.Places.of(env, found, os.getpid(), read))
+        logs.configure(found.settings.log.level, found.settings.log.format, Path(address.log_file(env)))
+        anyio.run(service.run, found, service.Places.of(env, found.settings, os.getpid(), read))
     except Failure as failure:
         return _end(failure)
     except BaseExceptionGroup as group:

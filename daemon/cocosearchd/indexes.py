@@ -1,14 +1,15 @@
 """The running indexes: each a record, the root it copies and its words in memory. Started and stopped at run time.
 
-An index whose rows were made by another embedder or chunker than the configured one is listed but not run: it says
-how it was made and what to do (`IdentityMismatch`). What an answer needs of an index is in `RunningIndex`.
+An index whose rows were made by another embedder than the configured one is listed but not run: it says how it was made
+and what to do (`IdentityMismatch`). Other settings are followed as they change: exactly the files that they affect are
+read again, and the index answers meanwhile. What an answer needs of an index is in `RunningIndex`.
 """
 
 import logging
 import os
 from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -16,46 +17,37 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from cocosearchd.embedding.base import EmbedderFingerprint
 from cocosearchd.embedding.late import LateEmbedder
-from cocosearchd.errors import Conflict, EmbedderUnavailable, IdentityMismatch, NotFound
-from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
+from cocosearchd.errors import (
+    CocoSearchError,
+    Conflict,
+    EmbedderUnavailable,
+    IdentityMismatch,
+    InvalidInput,
+    NotFound,
+)
+from cocosearchd.index_settings import read_index_settings
+from cocosearchd.indexing.shaping import identity_of, limits_of
 from cocosearchd.indexing.updater import Updater
-from cocosearchd.model import Commit, IndexIdentity, IndexRecord
+from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.project import stamps
 from cocosearchd.roots.registry import check_root, propose_name
 from cocosearchd.roots.watched import WatchedRoot
 from cocosearchd.search.lexical import LexicalIndex
-from cocosearchd.settings import IndexingSettings, Settings
+from cocosearchd.settings import Loaded
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
 from cocosearchd.store.vector_index import ensure_vector_index
 from cocosearchd.supervise import supervise
+from cocosearchd.tuning import RunningIndex, Tuning
+
+__all__ = ["Indexes", "RunningIndex", "limits_of"]
 
 log = logging.getLogger(__name__)
 
 QUIET_S = 20.0  # without a commit: building a vector index beside bulk writes would be undone by them
+LOOK_S = 1.0  # between looks at files of settings; a question that waits for changes looks by itself
 MAX_WAITING_COMMITS = 1000  # for a subscriber; a commit is a name, a number and the paths of a batch
-
-
-@dataclass(slots=True)
-class RunningIndex:
-    """`record.generation` follows the commits; `refusal` is set, and `root` is not running, for a foreign identity."""
-
-    record: IndexRecord
-    root: WatchedRoot
-    lexical: LexicalIndex
-    tasks: anyio.CancelScope
-    refusal: IdentityMismatch | None = None
-
-
-def identity_of(fingerprint: EmbedderFingerprint, indexing: IndexingSettings) -> IndexIdentity:
-    """What the configured embedder and chunker would make of an index."""
-    return IndexIdentity(fingerprint.pairs(), chunker_id(limits_of(indexing)), HEADER_VERSION)
-
-
-def limits_of(indexing: IndexingSettings) -> Limits:
-    """The chunker's share of the settings."""
-    return Limits(indexing.chunker, indexing.chunk_size, indexing.chunk_overlap)
 
 
 class Indexes:
@@ -66,15 +58,22 @@ class Indexes:
         db: Database,
         updater: Updater,
         embedder: LateEmbedder,
-        settings: Settings,
+        loaded: Loaded,
         state_dir: Path,
         tasks: TaskGroup,
     ) -> None:
-        self._db, self._updater, self._embedder, self._settings = db, updater, embedder, settings
+        self._db, self._updater, self._embedder = db, updater, embedder
+        self._tuning = Tuning(db, updater, loaded)
         self._state_dir, self._tasks = state_dir, tasks
         self._running: dict[str, RunningIndex] = {}
         self._listeners: frozenset[MemoryObjectSendStream[Commit]] = frozenset()
-        self._changing = anyio.Lock()  # adding and removing are one at a time; answers never wait for it
+        # Adding, removing and other settings are one at a time; answers only wait for settings that just changed.
+        self._changing = anyio.Lock()
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What a person should know of settings that are not of one index."""
+        return self._tuning.said
 
     def all(self) -> tuple[RunningIndex, ...]:
         """Every index, refused ones too."""
@@ -137,6 +136,7 @@ class Indexes:
     async def start_all(self) -> None:
         """Start what the registry names."""
         async with self._changing:
+            await self._tuning.read(self._tuning.loaded)
             for record in await records.list_indexes(self._db):
                 await self._start(record)
 
@@ -154,13 +154,32 @@ class Indexes:
                             f"this directory is the index {index.record.name!r} already",
                             f"clear it first, or leave --name {name} out",
                         )
+                    await self._give_topics(index, topics)
                     return index, False
-            taken = {index.record.name: index.record.root for index in self._running.values()}
-            chosen = propose_name(root, name, taken)
+            settings = await anyio.to_thread.run_sync(read_index_settings, root, self._tuning.loaded)
+            chosen = self._named(root, name, settings.project.name)
             fingerprint = self._embedder.fingerprint
-            identity = identity_of(fingerprint, self._settings.indexing)
+            identity = identity_of(fingerprint.pairs(), settings.indexing)
             record = await records.create_index(self._db, chosen, root, topics, fingerprint.dimension, identity)
             return await self._start(record), True
+
+    def _named(self, root: bytes, name: str | None, of_project: str | None) -> str:
+        """A name for a new index. Raises `Conflict` for one that a person gave.
+
+        That of a project gives way: work trees of one repository all bring the same file.
+        """
+        taken = {index.record.name: index.record.root for index in self._running.values()}
+        if name is None and of_project is not None:
+            with suppress(Conflict, InvalidInput):
+                return propose_name(root, of_project, taken)
+        return propose_name(root, name, taken)
+
+    async def _give_topics(self, index: RunningIndex, topics: tuple[str, ...]) -> None:
+        if topics and topics != index.given:
+            await records.set_topics(self._db, index.record, topics)
+            index.given = topics
+            index.record = replace(index.record, topics=topics)
+            index.tell(("topics",), 0)
 
     def lexical_of(self, name: str) -> LexicalIndex | None:
         """The lexical index of an index, None if that is not running."""
@@ -180,14 +199,14 @@ class Indexes:
         async with self._changing:
             index = self.get(name)
             fingerprint = self._embedder.fingerprint
-            identity = identity_of(fingerprint, self._settings.indexing)
+            identity = identity_of(fingerprint.pairs(), index.settings.indexing)
             if identity == index.record.identity:
                 index.root.rescan("asked for", force=True)
                 return index
             await self._stop(index)
             await index.lexical.discard()
             record = await records.set_identity(self._db, index.record, fingerprint.dimension, identity)
-            return await self._start(record)
+            return await self._start(replace(record, topics=index.given))
 
     async def recheck(self) -> None:
         """Refuse what an embedder that has just become known did not make: it was run on trust until now."""
@@ -219,27 +238,66 @@ class Indexes:
         self._listeners -= {listener}
 
     async def _start(self, record: IndexRecord) -> RunningIndex:
-        settings = self._settings
+        given, refusal = record.topics, self._refusal(record)
+        record, settings, files = await self._tuning.begin(record, refused=refusal is not None)
         sync_dir = self._state_dir / "sync" / record.slug
         index = RunningIndex(
             record,
-            WatchedRoot(record, self._db, settings.indexing, settings.watching, sync_dir),
+            WatchedRoot(record, self._db, settings.indexing, self._tuning.loaded.settings.watching, sync_dir),
             LexicalIndex(self._db, record, self._state_dir / "lexical" / record.slug),
             anyio.CancelScope(),
-            self._refusal(record),
+            refusal,
+            given,
+            settings,
+            await records.lacking(self._db, record),
         )
+        if files:
+            index.tell(("since the daemon ran last",), files)
         self._running[record.name] = index
-        if index.refusal is None:
+        if refusal is None:
             self._tasks.start_soon(self._run, index)
-            await self._updater.add(record, index.root)
+            await self._updater.add(record, index.root, self._tuning.rules(settings))
         return index
+
+    # -- settings that change
+
+    async def watch_settings(self) -> None:
+        """Follow the files of settings, for ever; to be supervised."""
+        while True:
+            await anyio.sleep(LOOK_S)
+            for index in self.all():
+                await self.refresh(index)
+            if await self._tuning.outdated():
+                await self.configure(self._tuning.loaded)
+
+    async def refresh(self, index: RunningIndex) -> None:
+        """Follow the files of a project, if they have changed. What cannot be done now is tried again soon."""
+        root = index.record.root
+        seen = stamps(root) if index.root.local else await anyio.to_thread.run_sync(stamps, root)
+        if index.refusal is None and seen != index.settings.stamps:
+            async with self._changing:
+                if self._running.get(index.record.name) is index:
+                    with suppress(CocoSearchError):
+                        await self._tuning.follow(index)
+
+    async def configure(self, loaded: Loaded) -> None:
+        """Follow other settings of the daemon, as far as they are of indexes."""
+        async with self._changing:
+            await self._tuning.read(loaded)
+            for index in self.all():
+                if index.refusal is None:
+                    index.settings = replace(index.settings, stamps=())  # if it fails now, it is tried again
+                    with suppress(CocoSearchError):
+                        await self._tuning.follow(index)
+
+    # -- running
 
     async def _run(self, index: RunningIndex) -> None:
         with index.tasks:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(supervise, f"root {index.record.name}", index.root.run)
                 tasks.start_soon(supervise, f"words {index.record.name}", index.lexical.run)
-                if self._settings.search.profile == "classic":
+                if index.settings.search.profile == "classic":
                     tasks.start_soon(supervise, f"vector index {index.record.name}", partial(self._maintain, index))
 
     async def _maintain(self, index: RunningIndex) -> None:
@@ -268,12 +326,11 @@ class Indexes:
             fingerprint = self._embedder.fingerprint
         except EmbedderUnavailable:
             return None
-        wanted = identity_of(fingerprint, self._settings.indexing)
-        if wanted == record.identity:
+        if fingerprint.pairs() == record.identity.embedder:
             return None
         built = dict(record.identity.embedder)
         return IdentityMismatch(
             f"index {record.name!r} was built with {built.get('provider')}/{built.get('model')} "
-            f"({record.dimension}-d, {record.identity.chunker}); configured: {fingerprint}, {wanted.chunker}",
+            f"({record.dimension}-d); configured: {fingerprint}",
             f"cocosearchctl reindex {record.name}, or configure what it was built with",
         )

@@ -33,8 +33,9 @@ from cocosearchd.indexes import Indexes
 from cocosearchd.indexing.updater import Updater, WorkerSpec
 from cocosearchd.model import Commit
 from cocosearchd.notify import Notifier
+from cocosearchd.project import OWN
 from cocosearchd.search.pipeline import Pipeline
-from cocosearchd.settings import Settings, keys, value_of
+from cocosearchd.settings import Loaded, Settings, keys, value_of
 from cocosearchd.store.embedded import EmbeddedPostgres
 from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database, without_password
@@ -45,6 +46,8 @@ log = logging.getLogger(__name__)
 # A killed PostgreSQL is back within this and its own recovery.
 LOOK_S = 1.0
 EMBEDDER_RETRY_S = 5.0
+# Settings that running indexes follow without a restart, beside those that a project may set.
+INDEXED = OWN | {"indexing.index_secrets", "indexing.max_file_bytes", "indexing.queries_dir"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +61,12 @@ class Places:
     log: Path | None = None
     postgres_bin: str = ""
     api_key: str = field(default="", repr=False)
-    reload: Callable[[], Settings] = Settings
+    reload: Callable[[], Loaded] = lambda: Loaded(Settings(), {})
     notifier: Notifier = field(default_factory=Notifier)
     sockets: Mapping[str, Any] = field(default_factory=dict)  # from a service manager
 
     @classmethod
-    def of(cls, env: Mapping[str, str], settings: Settings, pid: int, reload: Callable[[], Settings]) -> "Places":
+    def of(cls, env: Mapping[str, str], settings: Settings, pid: int, reload: Callable[[], Loaded]) -> "Places":
         """As `cocosearch_ipc.address` says, so that both programs agree. `reload` reads the settings again."""
         watchdog = env.get("WATCHDOG_USEC", "") if env.get("WATCHDOG_PID", str(pid)) == str(pid) else ""
         return cls(
@@ -82,9 +85,9 @@ class Places:
         )
 
 
-async def run(settings: Settings, places: Places) -> None:
+async def run(loaded: Loaded, places: Places) -> None:
     """Serve until told to stop. Raises `Failure` for what keeps it from starting, maybe inside of a group."""
-    started = time.monotonic()
+    started, settings = time.monotonic(), loaded.settings
     _prepare(places.state)
     with _only_one(places.state / "daemon.lock"):
         port = settings.server.port if settings.server.enabled else None
@@ -93,7 +96,7 @@ async def run(settings: Settings, places: Places) -> None:
         )
         try:
             async with _store(settings, places) as store, anyio.create_task_group() as tasks:
-                await _serve(Running(settings, places, bound, store, tasks, started))
+                await _serve(Running(loaded, places, bound, store, tasks, started))
                 tasks.cancel_scope.cancel()  # before the pool is closed and PostgreSQL stops
         finally:
             bound.close()
@@ -113,12 +116,17 @@ class Store:
 class Running:
     """What the parts of one run share."""
 
-    settings: Settings
+    loaded: Loaded
     places: Places
     bound: sockets.Bound
     store: Store
     tasks: TaskGroup
     started: float
+
+    @property
+    def settings(self) -> Settings:
+        """As they were at the start."""
+        return self.loaded.settings
 
     def about(self) -> About:
         """The daemon of this moment, for `status`."""
@@ -137,7 +145,7 @@ class Running:
 async def _serve(running: Running) -> None:
     settings, places, tasks, db = running.settings, running.places, running.tasks, running.store.db
     stop = anyio.Event()
-    engines: list[Engine] = []  # empty until there is one: a signal may come before
+    engines: list[tuple[Engine, Indexes]] = []  # empty until there is one: a signal may come before
     tasks.start_soon(_signals, stop, running, engines)
     if running.store.postgres is not None:
         tasks.start_soon(supervise, "store", partial(_keep_store, running.store.postgres))
@@ -145,7 +153,7 @@ async def _serve(running: Running) -> None:
     embedder = LateEmbedder(partial(open_embedder, settings.embedder, places.api_key))
     await _try_embedder(embedder)
     engine, indexes = await _engine(running, embedder, stop)
-    engines.append(engine)
+    engines.append((engine, indexes))
     if embedder.error is not None:
         tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder, indexes))
     if places.notifier.watchdog_s is not None:
@@ -174,10 +182,11 @@ async def _engine(running: Running, embedder: LateEmbedder, stop: anyio.Event) -
         api_key=places.api_key,
     )
     updater = Updater(spec, on_commit)
-    indexes = Indexes(db, updater, embedder, settings, places.state, running.tasks)
+    indexes = Indexes(db, updater, embedder, running.loaded, places.state, running.tasks)
     pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of)
     running.tasks.start_soon(supervise, "updater", updater.run)
     await indexes.start_all()
+    running.tasks.start_soon(supervise, "settings", indexes.watch_settings)
     return Engine(db, embedder, indexes, pipeline, updater, settings, running.about(), stop.set), indexes
 
 
@@ -246,14 +255,14 @@ async def _watchdog(notifier: Notifier, every_s: float, db: Database) -> None:
         await anyio.sleep(every_s)
 
 
-async def _signals(stop: anyio.Event, running: Running, engine: list[Engine]) -> None:
+async def _signals(stop: anyio.Event, running: Running, engine: list[tuple[Engine, Indexes]]) -> None:
     """SIGTERM and SIGINT stop; a second one stops at once. SIGHUP reads the settings again."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:
                 running.places.notifier.reloading()
                 for each in engine:
-                    _reload(running, each)
+                    await _reload(running, *each)
                 running.places.notifier.ready("answering")
             elif stop.is_set():
                 log.warning("forced_exit")
@@ -263,17 +272,19 @@ async def _signals(stop: anyio.Event, running: Running, engine: list[Engine]) ->
                 stop.set()
 
 
-def _reload(running: Running, engine: Engine) -> None:
-    """Logs and the defaults of queries change at once; what else differs is named, for it takes a restart."""
+async def _reload(running: Running, engine: Engine, indexes: Indexes) -> None:
+    """Logs, defaults of queries and what shapes indexes change now; what else differs is named: it needs a restart."""
     try:
-        settings = running.places.reload()
+        loaded = running.places.reload()
     except BadSettings as error:
         log.error("reload_refused", extra={"error": error.message, "hint": error.hint})  # the old ones stay
         return
+    settings = loaded.settings
     logs.configure(settings.log.level, settings.log.format, running.places.log)
     engine.configure(settings)
+    await indexes.configure(loaded)
     differ = [key for key in keys() if value_of(settings, key) != value_of(running.settings, key)]
-    later = [key for key in differ if not key.startswith(("search.", "log."))]
+    later = [key for key in differ if not key.startswith(("search.", "log.")) and key not in INDEXED]
     log.info("reloaded", extra={"changed": differ, "needs_restart": later})
 
 

@@ -1,43 +1,46 @@
-"""The settings tree, read once: defaults, then the config file, then the environment, then the command line.
+"""The settings tree and how layers of values become one.
 
 Every field of a section is a key of the config file (YAML: `section: {field: value}`) and an environment variable
-`COCOSEARCH_SECTION_FIELD`. Unknown keys are refused with the nearest valid one. Lists in the environment are separated
-by commas. `${VAR}` and `${VAR:-default}` are replaced in the config file.
+`COCOSEARCH_SECTION_FIELD`. Keys in camelCase mean the same. Unknown keys are refused with the nearest valid one. Lists
+in the environment are separated by commas. `settings_layers` reads the layers.
 """
 
 import difflib
 import re
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
-from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
-
-import yaml
 
 from cocosearchd.errors import BadSettings
 
-_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+Layer = Literal["default", "config file", "project", ".env", "environment", "command line"]
+# In this order: later ones win.
+LAYERS: tuple[Layer, ...] = typing.get_args(Layer)
+# Of these, each layer adds to what the layers below it say.
+ADDING = frozenset({"indexing.extend_include", "indexing.extend_exclude"})
+
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
-# Names that a person would guess, for fields whose derived name is another.
-ALIASES = {
-    "COCOSEARCH_OLLAMA_URL": "embedder.ollama_url",
-    "COCOSEARCH_LOG_LEVEL": "log.level",
+_HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
+# Other names of sections and fields, as settings files of CocoSearch and habit have them.
+_SECTIONS = {"embedding": "embedder", "logging": "log"}
+_FIELDS = {
+    "indexing.include_patterns": "indexing.include",
+    "indexing.exclude_patterns": "indexing.exclude",
+    "indexing.extend_include_patterns": "indexing.extend_include",
+    "indexing.extend_exclude_patterns": "indexing.extend_exclude",
+    "indexing.max_file_size": "indexing.max_file_bytes",
+    "search.result_limit": "search.limit",
+    "embedder.base_url": "embedder.url",
+    "embedder.output_dimension": "embedder.dimension",
 }
-# Read elsewhere: where the daemon lives (both programs must agree on it: `cocosearch_ipc.address`), secrets, and where
-# PostgreSQL's binaries are.
-NOT_SETTINGS = frozenset(
-    {
-        "COCOSEARCH_CONFIG",
-        "COCOSEARCH_STATE_DIR",
-        "COCOSEARCH_RUNTIME_DIR",
-        "COCOSEARCH_PG_BIN",
-        "COCOSEARCH_TOKEN",
-        "COCOSEARCH_PROJECT",
-        "COCOSEARCH_EMBEDDER_API_KEY",
-    }
-)
+
+
+def _within(low: float, high: float) -> Mapping[str, Any]:
+    """Metadata of a number: the least and the largest value that may be set."""
+    return MappingProxyType({"within": (low, high)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +76,15 @@ class IndexingSettings:
     """What is indexed, and how it is cut. Sizes are bytes."""
 
     chunker: Literal["definitions", "recursive"] = "definitions"
-    chunk_size: int = 1000
-    chunk_overlap: int = 300  # used by `recursive` only: overlap buys nothing for aligned chunks
+    chunk_size: int = field(default=1000, metadata=_within(100, 100_000))
+    chunk_overlap: int = field(
+        default=300, metadata=_within(0, 50_000)
+    )  # used by `recursive` only: overlap buys nothing for aligned chunks
     max_file_bytes: int = 1 << 20
     include: tuple[str, ...] = ()  # globs; empty: every supported type
     exclude: tuple[str, ...] = ()
+    extend_include: tuple[str, ...] = ()  # beside what `include` says, or beside the supported types
+    extend_exclude: tuple[str, ...] = ()
     respect_gitignore: bool = True
     index_secrets: bool = False
     queries_dir: str = ""  # <language>.scm files that extend or replace the built-in symbol queries
@@ -90,7 +97,7 @@ class SearchSettings:
     """Defaults of a query."""
 
     profile: Literal["code", "classic"] = "code"
-    limit: int = 10
+    limit: int = field(default=10, metadata=_within(1, 200))
     sync_timeout_ms: int = 2000
     reranker: Literal["auto", "functional", "spacy", "disabled"] = "disabled"
     cache_bytes: int = 64 << 20
@@ -118,7 +125,7 @@ class ServerSettings:
     """The loopback listener for MCP. Port 0 takes any free one."""
 
     host: str = "127.0.0.1"
-    port: int = 8765
+    port: int = field(default=8765, metadata=_within(0, 65_535))
     enabled: bool = True
     max_body_bytes: int = 1 << 20
 
@@ -145,38 +152,82 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """Who said a value: the layer, and there the file and line, the variable or the option."""
+
+    layer: Layer
+    place: str
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """A value of the right type for a `section.field`, and who gave it."""
+
+    key: str
+    value: Any
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
-    """Settings and, for every key that is not a default, the name of the layer that set it."""
+    """Settings, for every key that is not a default who set it, and all that was given, in the order of layers."""
 
     settings: Settings
-    origins: Mapping[str, str]
+    origins: Mapping[str, Origin]
+    given: tuple[Given, ...] = ()
+    free: Mapping[str, str] = field(default_factory=dict)  # variables that a project's file may name
+
+    def beside(self, others: Iterable[Given]) -> "Loaded":
+        """With more values, each in the place of its layer. Raises `BadSettings` for what does not fit together."""
+        return replace(merged((*self.given, *others)), free=self.free)
 
 
-def load(
-    config_file: Path | None,
-    environment: Mapping[str, str],
-    overrides: Mapping[str, Any] | None = None,
-) -> Loaded:
-    """Merge the layers, later ones win. `overrides` maps `section.field` to a value from the command line.
+def merged(given: Iterable[Given]) -> Loaded:
+    """Later layers win; within one layer, later values do. Raises `BadSettings`."""
+    ordered = tuple(sorted(given, key=lambda one: LAYERS.index(one.origin.layer)))
+    settings, origins = Settings(), dict[str, Origin]()
+    for one in ordered:
+        value, origin = one.value, one.origin
+        if one.key in ADDING and one.key in origins:
+            value = (*value_of(settings, one.key), *value)
+            origin = Origin(origin.layer, f"{origin.place} and {origins[one.key].place}")
+        settings, origins[one.key] = _with(settings, one.key, value), origin
+    _check(settings, origins)
+    return Loaded(settings, origins, ordered)
 
-    A `config_file` that does not exist counts as empty. Raises `BadSettings`.
-    """
-    layers: list[tuple[str, dict[str, Any]]] = []
-    if config_file is not None and config_file.exists():
-        layers.append((str(config_file), _from_yaml(config_file, environment)))
-    layers.append(("environment", _from_environment(environment)))
-    layers.append(("command line", dict(overrides or {})))
-    settings, origins = Settings(), dict[str, str]()
-    for origin, values in layers:
-        for key, value in values.items():
-            settings = _with(settings, key, value, origin)
-            origins[key] = origin
-    return Loaded(settings, origins)
+
+def given(key: str, value: Any, origin: Origin) -> Given:
+    """A value as it was written for a key as it was written. Raises `BadSettings`."""
+    known = canonical(key)
+    if known not in keys():
+        raise unknown(key, keys(), origin)
+    section, _, name = known.partition(".")
+    kind = _section_type(section)
+    where = f"{key} in {origin.place}"
+    converted = _convert(typing.get_type_hints(kind)[name], value, where)
+    within = next(f for f in fields(kind) if f.name == name).metadata.get("within")
+    if within and not within[0] <= converted <= within[1]:
+        raise BadSettings(f"{where} is {converted}", f"use {within[0]} to {within[1]}")
+    return Given(known, converted, origin)
+
+
+def unknown(key: str, valid: Iterable[str], origin: Origin) -> BadSettings:
+    """The error for a key that does not exist, naming the nearest that does."""
+    near = difflib.get_close_matches(canonical(key), list(valid), 1)
+    shown = _humps(near[0]) if near and _HUMP.search(key) else near[0] if near else ""
+    return BadSettings(f"unknown setting {key!r} in {origin.place}", f"did you mean {shown}?" if shown else "")
 
 
 def keys() -> tuple[str, ...]:
     """Every `section.field`, in the order of the tree."""
     return tuple(f"{s.name}.{f.name}" for s in fields(Settings) for f in fields(_section_type(s.name)))
+
+
+def canonical(key: str) -> str:
+    """The `section.field` that a key in camelCase, or by another name, stands for."""
+    section, dot, name = _HUMP.sub(lambda m: f"_{m[1].lower()}", key).partition(".")
+    known = f"{_SECTIONS.get(section, section)}{dot}{name}"
+    return _FIELDS.get(known, known)
 
 
 def value_of(settings: Settings, key: str) -> Any:
@@ -185,20 +236,31 @@ def value_of(settings: Settings, key: str) -> Any:
     return getattr(getattr(settings, section), name)
 
 
+def _humps(key: str) -> str:
+    return re.sub(r"_([a-z])", lambda m: m[1].upper(), key)
+
+
 def _section_type(section: str) -> type[Any]:
     found = typing.get_type_hints(Settings)[section]
     assert is_dataclass(found)
     return typing.cast(type[Any], found)
 
 
-def _with(settings: Settings, key: str, value: Any, origin: str) -> Settings:
-    if key not in keys():
-        near = difflib.get_close_matches(key, keys(), 1)
-        raise BadSettings(f"unknown setting {key!r} in {origin}", f"did you mean {near[0]}?" if near else "")
+def _with(settings: Settings, key: str, value: Any) -> Settings:
     section, _, name = key.partition(".")
-    annotation = typing.get_type_hints(_section_type(section))[name]
-    converted = _convert(annotation, value, f"{key} in {origin}")
-    return replace(settings, **{section: replace(getattr(settings, section), **{name: converted})})
+    return replace(settings, **{section: replace(getattr(settings, section), **{name: value})})
+
+
+def _check(settings: Settings, origins: Mapping[str, Origin]) -> None:
+    """What only shows when all is known."""
+    cut = settings.indexing
+    if cut.chunker == "recursive" and cut.chunk_overlap >= cut.chunk_size:
+        origin = origins.get("indexing.chunk_overlap") or origins.get("indexing.chunk_size")
+        place = f" in {origin.place}" if origin else ""
+        raise BadSettings(
+            f"indexing.chunk_overlap{place} is {cut.chunk_overlap}, as large as chunk_size {cut.chunk_size}",
+            "use a smaller overlap, or a larger chunk_size",
+        )
 
 
 def _convert(annotation: Any, value: Any, where: str) -> Any:
@@ -232,38 +294,3 @@ def _scalar(kind: type, value: Any, where: str) -> Any:
         return kind(text)
     except ValueError:
         raise BadSettings(f"{where} is {value!r}", f"use a number ({kind.__name__})") from None
-
-
-def _from_yaml(path: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    try:
-        tree = yaml.safe_load(path.read_text("utf-8")) or {}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise BadSettings(f"cannot read {path}: {error}", "mend the file or set COCOSEARCH_CONFIG") from error
-    found = dict[str, Any]()
-    if not isinstance(tree, dict) or not all(isinstance(section, dict) for section in tree.values()):
-        raise BadSettings(f"{path} is not sections of settings", "write `section:` and below it `  field: value`")
-    for section, values in tree.items():
-        for name, value in values.items():
-            found[f"{section}.{name}"] = _expand(value, environment)
-    return found
-
-
-def _expand(value: Any, environment: Mapping[str, str]) -> Any:
-    if isinstance(value, str):
-        return _VARIABLE.sub(lambda m: environment.get(m[1]) or m[2] or "", value)
-    if isinstance(value, list):
-        return [_expand(item, environment) for item in value]
-    return value
-
-
-def _from_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    names = {f"COCOSEARCH_{key.replace('.', '_').upper()}": key for key in keys()} | ALIASES
-    found = dict[str, Any]()
-    for variable, value in environment.items():
-        if not variable.startswith("COCOSEARCH_") or variable in NOT_SETTINGS:
-            continue
-        if variable not in names:
-            near = difflib.get_close_matches(variable, names, 1)
-            raise BadSettings(f"unknown variable {variable}", f"did you mean {near[0]}?" if near else "unset it")
-        found[names[variable]] = value
-    return found

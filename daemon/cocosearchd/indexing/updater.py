@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import anyio
@@ -18,12 +18,13 @@ import anyio.abc
 from cocosearchd.errors import CocoSearchError, Conflict
 from cocosearchd.indexing import wire
 from cocosearchd.indexing.child import Child, started
+from cocosearchd.indexing.gate import Gate
 from cocosearchd.indexing.lane import Batch, BatchSource, Lane, Piece
 from cocosearchd.indexing.link import Link, WorkerDied
-from cocosearchd.indexing.wire import WorkerSpec
+from cocosearchd.indexing.wire import IndexRules, WorkerSpec
 from cocosearchd.model import Commit, IndexRecord
 
-__all__ = ["Batch", "BatchSource", "Updater", "WorkerSpec", "WorkerState", "WorkerStatus"]
+__all__ = ["Batch", "BatchSource", "IndexRules", "Updater", "WorkerSpec", "WorkerState", "WorkerStatus"]
 
 log = logging.getLogger(__name__)
 
@@ -46,6 +47,14 @@ class WorkerStatus:
     pid: int | None
     deaths: int
     error: str | None
+
+
+@dataclass(slots=True)
+class _Ruled:
+    """What an index is kept by. The gate is shut while that changes."""
+
+    rules: IndexRules
+    gate: Gate = field(default_factory=Gate)
 
 
 @dataclass(eq=False, slots=True)
@@ -78,6 +87,7 @@ class Updater:
         """
         self._spec, self._on_commit, self._stall_s = spawn, on_commit, stall_s
         self._lanes: dict[str, Lane] = {}
+        self._ruled: dict[str, _Ruled] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._child: Child | None = None
         self._state: WorkerState = "stopped"
@@ -101,15 +111,36 @@ class Updater:
         """Of the living child."""
         return self._child.pid if self._child is not None else None
 
-    async def add(self, record: IndexRecord, source: BatchSource[Any]) -> None:
-        """From now on, keep this index equal to what its source says. Raises `Conflict` for a second of the name."""
+    async def add(self, record: IndexRecord, source: BatchSource[Any], rules: IndexRules | None = None) -> None:
+        """From now on, keep this index equal to what its source says. Raises `Conflict` for a second of the name.
+
+        Without `rules`, by the settings that this was started with.
+        """
         if record.name in self._lanes:
             raise Conflict(f"index {record.name!r} is being kept already")
+        self._ruled[record.name] = _Ruled(rules or IndexRules(self._spec.indexing))
         self._lanes[record.name] = lane = Lane(record, source, self._spec.indexing.inflight_files)
         if self._up.is_set():
             self._open(lane)
         if self._tasks is not None:
             self._tasks.start_soon(self._serve, lane)
+
+    async def renew(self, name: str, rules: IndexRules, change: Callable[[], Awaitable[IndexRecord]]) -> None:
+        """From now on, keep the index by other rules. `change` makes the record for them, while nobody writes.
+
+        What is under way is awaited; what comes meanwhile waits. Raises what `change` does; the old rules then stay.
+        """
+        lane, ruled = self._lanes[name], self._ruled[name]
+        async with ruled.gate.shut():
+            lane.record = await change()
+            ruled.rules = rules
+            child = self._child
+            if child is None or not self._up.is_set():
+                return  # the next child is told
+            closed = child.link.ask({"do": "close", "index": name, "forget": False})
+            await asyncio.wait({closed})
+            if closed.exception() is None and self._up.is_set() and self._child is child:
+                self._open(lane)
 
     async def remove(self, name: str) -> None:
         """Stop keeping the index, for good: when this returns, nothing writes to its tables any more."""
@@ -197,7 +228,8 @@ class Updater:
             self._calm.clear()
 
     def _open(self, lane: Lane) -> None:
-        self._link.send({"do": "open", "record": wire.record_to_json(lane.record)})
+        record, rules = wire.record_to_json(lane.record), wire.rules_to_json(self._ruled[lane.record.name].rules)
+        self._link.send({"do": "open", "record": record, "rules": rules})
 
     @property
     def _link(self) -> Link:
@@ -252,11 +284,15 @@ class Updater:
 
     async def _ask(self, job: _Job, piece: Piece, *, alone: bool) -> _Answer:
         """One piece to the child and back. Raises `WorkerDied`."""
+        gate = self._ruled[job.lane.record.name].gate
         while True:
             await self._up.wait()
-            if alone or self._calm.is_set():
+            if not alone and not self._calm.is_set():
+                await self._calm.wait()
+            elif gate.enter():
                 break
-            await self._calm.wait()
+            else:
+                await gate.open.wait()
         self._asked.add(job)
         try:
             answer = await self._link.ask(
@@ -271,6 +307,7 @@ class Updater:
             )
         finally:
             self._asked.discard(job)
+            gate.leave()
         return _Answer(answer["generation"], answer["failed"], [])
 
     async def _find_killer(self, job: _Job, piece: Piece) -> _Answer:

@@ -1,7 +1,7 @@
 """What crosses between the daemon and its indexing child: one JSON object a line, in both directions.
 
     daemon -> child   first line: a WorkerSpec
-                      {"do": "open", "record": ...}            an index whose batches will follow
+                      {"do": "open", "record", "rules"}        an index whose batches will follow
                       {"do": "work", "id", "index", "paths", "gone", "force", "urgent"}
                       {"do": "close", "id", "index", "forget"} forget: drop CocoIndex's memory of it as well
                       {"do": "ping", "id"}
@@ -43,6 +43,14 @@ class WorkerSpec:
     hang_on: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class IndexRules:
+    """What shapes the rows of one index beside its record: its settings, and the user's symbol queries by language."""
+
+    indexing: IndexingSettings = field(default_factory=IndexingSettings)
+    queries: tuple[tuple[str, str], ...] = ()
+
+
 def encode(message: Mapping[str, Any]) -> bytes:
     """One line. Texts of paths are plain UTF-8, because `model.encode_path` made them."""
     return json.dumps(message).encode() + b"\n"
@@ -65,6 +73,17 @@ def spec_from_json(message: Mapping[str, Any]) -> WorkerSpec:
     """The inverse of `spec_to_json`."""
     sections = {"database": DatabaseSettings, "embedder": EmbedderSettings, "indexing": IndexingSettings}
     return WorkerSpec(**{k: _section(sections[k], v) if k in sections else v for k, v in message.items()})
+
+
+def rules_to_json(rules: IndexRules) -> dict[str, Any]:
+    """The rules of an index, as an object."""
+    return asdict(rules)
+
+
+def rules_from_json(message: Mapping[str, Any]) -> IndexRules:
+    """The inverse of `rules_to_json`."""
+    queries = tuple((language, text) for language, text in message["queries"])
+    return IndexRules(_section(IndexingSettings, message["indexing"]), queries)
 
 
 def record_to_json(record: IndexRecord) -> dict[str, Any]:

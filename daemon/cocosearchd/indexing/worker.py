@@ -25,16 +25,14 @@ from typing import Any
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import open_embedder
-from cocosearchd.errors import BadSettings, IdentityMismatch
+from cocosearchd.errors import IdentityMismatch
 from cocosearchd.indexing import wire
 from cocosearchd.indexing.app import IndexApp, Outcome, describe
-from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
 from cocosearchd.indexing.index_file import Rules, Tools
 from cocosearchd.indexing.precedence import Precedence
+from cocosearchd.indexing.shaping import identity_of, limits_of
 from cocosearchd.indexing.target import FileTarget
-from cocosearchd.languages.symbols import QueryOverrides, check_overrides
 from cocosearchd.model import IndexRecord
-from cocosearchd.settings import IndexingSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
 
@@ -65,7 +63,7 @@ class Worker:
                 message = wire.decode(line)
                 if message["do"] == "open":
                     record = wire.record_from_json(message["record"])
-                    self._indexes[record.name] = Index(record, tasks)
+                    self._indexes[record.name] = Index(record, wire.rules_from_json(message["rules"]), tasks)
                 elif message["do"] == "work":
                     index = self._indexes[message["index"]]
                     index.busy.add(task := tasks.create_task(self._work(index, message)))
@@ -110,7 +108,7 @@ class Worker:
         async with index.opening:
             if index.app is None:
                 embedder = await self._embedder.opened()
-                rules = self._rules(index.record, embedder)
+                rules = _rules(index, embedder)
                 database, memory = await self._opened_store()
                 tools = Tools(rules, embedder, self._target, self._guard)
                 state = memory / str(index.record.number)
@@ -134,26 +132,6 @@ class Worker:
                 self._store = database, memory
             return self._store
 
-    def _rules(self, record: IndexRecord, embedder: Embedder) -> Rules:
-        """What shapes the rows of the index. Raises `IdentityMismatch`: rows of two kinds never mix."""
-        settings = self._spec.indexing
-        limits = Limits(settings.chunker, settings.chunk_size, settings.chunk_overlap)
-        mine = embedder.fingerprint.pairs(), chunker_id(limits), HEADER_VERSION
-        if mine != (record.identity.embedder, record.identity.chunker, record.identity.header_version):
-            raise IdentityMismatch(
-                f"index {record.name!r} was built with another embedder or chunker",
-                f"cocosearchctl reindex {record.name}",
-            )
-        return Rules(
-            index=record.number,
-            identity=record.identity,
-            limits=limits,
-            overrides=read_overrides(settings),
-            max_file_bytes=settings.max_file_bytes,
-            index_secrets=settings.index_secrets,
-            any_type=bool(settings.include),
-        )
-
     def _guard(self, path: str) -> None:
         if self._spec.crash_on and path.endswith(self._spec.crash_on):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -167,8 +145,8 @@ class Worker:
 class Index:
     """An index as this process holds it: told of, and running from its first batch on."""
 
-    def __init__(self, record: IndexRecord, tasks: asyncio.TaskGroup) -> None:
-        self.record = record
+    def __init__(self, record: IndexRecord, rules: wire.IndexRules, tasks: asyncio.TaskGroup) -> None:
+        self.record, self.rules = record, rules
         self.app: IndexApp | None = None
         self.opening = asyncio.Lock()
         self.busy: set[asyncio.Task[None]] = set()
@@ -202,15 +180,23 @@ def prune(memories: Path, current: Path, numbers: Iterable[str]) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def read_overrides(settings: IndexingSettings) -> QueryOverrides:
-    """The user's queries. Raises `BadSettings`."""
-    if not settings.queries_dir:
-        return ()
-    files = sorted(Path(settings.queries_dir).expanduser().glob("*.scm"))
-    try:
-        return check_overrides([(file.stem, file.read_text("utf-8")) for file in files])
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadSettings(f"cannot read the queries in {settings.queries_dir}: {error}", "mend the files") from error
+def _rules(index: Index, embedder: Embedder) -> Rules:
+    """What shapes the rows of the index. Raises `IdentityMismatch`: rows of two kinds never mix."""
+    record, settings = index.record, index.rules.indexing
+    if identity_of(embedder.fingerprint.pairs(), settings) != record.identity:
+        raise IdentityMismatch(
+            f"index {record.name!r} was built with another embedder or chunker",
+            f"cocosearchctl reindex {record.name}",
+        )
+    return Rules(
+        index=record.number,
+        identity=record.identity,
+        limits=limits_of(settings),
+        overrides=index.rules.queries,
+        max_file_bytes=settings.max_file_bytes,
+        index_secrets=settings.index_secrets,
+        any_type=bool(settings.include or settings.extend_include),
+    )
 
 
 def step_back(nice: int, parent: int) -> None:

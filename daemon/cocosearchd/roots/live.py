@@ -351,6 +351,15 @@ class LiveRoot:
 
     # -- the rest
 
+    async def configure(self, indexing: IndexingSettings) -> None:
+        """Take other settings: only files that come into the scope or leave it are touched."""
+        await self._survey.configure(indexing)
+
+    @property
+    def local(self) -> bool:
+        """Whether a quick look at the root cannot hang: hints are exact on local file systems only."""
+        return self._hints is not None and self._hints.exact
+
     def rescan(self, reason: str, *, force: bool = False) -> None:
         """Compare everything with the disk; with `force`, process every file again."""
         log.debug("rescan", extra={"root": encode_path(self._root), "reason": reason, "force": force})
@@ -387,7 +396,3 @@ class LiveRoot:
         closed = (*self._survey.closed, *self._survey.unknown)
         unread = f"directories that cannot be read: {len(closed)}, the first is {closed[0]}" if closed else None
         return self._reason or self._scan_trouble or hints or unread
-
-    async def changed(self) -> None:
-        """Returns at the next settle."""
-        await self._dirty.changed.wait()

@@ -64,6 +64,13 @@ class Survey:
 
     # -- rules
 
+    async def configure(self, indexing: IndexingSettings) -> None:
+        """Decide by other settings from here on, and compare everything by them."""
+        self._indexing = indexing
+        if self.scope is not None:
+            self.scope = await asyncio.to_thread(Scope, self._root, indexing)
+            self.rules_changed(b"")
+
     def rules_changed(self, directory: bytes) -> None:
         """An ignore file of this directory was edited, or a repository begins or ends here."""
         assert self.scope is not None

@@ -52,7 +52,7 @@ async def remake(
         await still_there(connection, record)
         cursor = await connection.execute(statement("forget_fingerprints", record), values)
         if identity != record.identity:
-            await connection.execute(statement("set_identity"), identity_values(record.dimension, identity) | number)
+            await connection.execute(statement("set_chunker"), identity_values(record.dimension, identity) | number)
         await connection.execute(statement("set_made_with"), {"made_with": Jsonb(dict(made_with))} | number)
         (changed,) = await registered(connection, record.name)
     return changed, cursor.rowcount

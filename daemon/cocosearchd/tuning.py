@@ -1,0 +1,136 @@
+"""Keeps running indexes as their settings say: what a change affects is read again, nothing else; answers go on."""
+
+import logging
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import anyio
+
+from cocosearchd.errors import IdentityMismatch
+from cocosearchd.index_settings import SCOPE, IndexSettings, changed, read_index_settings, sentence
+from cocosearchd.indexing.overrides import Overrides, read_overrides, stamps
+from cocosearchd.indexing.shaping import affected, identity_of, made_with
+from cocosearchd.indexing.updater import IndexRules, Updater
+from cocosearchd.model import IndexIdentity, IndexRecord
+from cocosearchd.roots.watched import WatchedRoot
+from cocosearchd.search.lexical import LexicalIndex
+from cocosearchd.settings import Loaded
+from cocosearchd.store.pool import Database
+from cocosearchd.store.remake import remake
+
+log = logging.getLogger(__name__)
+
+NOTED_S = 600.0  # how long it is said what a change of settings did
+
+
+@dataclass(slots=True)
+class RunningIndex:
+    """`record.generation` follows the commits; `refusal` is set, and `root` is not running, for a foreign identity.
+
+    `record.topics` are those that were `given`, or else those of the project. `settings` hold for this index.
+    """
+
+    record: IndexRecord
+    root: WatchedRoot
+    lexical: LexicalIndex
+    tasks: anyio.CancelScope
+    refusal: IdentityMismatch | None = None
+    given: tuple[str, ...] = ()
+    settings: IndexSettings = field(default_factory=IndexSettings)
+    lacking: int = 0  # chunks of before the newest columns, when they were counted last
+    note: str = ""
+    noted_at: float = 0.0
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What a person should know of its settings."""
+        recent = self.note and anyio.current_time() - self.noted_at < NOTED_S
+        return (*self.settings.said, *((self.note,) if recent else ()))
+
+    def tell(self, differ: tuple[str, ...], files: int) -> None:
+        """Note and log what a change of settings did: `files` are read again for it."""
+        self.note, self.noted_at = sentence(differ, files), anyio.current_time()
+        log.info("settings_changed", extra={"index": self.record.name, "changed": differ, "files": files})
+
+
+class Tuning:
+    """The settings of the daemon as far as they are of indexes. One change at a time: callers take turns."""
+
+    def __init__(self, db: Database, updater: Updater, loaded: Loaded) -> None:
+        self._db, self._updater, self.loaded = db, updater, loaded
+        self._overrides, self._seen = Overrides(), tuple[tuple[str, tuple[int, ...]], ...]()
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """What a person should know of the user's symbol queries."""
+        return self._overrides.said
+
+    async def outdated(self) -> bool:
+        """Whether the user's symbol queries have changed since they were read."""
+        directory = self.loaded.settings.indexing.queries_dir
+        return bool(directory) and await anyio.to_thread.run_sync(stamps, directory) != self._seen
+
+    async def read(self, loaded: Loaded) -> None:
+        """Take these settings, and read the symbol queries that they name."""
+        self.loaded = loaded
+        directory = loaded.settings.indexing.queries_dir
+        self._seen = await anyio.to_thread.run_sync(stamps, directory)
+        self._overrides = await anyio.to_thread.run_sync(read_overrides, directory)
+        for text in self._overrides.said:
+            log.warning("query_not_used", extra={"error": text})
+
+    def rules(self, settings: IndexSettings) -> IndexRules:
+        """What shapes the rows of an index of these settings."""
+        return IndexRules(settings.indexing, self._overrides.queries)
+
+    async def begin(self, record: IndexRecord, *, refused: bool) -> tuple[IndexRecord, IndexSettings, int]:
+        """An index that is not running yet, made what its settings say, and how many files will be read again.
+
+        Raises `StoreUnavailable`.
+        """
+        settings = await anyio.to_thread.run_sync(read_index_settings, record.root, self.loaded)
+        made, files = (record, 0) if refused else await self._remade(record, settings)
+        return replace(made, topics=record.topics or settings.project.topics), settings, files
+
+    async def follow(self, index: RunningIndex) -> None:
+        """Make a running index what its settings of now say. Raises `StoreUnavailable`; then nothing has changed."""
+        before = index.settings
+        read = partial(read_index_settings, index.record.root, self.loaded, before.project)
+        settings = await anyio.to_thread.run_sync(read)
+        files = await self._renewed(index, settings) if self._differs(index.record, settings) else 0
+        index.settings = settings
+        index.record = replace(index.record, topics=index.given or settings.project.topics)
+        differ = changed(before, settings)
+        if set(differ) & set(SCOPE):
+            await index.root.configure(settings.indexing)
+        elif files:
+            index.root.rescan("settings changed")
+        if differ or files:
+            index.tell(differ or ("queries_dir",), files)
+
+    async def _renewed(self, index: RunningIndex, settings: IndexSettings) -> int:
+        files = 0
+
+        async def change() -> IndexRecord:
+            nonlocal files
+            made, files = await self._remade(index.record, settings)
+            return made
+
+        await self._updater.renew(index.record.name, self.rules(settings), change)
+        identity, noted = self._wanted(index.record, settings)
+        index.record = replace(index.record, identity=identity, made_with=tuple(sorted(noted.items())))
+        return files
+
+    def _wanted(self, record: IndexRecord, settings: IndexSettings) -> tuple[IndexIdentity, dict[str, str]]:
+        identity = identity_of(record.identity.embedder, settings.indexing)
+        return identity, made_with(settings.indexing, self._overrides.queries)
+
+    def _differs(self, record: IndexRecord, settings: IndexSettings) -> bool:
+        return self._wanted(record, settings) != (record.identity, dict(record.made_with))
+
+    async def _remade(self, record: IndexRecord, settings: IndexSettings) -> tuple[IndexRecord, int]:
+        """The index for these settings, and how many files will be read again. Nobody may be writing."""
+        if not self._differs(record, settings):
+            return record, 0
+        identity, noted = self._wanted(record, settings)
+        return await remake(self._db, record, identity, noted, affected(dict(record.made_with), noted))
