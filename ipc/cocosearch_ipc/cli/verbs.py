@@ -186,6 +186,11 @@ def _logs(p: argparse.ArgumentParser) -> None:
     p.add_argument("-n", "--lines", type=int, default=50, metavar="N")
 
 
+def _bench(p: argparse.ArgumentParser) -> None:
+    p.add_argument("--index", metavar="NAME", help="ask this one; by default that of this directory, or the largest")
+    p.add_argument("--files", type=int, default=200, metavar="N", help="how many to index in a scratch directory")
+
+
 def _service(p: argparse.ArgumentParser) -> None:
     p.add_argument("what", choices=("install", "uninstall", "start", "stop", "status"))
     p.add_argument("--system", action="store_true", help="of the system, for the user who calls sudo")
@@ -291,6 +296,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("restart", "Stop the daemon and start it again.", "cocosearchctl restart", _nothing, "status:restart"),
     Verb("logs", "Show the daemon's log.", "cocosearchctl logs -f", _logs, "status:logs"),
     Verb("doctor", "Look for trouble and say what mends it.", "cocosearchctl doctor", _nothing, "doctor:run"),
+    Verb("bench", "Measure this machine's figures.", "cocosearchctl bench --index project", _bench, "bench:run"),
     Verb("install", "Add the MCP server to an assistant.", "cocosearchctl install claude", _install, "install:run"),
     Verb(
         "completion",

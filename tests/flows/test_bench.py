@@ -1,0 +1,62 @@
+"""`cocosearchctl bench` through a real daemon: figures of everything, and nothing left behind."""
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon import Daemon
+
+
+@pytest.fixture
+def scratch(daemon: Daemon) -> Iterator[Path]:
+    """Where the measured daemon's scratch directories are made."""
+    place = Path(tempfile.mkdtemp(prefix="cocosearch-test-"))
+    daemon.variables["TMPDIR"] = str(place)
+    yield place
+    place.rmdir()
+
+
+def begun(daemon: Daemon, *options: str) -> "subprocess.Popen[bytes]":
+    """A run that has made its index."""
+    process = subprocess.Popen(
+        [daemon.bin / "cocosearchctl", "bench", *options], env=daemon.environment, stderr=subprocess.PIPE
+    )
+    while "cocosearch-bench-" not in daemon.ctl("list", "--names").stdout:
+        assert process.poll() is None
+        time.sleep(0.05)
+    return process
+
+
+def test_a_run_measures_everything_and_leaves_nothing(daemon: Daemon, project: Path, scratch: Path) -> None:
+    daemon.ctl("up", str(project))
+    killed = begun(daemon, "--files", "20")
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.communicate(timeout=30)
+    assert len(list(scratch.iterdir())) == 1
+    found = daemon.json("bench", "--files", "20")
+    assert found["asked"] == "project"
+    figures = {figure["name"]: figure for figure in found["figures"]}
+    assert {"index: files", "save to answer", "question, cold", "question, cached", "cocosearchctl query: CPU"} <= set(
+        figures
+    )
+    assert all(figure["p50"] > 0 for figure in figures.values())
+    assert (figures["save to answer"]["n"], figures["question, cold"]["n"]) == (10, 30)
+    assert found["machine"]["cpus"] >= 1
+    assert found["rss_bytes"]["total"] > 0
+    assert daemon.ctl("list", "--names").stdout == "project\n", "what the killed run left is gone as well"
+    assert list(scratch.iterdir()) == []
+
+
+def test_ctrl_c_leaves_nothing(daemon: Daemon, scratch: Path) -> None:
+    process = begun(daemon, "--files", "20")
+    process.send_signal(signal.SIGINT)
+    assert process.communicate(timeout=30)[1] == b""
+    assert process.returncode == 130
+    assert daemon.ctl("list", "--names").stdout == ""
+    assert list(scratch.iterdir()) == []
