@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROOT ?= $(CURDIR)
 
-.PHONY: up down test lint format types unit bench quality clients conformance soak lock clean help
+.PHONY: up down test lint format types unit newcomer bench quality clients conformance soak lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -62,6 +62,9 @@ conformance: $(STAMP) ## the official conformance suite of MCP against our liste
 	$(NODE)
 	$(NPM) @modelcontextprotocol/conformance@0.1.16
 	$(BIN)/python -m pytest tests/ipc/test_conformance.py
+
+newcomer: $(STAMP) ## from an empty environment to the first answers, over every transport
+	$(BIN)/python -m tests.flows.newcomer
 
 soak: $(STAMP) ## the long proofs: thousands of rounds of random changes and kills
 	$(BIN)/python -m pytest -m slow --timeout 0

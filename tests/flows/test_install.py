@@ -1,7 +1,6 @@
 """The wheel, installed into a clean environment, works without the checkout."""
 
 import os
-import shutil
 import subprocess
 import sys
 import venv
@@ -10,21 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.daemon import make_daemon
-
-ROOT = Path(__file__).resolve().parents[2]
+from tests.flows.newcomer import build_wheel, newcomer
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", out, ROOT],
-        check=True,
-        capture_output=True,
-    )
-    (built,) = out.glob("*.whl")
-    return built
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
 
 
 def test_the_wheel_holds_what_the_programs_read(wheel: Path) -> None:
@@ -36,7 +26,7 @@ def test_the_wheel_holds_what_the_programs_read(wheel: Path) -> None:
 
 
 @pytest.mark.timeout(300)
-def test_a_clean_environment_runs_it(wheel: Path, tmp_path: Path, project: Path) -> None:
+def test_a_newcomer_with_a_clean_environment(wheel: Path, tmp_path: Path) -> None:
     home = tmp_path / "venv"
     venv.create(home, with_pip=False)
     python = home / "bin" / "python"
@@ -58,13 +48,8 @@ def test_a_clean_environment_runs_it(wheel: Path, tmp_path: Path, project: Path)
         env={k: v for k, v in os.environ.items() if not k.startswith("PYTHON")},
     ).stdout
     assert where.startswith(str(home))
-    daemon = make_daemon()
-    daemon.bin = home / "bin"
+    person = newcomer(home / "bin")
     try:
-        daemon.start()
-        daemon.ctl("up", str(project), "--wait")
-        assert daemon.paths("should_retry")[0] == "src/retry.py"
-        assert daemon.stop() == 0
+        person.session()
     finally:
-        daemon.sweep()
-        shutil.rmtree(daemon.home, ignore_errors=True)
+        person.leave()
