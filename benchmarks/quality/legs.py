@@ -1,11 +1,13 @@
 """Names and sentences as questions: is the profile `code` at least as good as words alone and vectors alone?
 
-    python -m benchmarks.quality.legs --checkouts DIRECTORY [--each 40] [--folds DIRECTORY]
+    python -m benchmarks.quality.legs --checkouts DIRECTORY [--each 40] [--folds DIRECTORY] [--web DIRECTORY]
 
 Two sets are made from the benchmark's own checkouts, in process, repository by repository:
 - *names*: a name that is defined once in a repository; right is the chunk that defines it;
 - *sentences*: the first sentence of a comment, asked of an index from which all comments were removed; right is the
-  chunk it was in. Such sentences share few words with the code, as questions typed into a web search do.
+  chunk it was in. Such sentences share few words with the code.
+With `--web`, a third and a fourth: questions typed into a web search, with and without docstrings in the index. See
+`benchmarks.quality.web`. The weights have seen neither them nor such code.
 
 MRR@10 by chunk and by file. The shipped weights were fitted on the annotated queries of the same repositories and on
 some names in them. With `--folds`, as `training.ranking.fit --folds` writes them, each repository is asked with weights
@@ -25,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import machine
+from benchmarks.quality import web
 from benchmarks.quality.corpus import CODE_SUFFIXES, repositories
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.open import open_embedder
@@ -37,6 +40,7 @@ from cocosearchd.search.lexical_view import Evidence, View, evidence, view
 from cocosearchd.settings import EmbedderSettings
 from training.ranking.signals import File, Place, defined_once, read
 
+WEB = {"web": True, "web, no docstrings": False}  # are the functions documented?
 SYSTEMS = ("code", "words alone", "vectors alone")
 _MARKS = re.compile(r"^[\s/*#!<>\"'-]+|[*/\"']+$", re.MULTILINE)
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z ,'()-]+")
@@ -54,29 +58,53 @@ class Sample:
 def main() -> None:
     """Make the sets, ask, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--checkouts", type=Path, required=True)
+    parser.add_argument("--checkouts", type=Path, help="made by python -m benchmarks.quality.clone")
     parser.add_argument("--each", type=int, default=40, help="questions of each kind and repository at most")
     parser.add_argument("--folds", type=Path, help="weights that have not seen the repository they are asked about")
+    parser.add_argument("--web", type=Path, help="a checkout of microsoft/CodeXGLUE")
     arguments = parser.parse_args()
     embedder = asyncio.run(open_embedder(EmbedderSettings()))
-    found: dict[str, list[NDArray[np.float64]]] = {"names": [], "sentences": []}
-    for repository in repositories():
-        weights = weights_for(repository.name, arguments.folds)
-        root = arguments.checkouts / repository.name / repository.benchmark_root
-        files = [file for file in read(root) if file[2] and file[0].endswith(CODE_SUFFIXES)]
-        random_ = random.Random(repository.name)
-        chosen = {"names": chosen_of(names(files), random_, arguments.each)}
-        sentences, silent = without_comments(files)
-        chosen["sentences"] = chosen_of(sentences, random_, arguments.each)
-        for kind, corpus in (("names", files), ("sentences", silent)):
-            state, terms = indexed(corpus, embedder)
-            found[kind] += [asked(state, terms, embedder, sample, weights) for sample in chosen[kind]]
+    found = dict[str, list[NDArray[np.float64]]]()
+    if arguments.checkouts:
+        found |= of_repositories(arguments.checkouts, arguments.folds, arguments.each, embedder)
+    if arguments.web:
+        found |= {kind: of_web(arguments.web, embedder, documented=documented) for kind, documented in WEB.items()}
     print(machine())
     for kind, rows in found.items():
         means = np.mean(rows, axis=0)
         print(f"{kind} (n={len(rows)}), MRR@10 by chunk / by file")
         for system, (by_chunk, by_file) in zip(SYSTEMS, means, strict=True):
             print(f"  {system:<14} {by_chunk:.3f} / {by_file:.3f}")
+
+
+def of_repositories(
+    checkouts: Path, folds: Path | None, each: int, embedder: Embedder
+) -> dict[str, list[NDArray[np.float64]]]:
+    """The figures of every name and sentence, as `asked` gives them."""
+    found: dict[str, list[NDArray[np.float64]]] = {"names": [], "sentences": []}
+    for repository in repositories():
+        weights = weights_for(repository.name, folds)
+        files = [
+            file
+            for file in read(checkouts / repository.name / repository.benchmark_root)
+            if file[2] and file[0].endswith(CODE_SUFFIXES)
+        ]
+        random_ = random.Random(repository.name)
+        chosen = {"names": chosen_of(names(files), random_, each)}
+        sentences, silent = without_comments(files)
+        chosen["sentences"] = chosen_of(sentences, random_, each)
+        for kind, corpus in (("names", files), ("sentences", silent)):
+            state, terms = indexed(corpus, embedder)
+            found[kind] += [asked(state, terms, embedder, sample, weights) for sample in chosen[kind]]
+    return found
+
+
+def of_web(checkout: Path, embedder: Embedder, *, documented: bool) -> list[NDArray[np.float64]]:
+    """The figures of every question typed into a web search."""
+    questions, texts = web.functions(checkout, documented=documented)
+    state, terms = indexed([file for file in web.files(texts) if file[2]], embedder)
+    samples = (Sample(text, (web.path_of(number), 0)) for text, number in questions)
+    return [asked(state, terms, embedder, sample, load_weights()) for sample in samples]
 
 
 def weights_for(repository: str, folder: Path | None) -> Weights:
