@@ -73,6 +73,13 @@ class Daemon:
         assert not check or done.returncode == 0, f"{arguments}: {done.stderr}\n{self.log[-4000:]}"
         return done
 
+    def begin(self, *arguments: str) -> "subprocess.Popen[str]":
+        """A command of `cocosearchctl` that goes on."""
+        pipe = subprocess.PIPE
+        return subprocess.Popen(
+            [self.bin / "cocosearchctl", *arguments], env=self.environment, stdout=pipe, stderr=pipe, text=True
+        )
+
     def json(self, *arguments: str, cwd: Path | None = None) -> Any:
         return json.loads(self.ctl(*arguments, "--json", cwd=cwd).stdout)
 

@@ -85,6 +85,7 @@ def _defects(path: str, method: str, params: dict[str, object]) -> list[str]:
     return []
 
 
+@pytest.mark.skipif(not Path("/proc/sysvipc/shm").exists(), reason="shared memory is looked at as Linux shows it")
 @pytest.mark.parametrize("cycles", [1, pytest.param(100, marks=[pytest.mark.slow, pytest.mark.timeout(0)])])
 def test_starts_and_stops_leave_no_process_and_no_socket(daemon: Daemon, cycles: int) -> None:
     for _ in range(cycles):
@@ -93,15 +94,40 @@ def test_starts_and_stops_leave_no_process_and_no_socket(daemon: Daemon, cycles:
         assert daemon.process is not None
         processes = psutil.Process(daemon.process.pid).children(recursive=True)
         assert processes
+        shared = _shared_memory(processes)
+        assert shared, "PostgreSQL has some"
         streams = [_listening(daemon) for _ in range(3)]
+        asking = daemon.begin("query", "found")
         daemon.ctl("down")
         assert daemon.process.wait(20) == 0
+        assert "Traceback" not in asking.communicate(timeout=20)[1]
+        assert asking.returncode in (0, 1, 69), "answered, no such index, or the daemon has stopped"
         assert "Traceback" not in daemon.log
         _, alive = psutil.wait_procs(processes, 10)
         assert not alive
+        assert not shared & (_mapped() | _segments())
         assert not list((daemon.home / "run").glob("*.sock"))
         for stream in streams:
             stream.close()
+
+
+def _shared_memory(processes: list[psutil.Process]) -> set[str]:
+    """What of POSIX and System V shared memory belongs to `processes`, as `_mapped` and `_segments` name it."""
+    pids = {process.pid for process in processes}
+    found = {name for name in _segments() if int(name.partition(" ")[0]) in pids}
+    for process in processes:
+        found |= {path.path for path in process.memory_maps() if path.path in _mapped()}
+    return found
+
+
+def _mapped() -> set[str]:
+    return {str(path) for path in Path("/dev/shm").iterdir()}
+
+
+def _segments() -> set[str]:
+    """`creator id` of each System V segment; see proc_sysvipc_shm(5)."""
+    rows = [line.split() for line in Path("/proc/sysvipc/shm").read_text().splitlines()[1:]]
+    return {f"{row[4]} {row[1]}" for row in rows}
 
 
 def _listening(daemon: Daemon) -> socket.socket:
