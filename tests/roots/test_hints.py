@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.roots.hints.base import Cookie, Dirty, DirtyTree, Hint, Hints, HintsUnavailable, Lost
-from cocosearchd.roots.hints.choose import file_system, open_hints, remote_below
+from cocosearchd.roots.hints.choose import open_hints
 from cocosearchd.roots.hints.inotify import InotifyHints
+from cocosearchd.roots.hints.mounts import file_system, remote_below
 from cocosearchd.settings import WatchingSettings
 from tests.roots.support import BACKENDS, QUICK
 

@@ -482,7 +482,7 @@ async def test_directories_that_cannot_be_read_are_not_empty(root: Path, tmp_pat
     index = MemoryIndex(os.fsencode(root))
     async with following(root, tmp_path / "sync", index=index) as (live, _):
         await in_sync(live)
-        assert "cannot be read" in (live.status().reason or "")
+        assert "may not be read" in (live.status().reason or "")
         below = "/".join(["d" * 250] * 18) + "/x.py"
         index.files[below] = replace(index.files["a.py"], path=below)
         live.rescan("test")
@@ -680,7 +680,9 @@ async def test_a_failed_run_can_be_run_again(root: Path, tmp_path: Path) -> None
                 life.start_soon(live.run)
                 await in_sync(live)
                 life.cancel_scope.cancel()
-            assert not (await live.sync(0.1)).fresh
+            answer = await live.sync(0.1)
+            assert (answer.fresh, live.status().state) == (False, "failed")
+            assert "starts again" in (answer.reason or "")
             put(root, a=text, **{f"b{text}__c": text})
         async with anyio.create_task_group() as life:
             life.start_soon(live.run)

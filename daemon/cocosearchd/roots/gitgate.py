@@ -6,7 +6,9 @@ leaves its directory behind, so that one counts only while the index or HEAD hav
 
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+
+import anyio
 
 CAP_S = 2.0  # then a batch passes, whatever git does
 PASS_S = 0.25  # for so long
@@ -26,11 +28,16 @@ class GitGate:
         self._held_since: float | None = None
         self._busy_at = 0.0
         self._pass_until = 0.0
+        self.waiting = False  # whether a batch does
 
-    @property
-    def held(self) -> bool:
-        """Whether batches wait."""
-        return self._held_since is not None
+    async def passed(self, git_dirs: Sequence[bytes]) -> None:
+        """Returns when a batch may pass."""
+        try:
+            while (wait := self.wait_s(git_dirs, time.monotonic())) > 0:
+                self.waiting = True
+                await anyio.sleep(wait)
+        finally:
+            self.waiting = False
 
     def wait_s(self, git_dirs: Iterable[bytes], now: float) -> float:
         """How long to wait before asking again; 0 lets a batch pass. `now` is of a monotonic clock, in seconds."""
@@ -54,8 +61,8 @@ def busy(git_dir: bytes) -> bool:
         return True
     if not any(os.path.lexists(os.path.join(git_dir, name)) for name in _OPERATIONS):
         return False
-    since = time.time() - _TOUCHED_S
-    return any(_modified(os.path.join(git_dir, name)) > since for name in _TOUCHED)
+    now = time.time()  # a time in the future was left by a clock that has been set back since
+    return any(now - _TOUCHED_S < _modified(os.path.join(git_dir, name)) <= now + _TOUCHED_S for name in _TOUCHED)
 
 
 def _modified(path: bytes) -> float:

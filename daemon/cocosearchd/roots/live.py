@@ -10,12 +10,14 @@ import os
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 
 import anyio
 
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.model import Clock, Freshness, decode_path, encode_path
+from cocosearchd.roots.changes import Changes
 from cocosearchd.roots.clock import Cookies, CookieVoid, Schedule
 from cocosearchd.roots.gitgate import GitGate
 from cocosearchd.roots.hints.base import Cookie, Dirty, DirtyTree, Hint, Hints, Lost
@@ -53,7 +55,8 @@ class LiveRoot:
         self._gate = GitGate()
         self._hints: Hints | None = None
         self._identity: Identity | None = None
-        self._epoch = ""
+        self._life, self._epochs, self._epoch = uuid.uuid4().hex[:12], count(1), ""
+        self._changes = Changes()
         self._open = asyncio.Event()  # set while the root is there and its hints are running
         self._lost = asyncio.Event()
         self._lost.set()
@@ -61,7 +64,6 @@ class LiveRoot:
         self._reason: str | None = None
         self._scan_trouble: str | None = None
         self._hinted_at = 0.0
-        self._held = False  # a batch waits for git
 
     # -- running
 
@@ -69,12 +71,15 @@ class LiveRoot:
         """For ever; to be supervised. May be run again after it failed."""
         self._state, self._reason = "cold", None
         pause = RESTART_S
-        while True:
-            await self._wait_for_root()
-            began = time.monotonic()
-            await self._live()
-            pause = RESTART_S if time.monotonic() - began > STEADY_S else min(pause * 2, RESTART_MAX_S)
-            await anyio.sleep(pause)
+        try:
+            while True:
+                await self._wait_for_root()
+                began = time.monotonic()
+                await self._live()
+                pause = RESTART_S if time.monotonic() - began > STEADY_S else min(pause * 2, RESTART_MAX_S)
+                await anyio.sleep(pause)
+        finally:
+            self._state, self._reason = "failed", "watching failed, and starts again; the log says why"
 
     async def _wait_for_root(self) -> None:
         while (found := await asyncio.to_thread(identity, self._root)) is None:
@@ -88,7 +93,7 @@ class LiveRoot:
         """One epoch."""
         loop = asyncio.get_running_loop()
         self._lost = lost = asyncio.Event()
-        self._epoch = uuid.uuid4().hex[:12]
+        self._epoch = f"{self._life}.{next(self._epochs)}"
 
         def sink(hints: Sequence[Hint]) -> None:
             loop.call_soon_threadsafe(self._absorb, lost, hints)
@@ -230,21 +235,11 @@ class LiveRoot:
             await self._open.wait()
             if time.monotonic() - self._hinted_at < SETTLE_S:
                 await anyio.sleep(SETTLE_S)
-            await self._pass_gate()
+            assert self._survey.scope is not None
+            await self._gate.passed([rules.repository.git_dir for rules in self._survey.scope.git_rules()])
             picked = self._dirty.take(limit, edits=edits)
             if picked is not None and (batch := await self._look(picked)) is not None:
                 return batch
-
-    async def _pass_gate(self) -> None:
-        scope = self._survey.scope
-        assert scope is not None
-        git_dirs = [rules.repository.git_dir for rules in scope.git_rules()]
-        try:
-            while (wait := self._gate.wait_s(git_dirs, time.monotonic())) > 0:
-                self._held = True
-                await anyio.sleep(wait)
-        finally:
-            self._held = False
 
     async def _look(self, picked: Picked) -> Batch | None:
         """What is at the paths now. None if nothing is to be done, or if it has to be done again."""
@@ -277,6 +272,8 @@ class LiveRoot:
         for path in failed:
             self._survey.refuse(path)
         self._dirty.settle(batch.id, failed, time.monotonic())
+        self._dirty.seq += 1  # not the numbers of marks: what failed at first is applied after clocks that count it
+        self._changes.applied(self._dirty.seq, (p for p in (*batch.paths, *batch.gone) if p not in failed))
 
     def quarantine(self, path: str, error: str) -> None:
         """Applying the path does harm: it is not handed out again until the file changes."""
@@ -327,24 +324,29 @@ class LiveRoot:
         if failed:
             reason = f"files could not be indexed: {len(failed)}, the first is {failed[0].path}: {failed[0].error}"
             return Freshness(False, self._clock(), reason, tuple(f.path for f in failed[:SHOWN]))
-        unknown = self._survey.unknown
-        if unknown:
-            first, why = next(iter(unknown.items()))
-            reason = f"directories cannot be read: {len(unknown)}, the first is {first}/: {why}"
-            return Freshness(False, self._clock(), reason, tuple(directory + "/" for directory in unknown)[:SHOWN])
+        if (unknown := self._survey.unknown_reason()) is not None:
+            return Freshness(False, self._clock(), unknown, tuple(d + "/" for d in self._survey.unknown)[:SHOWN])
         return Freshness(True, self._clock())
 
     def freshness(self) -> Freshness:
         """Without waiting: never known to be fresh."""
         pending = self._dirty.pending()
         reason = self._scan_trouble or self._reason
-        if reason is None and self._held:
+        if reason is None and self._gate.waiting:
             reason = "git is working"
         if reason is None and self._dirty.scanning():
             reason = "the root is being scanned"
         if reason is None:
             reason = f"{pending} changes are not applied yet" if pending else "not compared with the disk"
         return Freshness(False, self._clock(), reason, self._dirty.pending_paths(SHOWN))
+
+    def since(self, clock: Clock) -> tuple[str, ...] | None:
+        """Paths that were applied, or left the index, after a clock that was given before; None: look at everything.
+
+        Never less than that, maybe more. None for a clock of another run of the daemon and for one that is too old.
+        """
+        same = clock.epoch.rpartition(".")[0] == self._life
+        return self._changes.since(clock.seq) if same else None
 
     def _clock(self) -> Clock:
         return Clock(self._epoch, self._dirty.applied_seq())
@@ -386,13 +388,13 @@ class LiveRoot:
     def _shown_state(self, trouble: str | None) -> str:
         if self._state != "live":
             return self._state
-        if self._held:
+        if self._gate.waiting:
             return "git_batch"
         if self._dirty.bulk():
             return "indexing"
         return "degraded" if trouble or self._fallen_back else "live"
 
     def _trouble(self, hints: str | None) -> str | None:
-        closed = (*self._survey.closed, *self._survey.unknown)
-        unread = f"directories that cannot be read: {len(closed)}, the first is {closed[0]}" if closed else None
-        return self._reason or self._scan_trouble or hints or unread
+        return (
+            self._reason or self._scan_trouble or hints or self._survey.unknown_reason() or self._survey.closed_reason()
+        )

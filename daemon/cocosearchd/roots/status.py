@@ -17,7 +17,7 @@ class FailedPath:
 
 @dataclass(frozen=True, slots=True)
 class RootStatus:
-    """Of one moment. `state`: cold, scanning, indexing, live, git_batch, lost, root_missing or degraded.
+    """Of one moment. `state`: cold, scanning, indexing, live, git_batch, lost, root_missing, degraded or failed.
 
     `pending` counts what will be applied soon; failed files wait for their retry and are not in it. `done` of `total`
     files in scope are not pending; `total` is None before the first scan. `skipped` is (reason, files), of the last

@@ -58,6 +58,16 @@ class Survey:
         """Directories whose last reading failed for another reason -> why. What is in them may have changed."""
         return {directory: unread.error for directory, unread in self._unreadable.items() if not unread.closed}
 
+    def unknown_reason(self) -> str | None:
+        """Why no answer is known to be right, if there are unknown directories."""
+        first = next(iter(self.unknown.items()), None)
+        return first and f"directories cannot be read: {len(self.unknown)}, the first is {first[0]}/: {first[1]}"
+
+    def closed_reason(self) -> str | None:
+        """What to say of closed directories, if there are any."""
+        closed = self.closed
+        return f"directories may not be read: {len(closed)}, the first is {closed[0]}" if closed else None
+
     async def open(self) -> None:
         """Read the rules of now."""
         self.scope = await asyncio.to_thread(Scope, self._root, self._indexing)

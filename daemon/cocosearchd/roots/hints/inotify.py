@@ -13,6 +13,7 @@ import threading
 from pathlib import Path
 
 from cocosearchd.roots.hints.base import Cookie, Dirty, DirtyTree, Hint, HintsUnavailable, Lost, Sink
+from cocosearchd.roots.hints.mounts import MountWatch
 
 if sys.platform == "linux":
     from inotify_simple import Event, INotify, flags
@@ -59,6 +60,7 @@ class InotifyHints:
         self._blind: set[bytes] = set()
         self._trouble: str | None = None
         self._sync = self._parent = -1
+        self._mounts: MountWatch | None = None
         self._closed = False
 
     @property
@@ -72,8 +74,13 @@ class InotifyHints:
             self._inotify = INotify(nonblocking=True)
         except OSError as error:
             raise HintsUnavailable(_instances(error)) from error
-        self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
+            self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            self._inotify.close()
+            raise HintsUnavailable(_instances(error)) from error
+        try:
+            self._mounts = MountWatch(self._root)
             self._sync = self._inotify.add_watch(self._sync_dir, _SYNC_MASK)
             self._path_of[self._inotify.add_watch(self._root, _MASK)] = b""
         except OSError as error:
@@ -131,6 +138,8 @@ class InotifyHints:
         self._inotify.close()
         os.close(self._wake_read)
         os.close(self._wake_write)
+        if self._mounts is not None:
+            self._mounts.close()
 
     def _watch_parent(self) -> None:
         """A root that is renamed, removed or made again is told by its parent; not being able to is no loss."""
@@ -157,8 +166,11 @@ class InotifyHints:
         poller = select.poll()
         poller.register(self._inotify.fileno(), select.POLLIN)
         poller.register(self._wake_read, select.POLLIN)
+        mounts = self._mounts
+        assert mounts is not None
+        poller.register(mounts.fileno(), select.POLLPRI)
         while True:
-            poller.poll()
+            ready = poller.poll()
             hints = dict[Hint, None]()  # a set that keeps the order
             try:
                 with self._lock:
@@ -168,6 +180,8 @@ class InotifyHints:
                         self._translate(event, hints)
             except OSError as error:
                 hints[Lost(f"inotify cannot be read: {error.strerror}")] = None
+            if mounts.changed(any(handle == mounts.fileno() for handle, _ in ready)):
+                hints[Lost("a file system was mounted or unmounted")] = None
             if hints:
                 sink(tuple(hints))
 
