@@ -69,6 +69,7 @@ class EmbedderSettings:
     max_tokens: int = 0
     batch_size: int = 32
     timeout_s: float = 60.0
+    cache_bytes: int = 256 << 20  # of vectors kept by text, for each embedder; 0: none
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ _OF_INDEX: tuple[tuple[str, str, str], ...] = (
     ("generation", "Committed batches.", "generation"),
 )
 
+_EMBEDDINGS = ("computed", "reused")
+
 
 def exposition(status: StatusReply) -> str:
     """Every number of `status`, as gauges with stable names."""
@@ -22,6 +24,7 @@ def exposition(status: StatusReply) -> str:
         *_gauge("uptime_seconds", "Since the daemon started.", [({}, status.uptime_s)]),
         *_gauge("rss_bytes", "Resident memory.", [({"process": k}, v) for k, v in status.rss_bytes.items()]),
         *_gauge("cache", "Query cache counters.", [({"what": k}, v) for k, v in status.cache.items()]),
+        *_gauge("embeddings", "Texts since the start.", [({"what": k}, status.worker.get(k)) for k in _EMBEDDINGS]),
         *_gauge("warnings", "What a person should look at.", [({}, len(status.warnings))]),
     ]
     for name, help_text, attribute in _OF_INDEX:

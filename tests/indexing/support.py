@@ -11,9 +11,9 @@ import anyio
 from psycopg import sql
 
 from cocosearchd.embedding.open import open_embedder
-from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
+from cocosearchd.indexing.shaping import identity_of
 from cocosearchd.indexing.updater import STALL_S, Updater, WorkerSpec
-from cocosearchd.model import Commit, IndexIdentity, IndexRecord, decode_path, encode_path
+from cocosearchd.model import Commit, IndexRecord, decode_path, encode_path
 from cocosearchd.settings import EmbedderSettings, IndexingSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
@@ -158,8 +158,7 @@ async def new_record(
     """A new index as the daemon would make it. `suffix` writes the root another way: no two indexes have one root."""
     indexing = indexing or IndexingSettings()
     opened = await open_embedder(embedder or EmbedderSettings())
-    limits = Limits(indexing.chunker, indexing.chunk_size, indexing.chunk_overlap)
-    identity = IndexIdentity(opened.fingerprint.pairs(), chunker_id(limits), HEADER_VERSION)
+    identity = identity_of(opened.fingerprint.pairs(), indexing)
     await opened.aclose()
     return await records.create_index(db, name, os.fsencode(root) + suffix, (), opened.fingerprint.dimension, identity)
 

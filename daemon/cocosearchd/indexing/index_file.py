@@ -1,7 +1,7 @@
 """What CocoIndex runs for a file that changed: parse, chunk, embed, declare.
 
-CocoIndex remembers by arguments: everything that shapes a row is one, and equal arguments are not run again. Texts are
-remembered one by one, so a changed file embeds only its changed chunks, unless embedding costs less than remembering.
+CocoIndex remembers by arguments: everything that shapes a row is one, and equal arguments are not run again. Vectors
+are remembered by their texts, in `embedding.remembering`, so a changed file embeds only its changed chunks.
 """
 
 import asyncio
@@ -18,6 +18,7 @@ from cocosearchd.embedding.base import Embedder
 from cocosearchd.indexing import recursive
 from cocosearchd.indexing.chunk import Limits, chunk, describe
 from cocosearchd.indexing.read import SourceFile, is_secret
+from cocosearchd.indexing.shaping import embeds_path
 from cocosearchd.indexing.target import FileTarget, WantedFile
 from cocosearchd.languages import detect, scopes
 from cocosearchd.languages.parse import QueryOverrides, parse
@@ -27,7 +28,7 @@ from cocosearchd.store.queries import FileWrite
 # Texts of several files go to the embedder together; a provider cuts further as its own settings say.
 BATCH_TEXTS = 64
 BULK_THREADS = 2  # parsing holds the interpreter for most of its time: more threads only take turns
-# Providers that make a vector in less time than CocoIndex needs to remember one: measured, 0.3 ms of CPU each.
+# Providers that make a vector in less time than CocoIndex needs to gather texts of several files.
 CHEAP = {"builtin"}
 NOT_PARSED = ParseReport("no_grammar")
 
@@ -59,25 +60,27 @@ class Extract:
 
 
 class Embedding:
-    """The embedder as a remembering function of CocoIndex. Another fingerprint remembers nothing of this one."""
+    """The embedder as a function of CocoIndex that gathers the texts of several files."""
 
     def __init__(self, embedder: Embedder) -> None:
         self._embedder = embedder
         self._key = embedder.fingerprint.digest()
         self._dimension = embedder.fingerprint.dimension
-        self._remembers = embedder.fingerprint.provider not in CHEAP
+        self._with_path = embeds_path(embedder.fingerprint.pairs())
+        self._gathers = embedder.fingerprint.provider not in CHEAP
 
-    @coco.fn.as_async(batching=True, max_batch_size=BATCH_TEXTS, memo=True)
+    @coco.fn.as_async(batching=True, max_batch_size=BATCH_TEXTS)
     async def embed(self, texts: list[str]) -> list[Vector]:
         """The vector of a text; calls that are waiting at the same time become one. Raises `EmbedderUnavailable`."""
         return list(await self._embedder.embed_documents(texts))
 
-    async def embed_all(self, chunks: tuple[Chunk, ...]) -> Vector:
+    async def embed_all(self, path: str, chunks: tuple[Chunk, ...]) -> Vector:
         """Shape (len(chunks), dimension)."""
         if not chunks:
             return np.empty((0, self._dimension), np.float32)
-        texts = [f"{one.header}\n{one.text}" for one in chunks]
-        if not self._remembers:
+        cut = "" if self._with_path else path
+        texts = [f"{one.header.removeprefix(cut).lstrip()}\n{one.text}" for one in chunks]
+        if not self._gathers:
             return await self._embedder.embed_documents(texts)
         return np.stack(await asyncio.gather(*(self.embed(text) for text in texts)))
 
@@ -115,7 +118,7 @@ async def index_file(source: SourceFile, tools: Tools) -> None:
     """Declare the rows of a file. Raises `EmbedderUnavailable`; parsing never raises."""
     tools.guard(source.path)
     extract = await tools.extracted(source)
-    vectors = await tools.embedding.embed_all(extract.chunks)
+    vectors = await tools.embedding.embed_all(source.path, extract.chunks)
     write = FileWrite(
         path=source.path,
         content_hash=source.content_hash,

@@ -1,6 +1,7 @@
 """The daemon's end of one life of the child: a line out, a future for the line that answers it."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from itertools import count
 from typing import Any
@@ -20,6 +21,7 @@ class Link:
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._numbers = count(1)
         self.answers = 0
+        self.embedded = Counter[str]()  # texts computed and reused, as last told
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Tell the child something that it does not answer."""
@@ -42,6 +44,7 @@ class Link:
         while message := await self._line():
             future = self._waiting.pop(message["id"])
             self.answers += 1
+            self.embedded = Counter(message.get("embedded", self.embedded))
             if not future.done():  # whoever asked may have been cancelled
                 future.set_result(message)
 

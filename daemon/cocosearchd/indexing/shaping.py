@@ -15,6 +15,11 @@ from cocosearchd.store.remake import NO_LIMIT, Affected
 
 Notes = Mapping[str, str]
 
+# With these a file that is moved is embedded again, since its path is part of the texts: it helps, and costs next to
+# nothing. With a model behind a server it would cost what indexing the files did, so there a text has no path.
+PATH_EMBEDDED = frozenset({"builtin"})
+_WITHOUT_PATH = 100  # added to the version of headers
+
 _QUERY = "query."  # and a language
 _KEY = "PRIVATE KEY"  # what every file that `read.is_secret` may refuse has in it
 
@@ -26,7 +31,13 @@ def limits_of(indexing: IndexingSettings) -> Limits:
 
 def identity_of(embedder: tuple[tuple[str, str], ...], indexing: IndexingSettings) -> IndexIdentity:
     """What an embedder (pairs of its fingerprint) and the chunker make of an index."""
-    return IndexIdentity(embedder, chunker_id(limits_of(indexing)), HEADER_VERSION)
+    version = HEADER_VERSION if embeds_path(embedder) else HEADER_VERSION + _WITHOUT_PATH
+    return IndexIdentity(embedder, chunker_id(limits_of(indexing)), version)
+
+
+def embeds_path(embedder: tuple[tuple[str, str], ...]) -> bool:
+    """Whether the path of a file is part of what is embedded; words are searched by path with any embedder."""
+    return dict(embedder)["provider"] in PATH_EMBEDDED
 
 
 def made_with(indexing: IndexingSettings, queries: QueryOverrides) -> dict[str, str]:

@@ -47,6 +47,8 @@ class WorkerStatus:
     pid: int | None
     deaths: int
     error: str | None
+    computed: int = 0  # texts embedded since the daemon started
+    reused: int = 0  # texts whose vectors were known
 
 
 @dataclass(slots=True)
@@ -92,6 +94,7 @@ class Updater:
         self._child: Child | None = None
         self._state: WorkerState = "stopped"
         self._deaths = 0
+        self._embedded = Counter[str]()  # by the children that have ended
         self._error: str | None = None
         self._up = asyncio.Event()
         self._calm = asyncio.Event()  # clear while it is being found out which path ended the child
@@ -104,7 +107,9 @@ class Updater:
     def status(self) -> WorkerStatus:
         """Of this moment."""
         state: WorkerState = "recovering" if self._state == "running" and self._suspects else self._state
-        return WorkerStatus(state, self.pid, self._deaths, self._error)
+        now = self._child.link.embedded if self._child is not None else Counter[str]()
+        total = self._embedded + now
+        return WorkerStatus(state, self.pid, self._deaths, self._error, total["computed"], total["reused"])
 
     @property
     def pid(self) -> int | None:
@@ -195,6 +200,7 @@ class Updater:
         finally:
             self._child = None
         self._error = child.epitaph()
+        self._embedded += child.link.embedded
         return child.link.answers
 
     async def _listen(self, child: Child) -> None:

@@ -18,13 +18,13 @@ import sys
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import open_embedder
+from cocosearchd.embedding.remembering import Counters, RememberingEmbedder
 from cocosearchd.errors import IdentityMismatch
 from cocosearchd.indexing import wire
 from cocosearchd.indexing.app import IndexApp, Outcome, describe
@@ -50,7 +50,8 @@ class Worker:
         self._spec, self._writer, self._stack = spec, writer, stack
         self._indexes: dict[str, Index] = {}
         self._target = FileTarget()
-        self._embedder = LateEmbedder(partial(open_embedder, spec.embedder, spec.api_key))
+        self._counters = Counters()
+        self._embedder = LateEmbedder(self._opened_embedder)
         self._opening = asyncio.Lock()
         self._precedence = Precedence()
         self._store: tuple[Database, Path] | None = None
@@ -87,7 +88,9 @@ class Worker:
         (outcome,) = await asyncio.gather(self._outcome(index, message), return_exceptions=True)
         if isinstance(outcome, BaseException):
             outcome = Outcome(0, dict.fromkeys([*message["paths"], *message["gone"]], describe(outcome)))
-        self._send({"id": message["id"], "generation": outcome.generation, "failed": dict(outcome.failed)})
+        embedded = {"computed": self._counters.computed, "reused": self._counters.reused}
+        answer = {"generation": outcome.generation, "failed": dict(outcome.failed), "embedded": embedded}
+        self._send({"id": message["id"], **answer})
 
     async def _outcome(self, index: "Index", message: dict[str, Any]) -> Outcome:
         # Raises what opening does: no PostgreSQL, no embedder yet or not this index's, no space for the memory.
@@ -117,6 +120,11 @@ class Worker:
                 )
             assert index.app is not None
             return index.app
+
+    async def _opened_embedder(self) -> Embedder:
+        settings, folder = self._spec.embedder, Path(self._spec.state_dir) / "embeddings"
+        embedder = await open_embedder(settings, self._spec.api_key)
+        return await RememberingEmbedder.over(embedder, folder, settings.cache_bytes, self._counters)
 
     async def _opened_store(self) -> tuple[Database, Path]:
         async with self._opening:
