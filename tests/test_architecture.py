@@ -31,7 +31,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.supervise": set(),
     "cocosearchd.notify": set(),
     "cocosearchd.engine": {
+        "cocosearch_ipc.workspace",
         "cocosearchd.overlays",
+        "cocosearchd.saved",
         "cocosearchd.workspace",
         "cocosearchd.replies",
         "cocosearchd.indexes",
@@ -42,6 +44,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.embedding",
         "cocosearch_ipc.protocol",
     },
+    "cocosearchd.saved": {"cocosearch_ipc.protocol"},
     # Unsaved text is cut here as the child would: `chunk` and `read` of indexing, which do not know CocoIndex.
     "cocosearchd.overlays": {
         "cocosearchd.indexing",

@@ -11,6 +11,7 @@ import anyio
 import psutil
 
 from cocosearch_ipc import protocol as p
+from cocosearch_ipc import workspace as w
 from cocosearchd import replies
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, StoreUnavailable
@@ -18,6 +19,7 @@ from cocosearchd.indexes import Indexes, RunningIndex
 from cocosearchd.indexing.updater import Updater
 from cocosearchd.model import Freshness
 from cocosearchd.overlays import Overlays
+from cocosearchd.saved import SavedQuery, gathered
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query, parse_inline
@@ -140,6 +142,22 @@ class Engine(Workspace):
             if index.refusal is not None or (status.state in AT_REST and not status.pending):
                 return
             await anyio.sleep(FOLLOW_S)
+
+    def watch(self, request: w.WatchRequest) -> AsyncIterator[w.WatchEvent]:
+        """Committed batches as they become searchable, or what a saved query finds in them; until the client goes."""
+        return super().watch(request) if request.query is None else self._matches(request.query, request)
+
+    async def _matches(self, query: str, request: w.WatchRequest) -> AsyncIterator[w.WatchEvent]:
+        asked = p.SearchRequest(query, limit=request.limit, min_score=request.min_score, all_chunks=request.all_chunks)
+        saved = SavedQuery(self.search, asked)
+        async with self._indexes.commits() as commits:
+            for index in self._wanted(replace(asked, index=request.index, all_indexes=request.index is None)):
+                await saved.begin(index.record.name)
+            while batch := await gathered(commits):
+                for commit in batch:
+                    event = await self._event(commit) if request.index in (None, commit.index) else None
+                    if event is not None and (matches := await saved.new(commit.index, event.changed)):
+                        yield replace(event, kind="matches", matches=matches)
 
     async def list_indexes(self, request: p.Empty) -> p.IndexesReply:  # noqa: ARG002 - the shape of a verb
         """All indexes, by name."""

@@ -26,6 +26,7 @@ SPEAKS = 1  # protocol.PROTOCOL_VERSION; not imported, because dataclasses cost 
 UNAVAILABLE, TIMED_OUT = -32001, -32006  # protocol's codes
 NOT_RUNNING, REFUSED_SOCKET = "not running", "socket refused"
 MAX_REPLY_BYTES = 256 << 20
+SESSION_S = 365 * 86_400.0  # an editor may rest for as long as it likes
 LINUX = sys.platform == "linux"
 
 
@@ -196,3 +197,42 @@ def _header(head: bytes, name: bytes) -> str:
         if key.lower() == name:
             return value.strip().decode("latin-1")
     return ""
+
+
+class Session:
+    """An editor's session: text that is put is searched in place of what is on disk, by calls of this session alone.
+
+        with client.Session(address.rpc_socket(address.environment())) as session:
+            session.put("/home/me/project/app.py", buffer)  # at each pause in typing
+            session.call("search", {"query": "where are retries decided", "cwd": "/home/me/project"})
+            session.clear("/home/me/project/app.py")  # when it is saved or closed
+
+    It holds one connection; all unsaved text is forgotten when that ends, however it ends. Raises `CallFailed`.
+    """
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._open = stream(path, "overlay.open", idle_s=SESSION_S)
+        self.name = str(next(self._open)["session"])
+
+    def put(self, path: str, text: str, index: str | None = None) -> Any:
+        """Hold the text of a file: an absolute path, or one of a named index as results have it."""
+        return self.call("overlay.put", {"path": path, "text": text} | ({"index": index} if index else {}))
+
+    def clear(self, path: str | None = None, index: str | None = None) -> Any:
+        """What is on disk counts again, of a file or of all."""
+        return self.call("overlay.clear", ({"path": path} if path else {}) | ({"index": index} if index else {}))
+
+    def call(self, method: str, params: Params, timeout_s: float = 60.0) -> Any:
+        """As `call`, for search, get_file and find_related, with the unsaved text."""
+        return call(self._path, method, params | {"session": self.name}, timeout_s)
+
+    def close(self) -> None:
+        """End the session. Idempotent."""
+        self._open.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from cocosearch_ipc.protocol import AsOf, Empty, SearchReply
+from cocosearch_ipc.protocol import AsOf, Empty, SearchReply, SearchResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +123,18 @@ class LocateReply:
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    """Changes of one index, or of all with no index named. `lifecycle` asks for more than commits."""
+    """Changes of one index, or of all with no index named. `lifecycle` asks for more than commits.
+
+    `query`: only what this question would show in the files that changed, and has not shown before. Filters stand in
+    the question; `limit` is how many results it is compared by. What is there at the start counts as shown.
+    """
 
     index: str | None = None
     lifecycle: bool = False
+    query: str | None = None
+    limit: int | None = None
+    min_score: float = 0.0
+    all_chunks: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +150,8 @@ class WatchEvent:
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     state: str = ""
-    kind: str = "commit"  # commit, added, removed, state
+    kind: str = "commit"  # commit, added, removed, state, matches
+    matches: tuple[SearchResult, ...] = ()  # of a saved query
 
 
 @dataclass(frozen=True, slots=True)

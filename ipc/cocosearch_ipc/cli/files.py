@@ -68,8 +68,9 @@ def related(args: argparse.Namespace, env: Env) -> int:
 
 
 def watch(args: argparse.Namespace, env: Env) -> int:
-    """One line (or JSON object) for each batch that became searchable, until interrupted."""
-    params = {"index": args.index} if args.index else {}
+    """One line (or JSON object) for each batch that became searchable, or new match, until interrupted."""
+    given = ("index", "query", "limit", "min_score", "all_chunks")
+    params = {name: value for name in given if (value := getattr(args, name))}
     for event in client.stream(address.rpc_socket(env), "watch", params, QUIET_S):
         if args.json:
             out.line(json.dumps(event))
@@ -81,6 +82,10 @@ def watch(args: argparse.Namespace, env: Env) -> int:
 
 def _print_event(event: dict[str, Any]) -> None:
     where = f"{event['index']} {event['as_of']['seq']}"
+    if event.get("matches"):
+        for found in answers.grep({"results": event["matches"]}, {}, ""):
+            out.line(f"{where} {found}")
+        return
     for sign, paths in (("+", event["changed"]), ("-", event["removed"])):
         for path in paths:
             out.line(f"{where} {sign} {out.printable(path, keep='')}")

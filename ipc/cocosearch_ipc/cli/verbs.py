@@ -226,6 +226,10 @@ def _related(p: argparse.ArgumentParser) -> None:
 
 def _watch(p: argparse.ArgumentParser) -> None:
     p.add_argument("--index", metavar="NAME", help="only this index")
+    p.add_argument("--query", metavar="TEXT", help="print what this question newly finds in the files that change")
+    p.add_argument("--limit", type=int, metavar="N", help="with --query: among its first N results")
+    p.add_argument("--min-score", type=float, metavar="SCORE", help="with --query: only results as relevant as this")
+    p.add_argument("--all-chunks", action="store_true", help="with --query: more than one result a file")
 
 
 def _top(p: argparse.ArgumentParser) -> None:
@@ -283,7 +287,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("files", "List indexed files.", "cocosearchctl files src --glob '**/*.py'", _files, "files:files"),
     Verb("cat", "Print a file of an index.", "cocosearchctl cat src/retry.py:10-40", _place, "files:cat"),
     Verb("related", "Find code like a definition.", "cocosearchctl related src/a.py:12", _related, "files:related"),
-    Verb("watch", "Print what becomes searchable.", "cocosearchctl watch --index project", _watch, "files:watch"),
+    Verb("watch", "Print what becomes searchable.", "cocosearchctl watch --query TODO", _watch, "files:watch"),
     Verb("languages", "List the languages.", "cocosearchctl languages", _nothing, "files:languages"),
     Verb("status", "Show the daemon and its indexes.", "cocosearchctl status --json", _nothing, "status:status"),
     Verb("top", "Watch the daemon at work.", "cocosearchctl top", _top, "top:run"),

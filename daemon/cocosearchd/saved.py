@@ -1,0 +1,69 @@
+"""Saved queries: what a question would show now and did not before, as files become searchable.
+
+A saved query is asked in the ordinary way, of the index that has changed. A match is new when it lies in a file that
+changed and nothing like it (the same text in the same file) was shown before: not for a text that has only moved.
+"""
+
+import hashlib
+from collections.abc import Awaitable, Callable, Collection
+from dataclasses import replace
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from cocosearch_ipc.protocol import SearchReply, SearchRequest, SearchResult
+from cocosearchd.model import Commit
+
+# Between two runs of a saved query: a checkout of a thousand files is some tens of commits, and one question.
+GATHER_S = 0.25
+MAX_SHOWN = 20_000  # matches remembered; a digest takes about 70 bytes
+
+Ask = Callable[[SearchRequest], Awaitable[SearchReply]]
+
+
+class SavedQuery:
+    """One question of one subscriber. Remembers what was shown."""
+
+    def __init__(self, ask: Ask, request: SearchRequest) -> None:
+        """`request` without an index; it is never explained, kept or made to wait."""
+        self._ask = ask
+        self._request = replace(request, cwd=None, sync_timeout_ms=0, use_cache=False)
+        self._shown: dict[bytes, None] = {}  # in the order in which they came
+
+    async def begin(self, index: str) -> None:
+        """What is there now is not new."""
+        await self.new(index, ())
+
+    async def new(self, index: str, changed: Collection[str]) -> tuple[SearchResult, ...]:
+        """The matches in changed files that were not shown before, best first. Raises as the search does."""
+        reply = await self._ask(replace(self._request, index=index))
+        fresh = [result for result in reply.results if _digest(result) not in self._shown]
+        for result in fresh:
+            self._shown[_digest(result)] = None
+        while len(self._shown) > MAX_SHOWN:
+            del self._shown[next(iter(self._shown))]
+        paths = frozenset(changed)
+        return tuple(result for result in fresh if result.path in paths)
+
+
+def _digest(result: SearchResult) -> bytes:
+    content = f"{result.index}\0{result.path}\0{result.content}"
+    return hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+async def gathered(commits: MemoryObjectReceiveStream[Commit]) -> tuple[Commit, ...]:
+    """The next commits, those of a moment as one for each index; none at the end of the stream."""
+    try:
+        first = await commits.receive()
+    except anyio.EndOfStream:
+        return ()
+    await anyio.sleep(GATHER_S)
+    found = {first.index: first}
+    try:
+        while True:
+            commit = commits.receive_nowait()
+            known = found.get(commit.index, commit)
+            paths = tuple(dict.fromkeys((*known.paths, *commit.paths)))
+            found[commit.index] = Commit(commit.index, commit.generation, paths)
+    except (anyio.WouldBlock, anyio.EndOfStream):
+        return tuple(found.values())

@@ -1,0 +1,94 @@
+"""Saved queries and unsaved text through the real programs."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Empty, Queue
+from typing import Any
+
+import pytest
+
+from cocosearch_ipc import address, client
+from tests.daemon import Daemon
+
+WAIT_S = 30.0
+
+
+def rpc(daemon: Daemon) -> str:
+    return address.rpc_socket(daemon.environment)
+
+
+@contextmanager
+def events(daemon: Daemon, **params: Any) -> Iterator["Queue[dict[str, Any]]"]:
+    """Events of a subscription as they come. Closing the stream is what a client that goes does."""
+    found: Queue[dict[str, Any]] = Queue()
+    stream = client.stream(rpc(daemon), "watch", params, WAIT_S)
+
+    def read() -> None:
+        try:
+            for event in stream:
+                found.put(event)
+        except client.CallFailed:
+            pass
+
+    reader = threading.Thread(target=read, daemon=True)
+    reader.start()
+    yield found
+
+
+def test_a_saved_query_tells_of_new_matches_only(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    with events(daemon, index="project", query='"circuit breaker"', all_chunks=True) as found:
+        breaker = project / "src" / "breaker.py"
+        while found.empty():  # the first save that comes after the subscription
+            breaker.write_text("def open_circuit():\n    '''Opens the circuit breaker.'''\n")
+            daemon.ctl("sync")
+            try:
+                event = found.get(timeout=1)
+                break
+            except Empty:
+                breaker.unlink()
+                daemon.ctl("sync")
+        assert event["kind"] == "matches"
+        assert [match["path"] for match in event["matches"]] == ["src/breaker.py"]
+        assert "circuit breaker" in event["matches"][0]["content"]
+        # Moved text, other files and files without the phrase are no news.
+        breaker.write_text("\n\ndef open_circuit():\n    '''Opens the circuit breaker.'''\n")
+        (project / "src" / "other.py").write_text("def other():\n    return 'nothing of the kind'\n")
+        daemon.ctl("sync")
+        (project / "src" / "half.py").write_text("def half():\n    '''A circuit breaker, half open.'''\n")
+        daemon.ctl("sync")
+        event = found.get(timeout=WAIT_S)
+        assert [match["path"] for match in event["matches"]] == ["src/half.py"]
+
+
+def test_unsaved_text_is_searched_for_its_session_alone(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    with client.Session(rpc(daemon)) as editor, client.Session(rpc(daemon)) as other:
+        held = editor.put(str(project / "src" / "retry.py"), "def give_up_quietly(error):\n    return None\n")
+        assert (held["index"], held["path"], held["chunks"]) == ("project", "src/retry.py", 1)
+        answer = editor.call("search", {"query": "give_up_quietly", "index": "project"})
+        assert (answer["results"][0]["path"], answer["results"][0]["overlay"]) == ("src/retry.py", True)
+        shown = editor.call("get_file", {"path": "src/retry.py", "index": "project"})
+        assert (shown["overlay"], shown["content"].splitlines()[0]) == (True, "def give_up_quietly(error):")
+        for asked in (
+            other.call("search", {"query": "should_retry", "index": "project"}),
+            daemon.query("should_retry"),
+        ):
+            assert (asked["results"][0]["path"], asked["results"][0]["overlay"]) == ("src/retry.py", False)
+        hidden = editor.call("search", {"query": "should_retry", "index": "project"})
+        assert not any("def should_retry" in result["content"] for result in hidden["results"])
+        assert editor.clear(str(project / "src" / "retry.py"))["files"] == 0
+        back = editor.call("search", {"query": "should_retry", "index": "project"})
+        assert back["results"][0]["overlay"] is False
+        editor.put("src/retry.py", "x = 1\n", index="project")
+        name = editor.name
+    with pytest.raises(client.CallFailed, match="no such session"):
+        ask_until_refused(daemon, name)
+
+
+def ask_until_refused(daemon: Daemon, session: str) -> None:
+    """The daemon hears of a closed connection a moment later."""
+    for _ in range(100):
+        client.call(rpc(daemon), "search", {"query": "x", "index": "project", "session": session})
