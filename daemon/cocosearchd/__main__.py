@@ -38,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         anyio.run(service.run, found, service.Places.of(env, found.settings, os.getpid(), read))
     except Failure as failure:
         return _end(failure)
+    except OSError as error:
+        hint = "set COCOSEARCH_STATE_DIR and COCOSEARCH_RUNTIME_DIR to directories that can be written"
+        return _end(Failure(f"{error.filename or 'a file'}: {error.strerror or error}", hint))
     except BaseExceptionGroup as group:
         first = _first_failure(group)
         if first is None:

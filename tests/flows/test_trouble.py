@@ -47,6 +47,32 @@ def test_up_says_why_the_daemon_does_not_start(stopped: Daemon, project: Path) -
     assert "search.limit in environment is 'many'" in refused.stderr
 
 
+def test_a_state_directory_that_cannot_be_made_is_one_sentence(stopped: Daemon, project: Path) -> None:
+    stopped.variables["COCOSEARCH_STATE_DIR"] = "/dev/null/state"
+    assert stopped.launch().wait(30) == 1
+    assert stopped.log.startswith("error: /dev/null/state: Not a directory — hint: set COCOSEARCH_STATE_DIR")
+    assert "Traceback" not in stopped.log
+    refused = stopped.ctl("up", str(project), check=False)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.splitlines()[-1] == "error: /dev/null/state: Not a directory — hint: cocosearchctl doctor"
+    looked = stopped.ctl("doctor", check=False).stdout
+    assert "fail  state directory: /dev/null cannot be written" in looked
+    assert "set COCOSEARCH_STATE_DIR" in looked
+
+
+def test_an_interrupt_while_the_daemon_starts_says_that_it_goes_on(stopped: Daemon, project: Path) -> None:
+    process = stopped.begin("up", str(project))
+    assert process.stderr is not None
+    assert process.stderr.readline().startswith("starting cocosearchd")
+    wait_until(lambda: (stopped.home / "state" / "daemon.lock").exists(), "the daemon starts")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert said == "cocosearchd goes on starting in the background; `cocosearchctl down` stops it\n"
+    wait_until(lambda: stopped.ctl("status", check=False).returncode == 0, stopped.log)
+    stopped.ctl("down")
+
+
 def test_a_killed_worker_costs_no_question(daemon: Daemon, project: Path) -> None:
     daemon.ctl("up", str(project), "--wait")
     os.kill(daemon.json("status")["worker"]["pid"], signal.SIGKILL)

@@ -42,7 +42,11 @@ def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
             env=dict(env),
             start_new_session=True,
         )
-    _wait(env, process, offset)
+    try:
+        _wait(env, process, offset)
+    except KeyboardInterrupt:
+        say("cocosearchd goes on starting in the background; `cocosearchctl down` stops it")
+        raise
     return True
 
 

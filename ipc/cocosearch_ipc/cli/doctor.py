@@ -60,6 +60,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 def machine(env: Env) -> Iterator[Finding]:
     """What can be seen without a daemon."""
     state, run_dir = Path(address.state_dir(env)), Path(address.rpc_socket(env)).parent
+    yield _writable("state directory", state)
     yield _directory("runtime directory", run_dir)
     yield _token(env)
     yield from _disk(state)
@@ -80,6 +81,13 @@ def _service(env: Env) -> Finding:
     if service.state(env) == "failed":
         return Finding("service", "fail", "it has failed", "cocosearchctl logs, then cocosearchctl service start")
     return Finding("service", "ok", "installed")
+
+
+def _writable(what: str, path: Path) -> Finding:
+    existing = next(place for place in (path, *path.parents) if place.exists())
+    if os.access(existing, os.W_OK | os.X_OK):
+        return Finding(what, "ok", str(path) if existing == path else f"{path} will be made")
+    return Finding(what, "fail", f"{existing} cannot be written", "set COCOSEARCH_STATE_DIR to a directory of yours")
 
 
 def _directory(what: str, path: Path) -> Finding:

@@ -31,6 +31,10 @@ def main() -> int:
     except BrokenPipeError:
         out.silence()
         return exits.OK
+    except OSError as error:  # a disk that is full or read-only, a file that is not ours
+        what = f"{error.filename}: " if error.filename else ""
+        out.error(f"{what}{error.strerror or error}", "cocosearchctl doctor", as_json="--json" in arguments)
+        return exits.FAILED
     return code
 
 

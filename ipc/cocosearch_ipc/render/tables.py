@@ -8,6 +8,7 @@ from cocosearch_ipc.render import out
 # What a person wants to read; `--json` has the rest.
 _OF_STORE = ("kind", "state", "server", "pgvector", "error", "hint")
 _OF_EMBEDDER = ("provider", "model", "dimension", "state", "error", "hint")
+FAILURES_SHOWN = 5
 _STATES = {"live": out.GREEN, "failed": out.RED, "root_missing": out.RED, "lost": out.RED, "degraded": out.YELLOW}
 
 
@@ -70,11 +71,14 @@ def indexes(found: Sequence[dict[str, Any]], style: out.Style) -> Iterator[str]:
 def _trouble(index: dict[str, Any], style: out.Style) -> Iterator[str]:
     if index.get("reason"):
         yield style.paint(f"  {index['name']}: {index['reason']}", out.YELLOW)
-    for failed in (index.get("failed") or ())[:5]:
+    troubled = index.get("failed") or ()
+    for failed in troubled[:FAILURES_SHOWN]:
         again = "when it changes" if failed["retry_in_s"] is None else f"in {duration(failed['retry_in_s'])}"
         yield style.paint(
             f"  {out.printable(failed['path'])}: {out.printable(failed['error'])} (again {again})", out.RED
         )
+    if len(troubled) > FAILURES_SHOWN:
+        yield style.paint(f"  … and {len(troubled) - FAILURES_SHOWN} more; `--json` lists them", out.RED)
 
 
 def status(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
