@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROOT ?= $(CURDIR)
 
-.PHONY: up down test lint format types unit newcomer bench quality clients conformance soak lock clean help
+.PHONY: up down test lint format types unit newcomer bench quality clients conformance page soak lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -65,6 +65,10 @@ conformance: $(STAMP) ## the official conformance suite of MCP against our liste
 
 newcomer: $(STAMP) ## from an empty environment to the first answers, over every transport
 	$(BIN)/python -m tests.flows.newcomer
+
+page: $(STAMP) ## the status page in a headless Chromium, which is installed where there is none
+	command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y --no-install-recommends chromium
+	$(BIN)/python -m pytest tests/ipc/test_page.py
 
 soak: $(STAMP) ## the long proofs: thousands of rounds of random changes and kills
 	$(BIN)/python -m pytest -m slow --timeout 0

@@ -15,12 +15,13 @@ from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from ssl import SSLContext
 from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
 
-from cocosearch_ipc import address, sockets
+from cocosearch_ipc import address, sockets, tls
 from cocosearch_ipc.app import FrontEnd
 from cocosearch_ipc.credentials import TokenFile
 from cocosearch_ipc.serve import serve
@@ -35,7 +36,7 @@ from cocosearchd.model import Commit
 from cocosearchd.notify import Notifier
 from cocosearchd.project import OWN
 from cocosearchd.search.pipeline import Pipeline
-from cocosearchd.settings import Loaded, Settings, keys, value_of
+from cocosearchd.settings import Loaded, ServerSettings, Settings, keys, value_of
 from cocosearchd.store.embedded import EmbeddedPostgres
 from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database, without_password
@@ -90,13 +91,18 @@ async def run(loaded: Loaded, places: Places) -> None:
     started, settings = time.monotonic(), loaded.settings
     _prepare(places.state)
     with _only_one(places.state / "daemon.lock"):
-        port = settings.server.port if settings.server.enabled else None
+        secure = _tls(settings.server, places)
         bound = sockets.bind(
-            places.rpc, places.bridge, host=settings.server.host, port=port, inherited=dict(places.sockets)
+            places.rpc,
+            places.bridge,
+            host=settings.server.host,
+            port=settings.server.port if settings.server.enabled else None,
+            inherited=dict(places.sockets),
+            tls=secure is not None,
         )
         try:
             async with _store(settings, places) as store, anyio.create_task_group() as tasks:
-                await _serve(Running(loaded, places, bound, store, tasks, started))
+                await _serve(Running(loaded, places, bound, store, tasks, started, secure))
                 tasks.cancel_scope.cancel()  # before the pool is closed and PostgreSQL stops
         finally:
             bound.close()
@@ -122,6 +128,7 @@ class Running:
     store: Store
     tasks: TaskGroup
     started: float
+    tls: SSLContext | None
 
     @property
     def settings(self) -> Settings:
@@ -160,8 +167,10 @@ async def _serve(running: Running) -> None:
         tasks.start_soon(supervise, "watchdog", partial(_watchdog, places.notifier, places.notifier.watchdog_s, db))
     token = TokenFile(places.token)
     token.ensure()
-    front = FrontEnd(engine, token, version=version(), max_body_bytes=settings.server.max_body_bytes)
-    await serve(front, running.bound, started=partial(_ready, running), stopping=stop)
+    server = settings.server
+    hosts = (*server.hosts, server.host)
+    front = FrontEnd(engine, token, version=version(), max_body_bytes=server.max_body_bytes, hosts=hosts)
+    await serve(front, running.bound, started=partial(_ready, running), stopping=stop, tls=running.tls)
     places.notifier.stopping()
     await embedder.aclose()
 
@@ -188,6 +197,15 @@ async def _engine(running: Running, embedder: LateEmbedder, stop: anyio.Event) -
     await indexes.start_all()
     running.tasks.start_soon(supervise, "settings", indexes.watch_settings)
     return Engine(db, embedder, indexes, pipeline, updater, settings, running.about(), stop.set), indexes
+
+
+def _tls(server: ServerSettings, places: Places) -> SSLContext | None:
+    """How the TCP listener speaks, where there is one; one that a service manager opened is judged by its address."""
+    given = places.sockets.get("mcp")
+    if given is None and not server.enabled:
+        return None
+    host = server.host if given is None else given.getsockname()[0]
+    return tls.context(tls.Exposure(host, server.remote, server.tls_cert, server.tls_key))
 
 
 def _ready(running: Running) -> None:

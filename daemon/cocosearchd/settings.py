@@ -123,11 +123,18 @@ class WatchingSettings:
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """The loopback listener for MCP. Port 0 takes any free one."""
+    """The TCP listener for MCP and the status page. Port 0 takes any free one.
+
+    Another `host` than loopback takes `remote`, and TLS: `tls_cert` and `tls_key` name PEM files.
+    """
 
     host: str = "127.0.0.1"
     port: int = field(default=8765, metadata=_within(0, 65_535))
     enabled: bool = True
+    remote: bool = False
+    hosts: tuple[str, ...] = ()  # names by which clients reach it, beside `host` and those of loopback
+    tls_cert: str = ""
+    tls_key: str = ""
     max_body_bytes: int = 1 << 20
 
 

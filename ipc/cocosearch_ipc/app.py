@@ -1,12 +1,13 @@
 """The one ASGI application of both listeners.
 
-On the Unix socket (directory, mode and peer are the authentication): /rpc, /mcp, /metrics, /healthz, /readyz. On
-loopback TCP (token, Host and Origin are checked): /mcp, /sse, /metrics, /healthz. Anything else is 404.
+On the Unix socket (directory, mode and peer are the authentication): /rpc, /mcp, /metrics, /healthz, /readyz. On TCP
+(token, Host and Origin are checked): /mcp, /sse, /metrics, /healthz, and /status, the page. Anything else is 404.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -17,11 +18,14 @@ from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from cocosearch_ipc.credentials import TokenFile
 from cocosearch_ipc.guard import REQUEST_ID, App, Drainable, LimitedBody, LoopbackGuard, Receive, Scope, Send
 from cocosearch_ipc.metrics import CONTENT_TYPE, exposition
+from cocosearch_ipc.page import site
 from cocosearch_ipc.protocol import PROTOCOL_VERSION, Empty, Engine, Failure
 from cocosearch_ipc.rpc import DEFAULT_DEADLINE_S, Dispatcher
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
 NDJSON = "application/x-ndjson"
+# Answered without a token: that something is here, and the files of the page.
+OPEN_PATHS = frozenset({"/healthz"}) | site.PATHS
 
 if TYPE_CHECKING:
     from cocosearch_ipc.mcp.server import McpServer
@@ -33,7 +37,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class FrontEnd:
-    """JSON-RPC and MCP over one engine. Serve it with `serve.serve`."""
+    """JSON-RPC and MCP over one engine. Serve it with `serve.serve`; `hosts` are its names beside those of loopback."""
 
     def __init__(
         self,
@@ -42,15 +46,16 @@ class FrontEnd:
         *,
         version: str = "",
         max_body_bytes: int = 1 << 20,
-        hosts: frozenset[str] = LOOPBACK_HOSTS,
+        hosts: Iterable[str] = (),
     ) -> None:
         self.engine, self.token, self.version = engine, token, version
-        self.rpc = Dispatcher(engine)
-        self._mcp = _LateMcp(engine, version)
+        allowed = LOOPBACK_HOSTS | {f"[{host}]" if ":" in host else host.lower() for host in hosts}
+        self.rpc, self._looking = Dispatcher(engine), Dispatcher(engine, only=site.METHODS)
+        self._mcp = _LateMcp(engine, version, allowed)
         http, sse = self._mcp.http, self._mcp.sse
         unix = _Paths(
             {
-                "/rpc": _handler("POST", self._rpc),
+                "/rpc": _handler("POST", partial(self._rpc, self.rpc)),
                 "/mcp": http,
                 "/metrics": _handler("GET", self._metrics),
                 "/healthz": _handler("GET", _health),
@@ -64,10 +69,13 @@ class FrontEnd:
                 "/messages": sse,
                 "/metrics": _handler("GET", self._metrics),
                 "/healthz": _handler("GET", _health),
+                site.PREFIX: _either(
+                    site.RPC, _handler("POST", partial(self._rpc, self._looking)), _handler("GET", _page)
+                ),
             }
         )
         self._unix = Drainable(LimitedBody(unix, max_body_bytes))
-        self._loopback = Drainable(LoopbackGuard(LimitedBody(loopback, max_body_bytes), token, hosts))
+        self._loopback = Drainable(LoopbackGuard(LimitedBody(loopback, max_body_bytes), token, allowed, OPEN_PATHS))
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -79,7 +87,7 @@ class FrontEnd:
 
     async def drain(self) -> None:
         """Refuse new requests and end those in flight, within `guard.DRAIN_S`."""
-        self.rpc.draining = True
+        self.rpc.draining = self._looking.draining = True
         self._mcp.close()
         async with anyio.create_task_group() as group:
             group.start_soon(self._unix.drain)
@@ -100,16 +108,16 @@ class FrontEnd:
                 group.cancel_scope.cancel()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _rpc(self, request: Request) -> Response:
+    async def _rpc(self, dispatcher: Dispatcher, request: Request) -> Response:
         if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
             return PlainTextResponse("send application/json\n", 415)
         body = await request.body()
         if NDJSON in request.headers.get("accept", ""):
-            return StreamingResponse(self._lines(body), media_type=NDJSON, headers=self._headers())
+            return StreamingResponse(_lines(dispatcher, body), media_type=NDJSON, headers=self._headers())
         reply: bytes | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(_cancel_on_disconnect, request, group.cancel_scope)
-            reply = await self.rpc.answer(body, _deadline_s(request))
+            reply = await dispatcher.answer(body, _deadline_s(request))
             group.cancel_scope.cancel()
         if reply is None:
             return Response(status_code=204, headers=self._headers())
@@ -119,11 +127,6 @@ class FrontEnd:
         """What lets an older or newer client say so."""
         named = {"X-Cocosearch-Protocol": str(PROTOCOL_VERSION), "X-Cocosearch-Version": self.version}
         return named | {"X-Request-Id": REQUEST_ID.get("")}
-
-    async def _lines(self, body: bytes) -> AsyncIterator[bytes]:
-        async with aclosing(self.rpc.stream(body)) as lines:
-            async for line in lines:
-                yield line
 
     async def _metrics(self, _: Request) -> Response:
         return Response(exposition(await self.engine.status(Empty())), media_type=CONTENT_TYPE)
@@ -152,8 +155,8 @@ class _LateMcp:
     Its libraries cost 1.1 s of CPU, more than all else that a start does: a daemon must not answer that much later.
     """
 
-    def __init__(self, engine: Engine, version: str) -> None:
-        self._engine, self._version = engine, version
+    def __init__(self, engine: Engine, version: str, hosts: frozenset[str]) -> None:
+        self._engine, self._version, self._hosts = engine, version, hosts
         self._wanted, self._ready, self._stopping = anyio.Event(), anyio.Event(), anyio.Event()
         self._mcp: _Mcp | None = None
 
@@ -163,7 +166,9 @@ class _LateMcp:
             await self._wanted.wait()
         if self._stopping.is_set():
             return
-        server = await anyio.to_thread.run_sync(_import_mcp, self._engine, self._version, abandon_on_cancel=True)
+        server = await anyio.to_thread.run_sync(
+            _import_mcp, self._engine, self._version, self._hosts, abandon_on_cancel=True
+        )
         http, sse = server.http_app("/mcp"), server.sse_app("/sse")
         async with AsyncExitStack() as stack:
             for app in (http, sse):
@@ -202,10 +207,10 @@ class _LateMcp:
         await (await self.loaded()).sse(scope, receive, send)
 
 
-def _import_mcp(engine: Engine, version: str) -> "McpServer":
+def _import_mcp(engine: Engine, version: str, hosts: frozenset[str]) -> "McpServer":
     from cocosearch_ipc.mcp.server import McpServer
 
-    return McpServer(engine, version)
+    return McpServer(engine, version, hosts)
 
 
 class _Paths:
@@ -231,6 +236,26 @@ def _handler(method: str, handle: Handler) -> App:
         await response(scope, receive, send)
 
     return run
+
+
+def _either(path: str, there: App, elsewhere: App) -> App:
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        await (there if scope["path"] == path else elsewhere)(scope, receive, send)
+
+    return run
+
+
+async def _lines(dispatcher: Dispatcher, body: bytes) -> AsyncIterator[bytes]:
+    async with aclosing(dispatcher.stream(body)) as lines:
+        async for line in lines:
+            yield line
+
+
+async def _page(request: Request) -> Response:
+    found = site.asset(request.url.path)
+    if found is None:
+        return PlainTextResponse("not found\n", 404)
+    return Response(found.content, media_type=found.kind, headers=site.HEADERS)
 
 
 async def _health(_: Request) -> Response:

@@ -25,9 +25,6 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 BODY_TIMEOUT_S = 30.0
 # A query in flight ends within this after a stop was asked for; a stop as a whole is meant to take 3 s at most.
 DRAIN_S = 2.0
-# Answered without a token: says nothing but that something is here.
-OPEN_PATHS = {"/healthz"}
-
 
 # The log's formatter puts context variables of this prefix into every record of a request, also those of libraries.
 REQUEST_ID: ContextVar[str] = ContextVar("structlog_request_id")
@@ -53,19 +50,21 @@ class LoopbackGuard:
     """Keeps web pages and other users off the TCP listener: Host allow-list, no foreign Origin, a bearer token.
 
     A name that resolves to 127.0.0.1 (DNS rebinding) fails the Host check; browsers always send Origin on what they
-    post across sites.
+    post across sites. `open_paths` are answered without a token: they say nothing of what is searched.
     """
 
-    def __init__(self, app: App, token: TokenFile, hosts: frozenset[str]) -> None:
-        self.app, self.token, self.hosts = app, token, hosts
+    def __init__(self, app: App, token: TokenFile, hosts: frozenset[str], open_paths: frozenset[str]) -> None:
+        self.app, self.token, self.hosts, self.open_paths = app, token, hosts, open_paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         host = (header(scope, b"host") or b"").decode("latin-1").lower()
         if host.rpartition(":")[0] not in self.hosts and host not in self.hosts:
             await refuse(send, 421, f"this listener is not {host!r}", "use 127.0.0.1 or localhost")
-        elif (origin := header(scope, b"origin")) is not None and origin.decode("latin-1") != f"http://{host}":
+        elif (origin := header(scope, b"origin")) is not None and origin.decode(
+            "latin-1"
+        ) != f"{scope['scheme']}://{host}":
             await refuse(send, 403, "requests of web pages are refused", "send no Origin header")
-        elif scope["path"] not in OPEN_PATHS and not self.token.accepts(_bearer(scope)):
+        elif scope["path"] not in self.open_paths and not self.token.accepts(_bearer(scope)):
             await refuse(send, 401, "a bearer token is needed", "`cocosearchctl token` prints it")
         else:
             await self.app(scope, receive, send)

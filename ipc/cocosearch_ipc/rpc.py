@@ -19,6 +19,7 @@ from cocosearch_ipc.protocol import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     PARSE_ERROR,
+    REFUSED,
     TIMED_OUT,
     UNAVAILABLE,
     Engine,
@@ -46,10 +47,13 @@ class Call:
 
 
 class Dispatcher:
-    """Answers bodies from an engine. `draining` makes every call fail with UNAVAILABLE: the daemon stops."""
+    """Answers bodies from an engine. `draining` makes every call fail with UNAVAILABLE: the daemon stops.
 
-    def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+    `only` leaves out all other methods.
+    """
+
+    def __init__(self, engine: Engine, only: frozenset[str] | None = None) -> None:
+        self.engine, self._only = engine, only
         self.draining = False
 
     async def answer(self, body: bytes, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes | None:
@@ -112,6 +116,8 @@ class Dispatcher:
         if self.draining:
             raise Failure("cocosearchd is stopping", "start it with `cocosearchctl up PATH`", code=UNAVAILABLE)
         name, kind = _method(call.method)
+        if self._only is not None and call.method not in self._only:
+            raise Failure(f"{call.method} is not answered here", "ask over the Unix socket", code=REFUSED)
         found = getattr(self.engine, name)(shapes.decode(kind, call.params))
         if hasattr(found, "__aiter__"):
             async for value in found:

@@ -10,6 +10,7 @@ import contextlib
 import logging
 import os
 import socket
+import ssl
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,7 +21,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cocosearch_ipc.app import FrontEnd
 from cocosearch_ipc.client import peer_uid
-from cocosearch_ipc.sockets import Bound
+from cocosearch_ipc.sockets import BACKLOG, Bound
 
 log = logging.getLogger(__name__)
 
@@ -33,10 +34,17 @@ MAX_BRIDGES = 64
 GRACE_S = 3
 
 
-async def serve(front: FrontEnd, bound: Bound, *, started: Callable[[], object], stopping: anyio.Event) -> None:
+async def serve(
+    front: FrontEnd,
+    bound: Bound,
+    *,
+    started: Callable[[], object],
+    stopping: anyio.Event,
+    tls: ssl.SSLContext | None = None,
+) -> None:
     """Answer until `stopping` is set, then drain within 3 s. Calls `started` once clients are served.
 
-    Does not touch signals. Closes `bound` at the end.
+    `tls` is for the TCP listener. Does not touch signals. Closes `bound` at the end.
     """
     config = uvicorn.Config(
         front,
@@ -49,13 +57,12 @@ async def serve(front: FrontEnd, bound: Bound, *, started: Callable[[], object],
         server_header=False,
         date_header=False,
     )
-    server = _Server(config, started)
-    listening = [s for s in (bound.rpc, bound.tcp) if s is not None]
+    server = _Server(config, started, bound.tcp, tls)
     with contextlib.ExitStack() as stack:
         stack.callback(bound.close)
         async with anyio.create_task_group() as group:
             group.start_soon(_bridges, front, bound.bridge, server.ready)
-            group.start_soon(server.serve, listening)
+            group.start_soon(server.serve, [bound.rpc])
             await stopping.wait()
             server.leave()  # listeners close, idle connections too; requests in flight go on
             await front.drain()
@@ -88,8 +95,15 @@ def _trusted(s: Any) -> bool:
 class _Server(uvicorn.Server):
     """Leaves signals to the daemon, and says when it has started and ended."""
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[], object]) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        started: Callable[[], object],
+        tcp: socket.socket | None,
+        tls: ssl.SSLContext | None,
+    ) -> None:
         super().__init__(config)
+        self._tcp, self._tls = tcp, tls
         self.ready, self.ended, self._leaving = anyio.Event(), anyio.Event(), anyio.Event()
         self._on_start = started
 
@@ -109,8 +123,24 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self._tcp is not None:
+            await self._listen(self._tcp)
         self.ready.set()
         self._on_start()
+
+    async def _listen(self, tcp: socket.socket) -> None:
+        """As uvicorn does, which would speak TLS on all sockets or on none."""
+        loop = asyncio.get_running_loop()
+
+        def connected() -> asyncio.Protocol:
+            return _Connection(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+
+        patience_s = HEADER_TIMEOUT_S if self._tls else None
+        self.servers.append(
+            await loop.create_server(
+                connected, sock=tcp, ssl=self._tls, ssl_handshake_timeout=patience_s, backlog=BACKLOG
+            )
+        )
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
         try:

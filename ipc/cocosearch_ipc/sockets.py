@@ -31,6 +31,7 @@ class Bound:
     lock: int
     owned: tuple[Path, ...]  # socket files that `close` removes; those of a service manager are not ours
     warnings: tuple[str, ...] = ()
+    tls: bool = False  # whether `tcp` is to be spoken to in TLS
 
     @property
     def port(self) -> int | None:
@@ -38,12 +39,12 @@ class Bound:
         return None if self.tcp is None else int(self.tcp.getsockname()[1])
 
     def urls(self) -> dict[str, str]:
-        """What `status` says under `mcp`; empty without a loopback listener."""
+        """What `status` says under `mcp`; empty without a TCP listener."""
         if self.tcp is None:
             return {}
         host = self.tcp.getsockname()[0]
-        base = f"http://{f'[{host}]' if ':' in host else host}:{self.port}"
-        return {"url": f"{base}/mcp", "sse_url": f"{base}/sse"}
+        base = f"http{'s' if self.tls else ''}://{f'[{host}]' if ':' in host else host}:{self.port}"
+        return {"url": f"{base}/mcp", "sse_url": f"{base}/sse", "page_url": f"{base}/status"}
 
     def close(self) -> None:
         """Close the sockets, remove their files, give up the lock. May be called twice."""
@@ -63,6 +64,7 @@ def bind(
     host: str = "127.0.0.1",
     port: int | None = 8765,
     inherited: Mapping[str, socket.socket] | None = None,
+    tls: bool = False,
 ) -> Bound:
     """Bind both Unix sockets (0600 in a private directory) and loopback TCP; `port` None leaves TCP out.
 
@@ -83,7 +85,7 @@ def bind(
         if tcp is None and port is not None:
             tcp, warnings = _tcp(host, port)
         stack.pop_all()
-    return Bound(rpc, bridge, tcp, lock, owned, warnings)
+    return Bound(rpc, bridge, tcp, lock, owned, warnings, tls)
 
 
 def private_directory(path: Path) -> None:

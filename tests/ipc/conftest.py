@@ -1,6 +1,7 @@
 """Real front ends on real sockets, over an engine with fixed answers, in a thread with an event loop of its own."""
 
 import gc
+import ssl
 import threading
 import warnings
 from collections.abc import Iterator
@@ -81,18 +82,20 @@ def start(
     engine: FixedEngine | None = None,
     version: str = "0.1.0",
     token: TokenFile | None = None,
+    tls: ssl.SSLContext | None = None,
+    hosts: tuple[str, ...] = (),
 ) -> Served:
     engine = engine or FixedEngine()
     token = token or TokenFile(state / "token")
     token.ensure()
-    bound = bind(run / "rpc.sock", run / "mcp.sock", port=0)
-    front = FrontEnd(engine, token, version=version)
+    bound = bind(run / "rpc.sock", run / "mcp.sock", port=0, tls=tls is not None)
+    front = FrontEnd(engine, token, version=version, hosts=hosts)
     engine.mcp = bound.urls()
     stopping = portal.call(anyio.Event)
     started = threading.Event()
 
     async def main() -> None:
-        await serve(front, bound, started=started.set, stopping=stopping)
+        await serve(front, bound, started=started.set, stopping=stopping, tls=tls)
 
     ended = portal.start_task_soon(main)
     assert started.wait(10), ended.result(0)

@@ -61,7 +61,7 @@ class FixedEngine:
             raise
         if request.query == "defect":
             raise ZeroDivisionError("a defect")
-        index = self._index(request.index)
+        index = None if request.all_indexes else self._index(request.index)
         return p.SearchReply(
             query=request.query,
             results=(RESULT,)[: request.limit],
@@ -138,6 +138,7 @@ class FixedEngine:
             cache={"hits": 1},
             rss_bytes={"daemon": 1 << 20, "total": 1 << 20},
             indexes=tuple(self._status(name) for name in sorted(self.indexes)),
+            queries={"count": 3, "p50_ms": 4.0, "p95_ms": 90.0, "recent_ms": [4.0, 3.5, 90.0]},
         )
 
     async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:

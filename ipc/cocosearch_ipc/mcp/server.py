@@ -5,6 +5,7 @@ Uses private hooks of fastmcp, whose version is pinned for that reason.
 
 import json
 import logging
+from collections.abc import Iterable
 from typing import Any
 
 import anyio
@@ -29,8 +30,9 @@ MAX_LINE_BYTES = 4 << 20
 class McpServer:
     """The tools over `engine`, and how each transport reaches them."""
 
-    def __init__(self, engine: Any, version: str = "") -> None:
+    def __init__(self, engine: Any, version: str = "", hosts: Iterable[str] = ()) -> None:
         _own_logging()
+        self._hosts = sorted(host.strip("[]") for host in hosts)
         self.fastmcp = FastMCP("cocosearch", INSTRUCTIONS, version=version or None, mask_error_details=True)
         tools.register(self.fastmcp, engine)
         workspace_tools.register(self.fastmcp, engine)
@@ -42,11 +44,13 @@ class McpServer:
 
     def http_app(self, path: str) -> StarletteWithLifespan:
         """Streamable HTTP at `path`. Host and Origin are checked here as well as in front of it."""
-        return self.fastmcp.http_app(path=path, transport="http", host_origin_protection=True)
+        return self.fastmcp.http_app(
+            path=path, transport="http", host_origin_protection=True, allowed_hosts=self._hosts
+        )
 
     def sse_app(self, path: str) -> StarletteWithLifespan:
         """SSE at `path`, messages below /messages/."""
-        return self.fastmcp.http_app(path=path, transport="sse", host_origin_protection=True)
+        return self.fastmcp.http_app(path=path, transport="sse", host_origin_protection=True, allowed_hosts=self._hosts)
 
     async def session(self, stream: anyio.abc.SocketStream) -> None:
         """Speak MCP, a JSON message a line, until `stream` ends. Runs inside the lifespan of one of the apps."""

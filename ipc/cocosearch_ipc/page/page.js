@@ -1,0 +1,287 @@
+// The status page: looks at the daemon every few seconds while somebody looks at the page, and searches.
+
+import { bars, latency, round, shares } from "./charts.js";
+import { ask, rememberToken } from "./daemon.js";
+
+const LOOK_MS = 3000;
+const TYPING_MS = 250;
+const LANGUAGES = 8;
+const COMMON = new Set("the and for are was how who why does what when where which with from this that into not all".split(" "));
+const HEALTH = ["ok", "partial", "error", "no_grammar"];
+const at = (id) => document.getElementById(id);
+
+// Texts only: nothing the daemon says is ever read as HTML.
+function element(name, { class: kind, text, ...attributes } = {}, ...children) {
+  const made = document.createElement(name);
+  if (kind) made.className = kind;
+  if (text !== undefined) made.textContent = text;
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.append(...children);
+  return made;
+}
+
+const number = (n) => n.toLocaleString("en");
+const plural = (n, word) => `${number(n)} ${word}${n === 1 ? "" : "s"}`;
+
+function size(bytes) {
+  const step = Math.min(3, Math.floor(Math.log2(Math.max(1, bytes)) / 10));
+  return `${(bytes / 1024 ** step).toFixed(step > 1 ? 1 : 0)} ${["B", "KB", "MB", "GB"][step]}`;
+}
+
+function duration(seconds) {
+  const parts = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  const [unit, name] = parts.find(([length]) => seconds >= length) ?? [1, "s"];
+  return `${Math.floor(seconds / unit)} ${name}`;
+}
+
+// ---- the daemon ----
+
+const counted = new Map(); // index -> {generation, stats}
+
+async function look() {
+  try {
+    const status = await ask("status");
+    at("trouble").hidden = true;
+    showDaemon(status);
+    await count(status.indexes);
+    showIndexes(status.indexes);
+  } catch (error) {
+    showTrouble(error);
+  }
+}
+
+async function count(indexes) {
+  for (const index of indexes) {
+    if (counted.get(index.name)?.generation !== index.generation && index.files >= 0) {
+      const stats = await ask("index_stats", { index: index.name }).catch(() => null);
+      if (stats) counted.set(index.name, { generation: index.generation, stats });
+    }
+  }
+}
+
+function showTrouble(error) {
+  pill(at("health"), "bad", error.status === 401 ? "locked" : "away");
+  const advice = error.status === 401 ? "Open the page with `cocosearchctl status --open`: the address needs its token." : error.hint;
+  at("trouble").textContent = `${error.message} ${advice ?? ""}`;
+  at("trouble").hidden = false;
+}
+
+function pill(place, kind, text) {
+  place.className = `pill ${kind}`;
+  if (place.textContent !== text) place.textContent = text; // else a screen reader would say it again
+}
+
+function showDaemon(status) {
+  const states = status.indexes.map(kindOf);
+  const worst = ["bad", "busy", "good"].find((kind) => states.includes(kind)) ?? "idle";
+  pill(at("health"), worst, { bad: "needs a look", busy: "catching up", good: "fresh", idle: "no index yet" }[worst]);
+  at("about").textContent = `version ${status.version} · up ${duration(status.uptime_s)} · pid ${status.pid}`;
+  const queries = status.queries ?? {};
+  const { hits, misses } = cacheCounts(status.cache);
+  at("tiles").replaceChildren(
+    tile("Queries", number(queries.count ?? 0), queries.p50_ms !== undefined ? `median ${round(queries.p50_ms)} ms` : "none yet"),
+    tile("Cache", hits + misses ? `${Math.round((100 * hits) / (hits + misses))}%` : "–", `${plural(hits, "hit")}, ${number(misses)} computed`),
+    tile("Memory", size(status.rss_bytes.total ?? 0), memory(status.rss_bytes)),
+    tile("Store", status.store.state ?? "?", `${status.store.kind ?? ""} ${status.store.server ? `PostgreSQL ${status.store.server}` : ""}`),
+    tile("Model", status.embedder.provider ?? "?", status.embedder.model ?? status.embedder.reason ?? ""),
+    tile("Indexer", status.worker.state ?? "?", plural(status.indexes.reduce((sum, index) => sum + index.pending, 0), "change") + " pending"),
+  );
+  const recent = queries.recent_ms ?? [];
+  at("latency").replaceChildren(
+    recent.length ? latency(recent, queries.p50_ms, queries.p95_ms) : element("p", { class: "quiet", text: "No query yet. Ask something above." }),
+  );
+  for (const warning of status.warnings ?? []) {
+    at("trouble").textContent = warning;
+    at("trouble").hidden = false;
+  }
+}
+
+function cacheCounts(cache) {
+  const sum = (part) => Object.entries(cache).filter(([name]) => name.includes(part)).reduce((all, [, n]) => all + n, 0);
+  return { hits: sum("hit"), misses: sum("miss") };
+}
+
+function memory(bytes) {
+  return ["daemon", "worker", "postgres"].filter((name) => bytes[name]).map((name) => `${name} ${size(bytes[name])}`).join(" · ");
+}
+
+function tile(name, value, note) {
+  return element("div", { class: "tile" }, element("h3", { text: name }), element("p", { class: "value", text: value }), element("p", { class: "quiet", text: note }));
+}
+
+// ---- the indexes ----
+
+function kindOf(index) {
+  if (["failed", "refused", "root_missing", "degraded", "lost"].includes(index.state)) return "bad";
+  return index.state === "live" && index.pending === 0 ? "good" : "busy";
+}
+
+function showIndexes(indexes) {
+  const chosen = at("where").value;
+  const options = indexes.map((index) => element("option", { value: index.name, text: index.name }));
+  at("where").replaceChildren(element("option", { value: "", text: "every index" }), ...options);
+  at("where").value = indexes.some((index) => index.name === chosen) ? chosen : "";
+  const none = element("p", { class: "card quiet", text: "Nothing is indexed yet: cocosearchctl up ~/code/project" });
+  const open = new Set([...document.querySelectorAll("#indexes details[open]")].map((found) => found.dataset.index));
+  at("indexes").replaceChildren(...(indexes.length ? indexes.map((index) => card(index, open.has(index.name))) : [none]));
+}
+
+function card(index, open) {
+  const kind = kindOf(index);
+  const stats = counted.get(index.name)?.stats;
+  const state = element("span");
+  pill(state, kind, index.pending ? `${index.state}, ${number(index.pending)} pending` : index.state);
+  const made = element("article", { class: "card", "aria-label": `Index ${index.name}` });
+  made.append(
+    element("div", { class: "head" }, element("h3", { text: index.name }), state, element("code", { class: "quiet", text: index.root })),
+    element("p", { class: "facts" }, ...facts(index, stats)),
+  );
+  if (index.pending && index.files > 0) {
+    made.append(element("progress", { max: index.files + index.pending, value: index.files, "aria-label": `${index.name} indexed` }));
+  }
+  if (index.reason) made.append(element("p", { class: "trouble", text: index.reason }));
+  if (stats) made.append(charts(stats));
+  if (index.failed.length) made.append(failures(index, open));
+  return made;
+}
+
+function facts(index, stats) {
+  const found = [plural(Math.max(0, index.files), "file"), plural(Math.max(0, index.chunks), "chunk")];
+  if (stats) found.push(plural(stats.symbols, "symbol"), size(stats.size_bytes));
+  if (index.as_of) found.push(`clock ${index.as_of.seq}`);
+  if (index.watcher) found.push(index.watcher);
+  if (stats?.last_change) found.push(`changed ${new Date(stats.last_change).toLocaleString()}`);
+  return found.map((text) => element("span", { text }));
+}
+
+function charts(stats) {
+  const languages = Object.entries(stats.languages).sort(([, a], [, b]) => b.files - a.files).slice(0, LANGUAGES);
+  const health = Object.entries(stats.parse_health)
+    .map(([name, counts]) => ({ name, parts: HEALTH.map((kind) => [kind, counts[kind] ?? 0]) }))
+    .filter(({ parts }) => parts.some(([, n]) => n))
+    .sort((a, b) => sum(b) - sum(a))
+    .slice(0, LANGUAGES);
+  const legend = element("p", { class: "legend" }, ...HEALTH.map((kind) => element("span", { class: kind, text: kind.replace("_", " ") })));
+  const rows = languages.map(([name, { files }]) => ({ name, value: files, note: number(files) }));
+  return element(
+    "div",
+    { class: "pair" },
+    element("figure", {}, element("figcaption", { text: "Files by language" }), bars(rows, "Files by language")),
+    element("figure", {}, element("figcaption", { text: "How well files parse" }), shares(health, "Parse health"), legend),
+  );
+}
+
+const sum = ({ parts }) => parts.reduce((all, [, n]) => all + n, 0);
+
+function failures(index, open) {
+  const list = index.failed.map((file) => element("li", {}, element("code", { text: file.path }), ` ${file.error}`));
+  const made = element("details", {}, element("summary", { text: `${plural(index.failed.length, "file")} failed` }), element("ul", {}, ...list));
+  made.dataset.index = index.name;
+  made.open = open;
+  return made;
+}
+
+// ---- the search ----
+
+let asking = new AbortController();
+let typing = 0;
+
+async function search() {
+  asking.abort();
+  asking = new AbortController();
+  const query = at("query").value.trim();
+  at("answers").hidden = !query;
+  if (!query) return;
+  const where = at("where").value;
+  const began = performance.now();
+  at("answers").setAttribute("aria-busy", "true");
+  try {
+    const reply = await ask("search", { query, limit: 10, ...(where ? { index: where } : { all_indexes: true }) }, asking.signal);
+    showAnswers(reply, performance.now() - began);
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    at("summary").textContent = `${error.message} ${error.hint ?? ""}`;
+    at("results").replaceChildren();
+  }
+  at("answers").removeAttribute("aria-busy");
+}
+
+function showAnswers(reply, tookMs) {
+  const where = reply.index ?? plural((reply.indexes ?? []).length, "index").replace("indexs", "indexes");
+  const fresh = reply.fresh ? "fresh" : `not fresh: ${reply.stale_reason ?? "changes are pending"}`;
+  const took = `${round(reply.timings_ms.total ?? tookMs)} ms`;
+  at("summary").textContent = [`${plural(reply.results.length, "answer")} of ${where}`, took, fresh, ...reply.notes].join(" · ");
+  const words = (reply.query.toLowerCase().match(/[\p{L}\p{N}_]{3,}/gu) ?? []).filter((word) => !COMMON.has(word));
+  const several = !reply.index;
+  at("results").replaceChildren(...reply.results.map((result) => answer(result, words, several)));
+}
+
+function answer(result, words, several) {
+  const place = `${several ? `${result.index}: ` : ""}${result.path}:${result.start_line}`;
+  const symbol = result.symbol_name ? `${result.symbol_type} ${result.symbol_name}` : result.language;
+  const head = element("summary", {}, element("span", { class: "path", text: place }), element("span", { class: "symbol", text: symbol }));
+  head.append(element("span", { class: "score quiet", text: `${result.score.toFixed(3)} ${result.match_type}` }));
+  if (result.stale) head.append(element("span", { class: "pill busy", text: "changed since" }));
+  const shown = [result.context_before, result.content, result.context_after].filter(Boolean).map((text) => text.replace(/\n$/, "")).join("\n");
+  const before = result.context_before ? result.context_before.replace(/\n$/, "").split("\n").length : 0;
+  const made = element("details", { open: "" }, head, code(shown, result.start_line - before, words));
+  return element("li", {}, made);
+}
+
+function code(text, first, words) {
+  const made = element("pre", { tabindex: "0" });
+  const pattern = words.length ? new RegExp(`(${words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("|")})`, "giu") : null;
+  text.split("\n").slice(0, 60).forEach((line, n) => {
+    made.append(element("span", { class: "line", text: String(first + n) }));
+    const parts = pattern ? line.split(pattern) : [line];
+    parts.forEach((part, at) => made.append(at % 2 ? element("mark", { text: part }) : part));
+    made.append("\n");
+  });
+  return made;
+}
+
+// ---- keys ----
+
+function walk(step) {
+  const stops = [at("query"), ...document.querySelectorAll("#results summary")];
+  const now = stops.indexOf(document.activeElement);
+  if (now < 0) return false;
+  stops[Math.min(stops.length - 1, Math.max(0, now + step))].focus();
+  return true;
+}
+
+document.addEventListener("keydown", (event) => {
+  const typed = ["INPUT", "SELECT", "TEXTAREA"].includes(document.activeElement?.tagName);
+  if (event.key === "/" && !typed && !event.ctrlKey && !event.metaKey) {
+    at("query").focus();
+    at("query").select();
+  } else if (event.key === "Escape") {
+    at("query").value = "";
+    at("query").focus();
+    search();
+  } else if (!["ArrowDown", "ArrowUp"].includes(event.key) || document.activeElement === at("where") || !walk(event.key === "ArrowDown" ? 1 : -1)) {
+    return;
+  }
+  event.preventDefault();
+});
+
+at("search").addEventListener("submit", (event) => {
+  event.preventDefault();
+  clearTimeout(typing);
+  search();
+});
+at("query").addEventListener("input", () => {
+  clearTimeout(typing);
+  typing = setTimeout(search, TYPING_MS);
+});
+at("where").addEventListener("change", search);
+
+async function keepLooking() {
+  if (document.visibilityState === "visible") await look();
+  setTimeout(keepLooking, LOOK_MS);
+}
+
+window.addEventListener("hashchange", () => rememberToken() && look());
+rememberToken();
+keepLooking();
+at("query").focus();

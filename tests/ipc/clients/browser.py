@@ -1,0 +1,119 @@
+"""A headless Chromium by its own protocol (CDP): no more of it than the test of the page needs."""
+
+import base64
+import itertools
+import json
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from websockets.sync.client import ClientConnection, connect
+
+PROGRAM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",  # tests may run as root, where Chromium has no other
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--remote-debugging-port=0",
+)
+
+
+class Page:
+    """One tab. `messages` are what it logged, `requests` the URLs it asked for."""
+
+    def __init__(self, socket: ClientConnection) -> None:
+        self._socket, self._ids = socket, itertools.count(1)
+        self.messages, self.requests = list[str](), list[str]()
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self.call(f"{domain}.enable")
+
+    def call(self, method: str, **params: Any) -> Any:
+        """One command; events that come meanwhile are noted."""
+        number = next(self._ids)
+        self._socket.send(json.dumps({"id": number, "method": method, "params": params}))
+        while True:
+            message = json.loads(self._socket.recv(timeout=20))
+            if message.get("id") == number:
+                assert "error" not in message, message
+                return message["result"]
+            self._note(message)
+
+    def run(self, script: str) -> Any:
+        """The value of an expression in the page."""
+        found = self.call("Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True)
+        assert "exceptionDetails" not in found, found["exceptionDetails"]
+        return found["result"].get("value")
+
+    def until(self, script: str) -> Any:
+        """The value of an expression as soon as it is true."""
+        end = time.monotonic() + 20
+        while not (value := self.run(script)):
+            assert time.monotonic() < end, (script, self.messages, self.run("document.body.innerText"))
+            time.sleep(0.05)
+        return value
+
+    def press(self, key: str, text: str = "") -> None:
+        """A key, down and up."""
+        more = {"text": text} if text else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, **more)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+
+    def type(self, text: str) -> None:
+        """Words into what has the focus."""
+        self.call("Input.insertText", text=text)
+
+    def look(self, scheme: str, width: int = 1100, height: int = 900) -> None:
+        """Prefer light or dark, in a window of this size."""
+        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
+        self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
+
+    def screenshot(self, path: Path) -> None:
+        """What is in the window, as PNG."""
+        found = self.call("Page.captureScreenshot")
+        path.write_bytes(base64.b64decode(found["data"]))
+
+    def _note(self, event: dict[str, Any]) -> None:
+        params = event.get("params", {})
+        if event.get("method") == "Network.requestWillBeSent":
+            self.requests.append(params["request"]["url"])
+        elif event.get("method") == "Log.entryAdded":
+            self.messages.append(params["entry"]["text"])
+        elif event.get("method") in ("Runtime.exceptionThrown", "Runtime.consoleAPICalled"):
+            self.messages.append(json.dumps(params)[:500])
+
+
+@contextmanager
+def browser(profile: Path) -> Iterator[Page]:
+    """A new browser with one empty tab; gone at the end."""
+    command = [str(PROGRAM), *FLAGS, f"--user-data-dir={profile}", "about:blank"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        port, path = _address(profile / "DevToolsActivePort")
+        with connect(f"ws://127.0.0.1:{port}{path}", max_size=64 << 20) as socket:
+            tab = _tab(socket)
+        with connect(f"ws://127.0.0.1:{port}/devtools/page/{tab}", max_size=64 << 20) as socket:
+            yield Page(socket)
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def _address(file: Path) -> tuple[str, str]:
+    end = time.monotonic() + 30
+    while not (file.exists() and len(lines := file.read_text().splitlines()) == 2):
+        assert time.monotonic() < end, "Chromium did not start"
+        time.sleep(0.05)
+    return lines[0], lines[1]
+
+
+def _tab(socket: ClientConnection) -> str:
+    socket.send(json.dumps({"id": 0, "method": "Target.createTarget", "params": {"url": "about:blank"}}))
+    while (message := json.loads(socket.recv(timeout=20))).get("id") != 0:
+        pass
+    return str(message["result"]["targetId"])
