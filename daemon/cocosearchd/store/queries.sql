@@ -129,10 +129,16 @@ select skip_reason, count(*) from {files} where skip_reason is not null group by
 select count(*) from {chunks} where symbol_kinds is null
 
 -- name: parse_failures
-select filename, language, parse_status, error_count, error_message
-from {parses}
-where parse_status in ('partial', 'error')
-order by parse_status, error_count desc, filename
+-- Files that did not parse completely, then those that were left out, with the reason.
+select filename, language, status, error_count, message
+from (
+    select filename, language, parse_status as status, error_count, error_message as message
+    from {parses}
+    where parse_status in ('partial', 'error')
+    union all
+    select filename, language_id, 'skipped', 0, skip_reason from {files} where skip_reason is not null
+) as failures
+order by status, error_count desc, filename
 limit %(limit)s
 
 -- name: table_digest
