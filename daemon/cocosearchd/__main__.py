@@ -4,18 +4,21 @@ Exit codes: 0 stopped, 69 PostgreSQL cannot be used, 75 already running, 78 bad 
 """
 
 import argparse
+import json
 import logging
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 
 import anyio
 
 from cocosearch_ipc import address
 from cocosearch_ipc.protocol import Failure
-from cocosearchd import logs, service
+from cocosearchd import checks, logs, service
 from cocosearchd.errors import BadSettings, Conflict, StoreUnavailable
+from cocosearchd.index_settings import shown
 from cocosearchd.settings import Loaded
 from cocosearchd.settings_layers import load
 
@@ -33,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return load(Path(address.config_file(env)), env, _overrides(flags.set))
 
     try:
+        if flags.check or flags.show_settings:
+            return _tell(flags, env, read)
         found = read()
         logs.configure(found.settings.log.level, found.settings.log.format, Path(address.log_file(env)))
         anyio.run(service.run, found, service.Places.of(env, found.settings, os.getpid(), read))
@@ -61,7 +66,29 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--set", metavar="SECTION.FIELD=VALUE", action="append", default=[], help="one setting, over all other layers"
     )
+    parser.add_argument("--show-settings", action="store_true", help="print the settings as JSON, with their origins")
+    parser.add_argument("--check", action="store_true", help="print as JSON whether database and embedder can be used")
+    parser.add_argument(
+        "--project", metavar="DIR", default="/", help="for the two above: whose files of settings count"
+    )
     return parser
+
+
+def _tell(flags: argparse.Namespace, env: Mapping[str, str], read: Callable[[], Loaded]) -> int:
+    """Print as JSON what there is to say of the settings. Raises `BadSettings` if they are to be shown."""
+    if flags.check:
+        answer: dict[str, object] = {"findings": anyio.run(_findings, read, env, flags.project)}
+    else:
+        settings = checks.of_project(read(), flags.project)
+        fields = ("key", "value", "layer", "place")
+        values = [dict(zip(fields, one, strict=True)) for one in shown(settings)]
+        answer = {"values": values, "index": None, "notes": settings.said}
+    sys.stdout.write(json.dumps(answer) + "\n")
+    return 0
+
+
+async def _findings(read: Callable[[], Loaded], env: Mapping[str, str], project: str) -> list[dict[str, str]]:
+    return [asdict(found) async for found in checks.findings(read, env, project)]
 
 
 def _environment(flags: argparse.Namespace) -> Mapping[str, str]:

@@ -1,5 +1,6 @@
 """The daemon's verbs, one method each: model values in, `protocol` replies out. Implements `protocol.Engine`."""
 
+import contextlib
 import os
 import time
 from collections.abc import AsyncIterator, Callable
@@ -19,6 +20,7 @@ from cocosearchd.indexes import Indexes, RunningIndex
 from cocosearchd.indexing.updater import Updater
 from cocosearchd.model import Freshness
 from cocosearchd.overlays import Overlays
+from cocosearchd.requests import query_of, wants_symbols, with_defaults
 from cocosearchd.saved import SavedQuery, gathered
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.pipeline import Answer, Pipeline
@@ -78,16 +80,16 @@ class Engine(Workspace):
         return reply
 
     async def _search(self, request: p.SearchRequest) -> p.SearchReply:
-        indexes = self._wanted(request)
+        indexes, asked, notes = await self._meant(request)
         if len(indexes) == 1:
-            return await self._search_one(indexes[0], request)
+            return await self._search_one(indexes[0], request, asked, notes)
         began = time.perf_counter()
         freshness = _least(await self._all_fresh(indexes, request.sync_timeout_ms))
         synced = time.perf_counter()
         merged = await search_several(
             self._pipeline,
             [index.record for index in indexes],
-            query_of(request),
+            asked,
             explain=request.explain,
             overlays=self._unsaved(request.session, indexes),
         )
@@ -101,17 +103,33 @@ class Engine(Workspace):
             freshness,
             "exact" if all(answer.cache == "exact" for answer in merged.answers) else "miss",
             timings,
-            merged.notes,
+            (*notes, *merged.notes),
             {name: dict(trace.details) for name, trace in merged.traces.items()} if request.explain else None,
         )
 
-    async def _search_one(self, index: RunningIndex, request: p.SearchRequest) -> p.SearchReply:
+    async def _meant(self, request: p.SearchRequest) -> tuple[tuple[RunningIndex, ...], Query, tuple[str, ...]]:
+        """Where to search, what, and what to say of it. One index brings those it links, and its project's defaults."""
+        indexes, notes = self._wanted(request), tuple[str, ...]()
+        asked = query_of(request)
+        if len(indexes) == 1:
+            if request.sync_timeout_ms != 0:
+                await self._indexes.refresh(indexes[0])
+            asked = with_defaults(asked, indexes[0].settings.search)
+            linked, notes = self._indexes.linked(indexes[0]) if request.linked else ((), ())
+            indexes += linked
+        if wants_symbols(request):
+            notes += tuple([note for index in indexes for note in await self._lacking(index)])
+        return indexes, asked, notes
+
+    async def _search_one(
+        self, index: RunningIndex, request: p.SearchRequest, asked: Query, notes: tuple[str, ...]
+    ) -> p.SearchReply:
         trace = Trace(explain=request.explain)
         began = time.perf_counter()
         with trace.stage("sync"):
             freshness = await self._freshness(index, request.sync_timeout_ms)
         overlay = self._overlays.of(request.session, index.record)
-        answer = await self._pipeline.run(index.record, query_of(request), trace, overlay=overlay)
+        answer = await self._pipeline.run(index.record, asked, trace, overlay=overlay)
         trace.timings_ms["total"] = (time.perf_counter() - began) * 1000
         return replies.search(
             request,
@@ -120,7 +138,7 @@ class Engine(Workspace):
             _judged(freshness, answer),
             answer.cache,
             trace.timings_ms,
-            answer.notes,
+            (*notes, *answer.notes),
             dict(trace.details) if request.explain else None,
         )
 
@@ -131,7 +149,7 @@ class Engine(Workspace):
         await self._embedder.opened()
         index, created = await self._indexes.add(os.fsencode(request.path), request.name, request.topics)
         progress = await self._progress(index)
-        return p.IndexCodebaseReply(index.record.name, os.fsdecode(index.record.root), created, progress)
+        return p.IndexCodebaseReply(index.record.name, os.fsdecode(index.record.root), created, progress, index.said)
 
     async def follow(self, request: p.IndexRequest) -> AsyncIterator[p.IndexProgress]:
         """Progress until the index is searchable and nothing is pending."""
@@ -165,10 +183,11 @@ class Engine(Workspace):
 
     async def index_stats(self, request: p.StatsRequest) -> p.StatsReply:
         """Counts, languages, parse health."""
-        record = self._indexes.one(request.index, request.cwd).record
+        index = self._indexes.one(request.index, request.cwd)
+        record = index.record
         found = await records.statistics(self._db, record)
         failures = await records.parse_failures(self._db, record, FAILURES_SHOWN) if request.include_failures else ()
-        return replies.stats(record, found, failures)
+        return replace(replies.stats(record, found, failures), notes=(*index.said, *await self._lacking(index)))
 
     async def clear_index(self, request: p.IndexRequest) -> p.ClearReply:
         """Forget an index and its root. Its name must be said: a guess could cost hours."""
@@ -186,7 +205,15 @@ class Engine(Workspace):
         return await self._progress(await self._indexes.rebuild(name))
 
     async def sync(self, request: p.SyncRequest) -> p.SyncReply:
-        """Wait for pending changes."""
+        """Wait for pending changes: of one index, or of all when none is named and `cwd` is in none."""
+        here = self._indexes.around(request.cwd) if request.cwd else None
+        every = tuple(index for index in self._indexes.all() if index.refusal is None)
+        if request.index is None and here is None and len(every) > 1:
+            found = await self._all_fresh(every, request.timeout_ms)
+            names = tuple(index.record.name for index in every)
+            return replace(
+                replies.sync(*min(zip(names, found, strict=True), key=lambda one: one[1].fresh)), indexes=names
+            )
         index = self._indexes.one(request.index, request.cwd)
         if index.refusal is not None:
             raise index.refusal
@@ -207,7 +234,7 @@ class Engine(Workspace):
             cache=asdict(self._pipeline.cache_statistics()),
             rss_bytes=await anyio.to_thread.run_sync(_resident, self._updater.pid, about.postgres()),
             indexes=(await self.list_indexes(request)).indexes,
-            warnings=about.warnings(),
+            warnings=(*about.warnings(), *self._indexes.said),
             queries=self._latency.summary(),
         )
 
@@ -262,7 +289,20 @@ class Engine(Workspace):
         if index.refusal is not None:
             reason = f"{index.refusal.message}: {index.refusal.hint}"
             return replies.refused_status(index.record, reason, files, chunks)
-        return replies.index_status(index.record, index.root.status(), files, chunks)
+        found = replies.index_status(index.record, index.root.status(), files, chunks)
+        notes = (*index.said, *await self._lacking(index))
+        return replace(found, notes=notes, linked=index.settings.project.linked_indexes)
+
+    async def _lacking(self, index: RunningIndex) -> tuple[str, ...]:
+        """A warning while rows of before the newest columns are left; they are counted as long as there are any."""
+        if index.lacking:
+            with contextlib.suppress(StoreUnavailable):
+                index.lacking = await records.lacking(self._db, index.record)
+        if not index.lacking:
+            return ()
+        name, count = index.record.name, f"{index.lacking:,} chunks"
+        what = "are of an older version, which knew one symbol of each: sym: and name: may miss some"
+        return (f"{count} of {name} {what}; cocosearchctl reindex {name} mends that",)
 
     async def _store_status(self) -> dict[str, Any]:
         versions = {"server": self._db.server_version, "pgvector": self._db.pgvector_version}
@@ -279,30 +319,6 @@ class Engine(Workspace):
             provider = self._settings.embedder.provider
             return {"provider": provider, "state": "down", "reason": error.message, "hint": error.hint}
         return {**asdict(fingerprint), "digest": fingerprint.digest(), "state": "up"}
-
-
-def query_of(request: p.SearchRequest) -> Query:
-    """The part of a request that is asked of each index."""
-    return Query(
-        text=request.query,
-        limit=request.limit,
-        languages=request.languages,
-        paths=request.paths,
-        not_paths=request.not_paths,
-        symbol_types=request.symbol_types,
-        symbol_name=request.symbol_name,
-        profile=request.profile,
-        use_hybrid=request.use_hybrid,
-        reranker=request.reranker,
-        min_score=request.min_score,
-        all_chunks=request.all_chunks,
-        lines_before=request.lines_before,
-        lines_after=request.lines_after,
-        smart_context=request.smart_context,
-        budget_chars=request.budget_chars,
-        use_cache=request.use_cache,
-        why_not=request.why_not,
-    )
 
 
 def _least(found: list[Freshness]) -> Freshness:

@@ -1,6 +1,8 @@
 """The settings of one index: every layer, its project's files among them; what a change of them means, in words."""
 
-from dataclasses import dataclass, field
+import re
+from dataclasses import astuple, dataclass, field
+from typing import Any
 
 from cocosearchd.errors import BadSettings
 from cocosearchd.project import Project, read_project, stamps
@@ -8,6 +10,8 @@ from cocosearchd.settings import IndexingSettings, Loaded, Origin, SearchSetting
 
 # What decides which files are in: a change is a matter for a scan, and touches no other file.
 SCOPE = ("include", "exclude", "extend_include", "extend_exclude", "respect_gitignore", "index_secrets")
+_USERINFO = re.compile(r"(://[^/@:]*:)[^/@]*@")
+_PASSWORD = re.compile(r"(\bpassword=)(?:'(?:[^'\\]|\\.)*'|[^\s&]+)")
 _SEARCHING = ("topics", "linked_indexes")
 
 
@@ -79,3 +83,19 @@ def sentence(differ: tuple[str, ...], files: int) -> str:
     if set(differ) & set(SCOPE):
         return f"{what}; only files that come or go are touched"
     return f"{what}; no file is touched"
+
+
+def shown(settings: IndexSettings) -> tuple[tuple[str, Any, str, str], ...]:
+    """(key, value, layer, place) of every setting, in the order of the tree; without passwords."""
+    origins, tree, project = settings.origins, settings.loaded.settings, settings.project
+    values = {name: getattr(project, name) for name in ("topics", "linked_indexes") if project.file}
+    values |= {key: value_of(tree, key) for key in keys()}
+    plain = Origin("default", "")
+    return tuple((key, _open(value), *astuple(origins.get(key, plain))) for key, value in values.items())
+
+
+def _open(value: Any) -> Any:
+    """A URL or a list of `name=value` without its password."""
+    if not isinstance(value, str):
+        return value
+    return _PASSWORD.sub(r"\1***", _USERINFO.sub(r"\1***@", value))

@@ -71,6 +71,11 @@ class Indexes:
         self._changing = anyio.Lock()
 
     @property
+    def loaded(self) -> Loaded:
+        """The layers of settings but those of projects."""
+        return self._tuning.loaded
+
+    @property
     def said(self) -> tuple[str, ...]:
         """What a person should know of settings that are not of one index."""
         return self._tuning.said
@@ -120,6 +125,19 @@ class Indexes:
             hint = f"topics: {', '.join(sorted(known))}" if known else "give one with `cocosearchctl up PATH --topic`"
             raise NotFound(f"no index has the topic {unknown[0]!r}", hint)
         return tuple(index for index in self.all() if set(topics) & set(index.record.topics))
+
+    def linked(self, index: RunningIndex) -> tuple[tuple[RunningIndex, ...], tuple[str, ...]]:
+        """The indexes that one links, not those that they link; a sentence for each that cannot be searched with it."""
+        found, said = dict[str, RunningIndex](), list[str]()
+        for name in index.settings.project.linked_indexes:
+            other = self._running.get(name)
+            if other is None:
+                said.append(f"{index.record.name} links {name!r}, and there is no such index")
+            elif other.refusal is not None or other.record.identity.embedder != index.record.identity.embedder:
+                said.append(f"{index.record.name} links {name!r}, which was built with another embedder")
+            elif other is not index:
+                found[name] = other
+        return tuple(found.values()), tuple(said)
 
     @asynccontextmanager
     async def commits(self) -> AsyncIterator[MemoryObjectReceiveStream[Commit]]:

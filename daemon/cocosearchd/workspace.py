@@ -10,6 +10,7 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
 from cocosearchd import replies
 from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd.index_settings import IndexSettings, shown
 from cocosearchd.indexes import Indexes, RunningIndex, limits_of
 from cocosearchd.languages.tables import languages
 from cocosearchd.model import Commit, Freshness, encode_path
@@ -84,6 +85,16 @@ class Workspace:
         asked = p.SearchRequest(f"{request.path}:{request.line}")
         timings = {"total": (anyio.current_time() - began) * 1000}
         return replies.search(asked, hits, (index.record.name,), freshness, "miss", timings, (), None)
+
+    async def config(self, request: w.ConfigRequest) -> w.ConfigReply:
+        """The settings that hold, each with where it comes from."""
+        index = self._indexes.around(request.cwd) if request.cwd else None
+        if request.index is not None:
+            index = self._indexes.get(request.index)
+        settings = index.settings if index is not None else IndexSettings(self._indexes.loaded)
+        values = tuple(w.ConfigValue(*value) for value in shown(settings))
+        notes = self._indexes.said + (index.said if index else ())
+        return w.ConfigReply(values, index.record.name if index else None, notes)
 
     async def languages(self, request: p.Empty) -> w.LanguagesReply:  # noqa: ARG002 - the shape of a verb
         """What is supported."""
@@ -162,7 +173,7 @@ class Workspace:
     async def overlay_put(self, request: w.OverlayPutRequest) -> w.OverlayReply:
         """Hold the unsaved text of a file."""
         index, path = self._unsaved_place(request.path, request.index, request.cwd)
-        indexing = self._settings.indexing
+        indexing = index.settings.indexing
         rules = Rules(limits_of(indexing), indexing.max_file_bytes, indexing.index_secrets)
         held = await self._overlays.put(request.session, index.record, path, request.text.encode(), rules)
         notes = (held.note,) if held.note else ()
@@ -210,6 +221,7 @@ class Workspace:
         timeout_ms = self._settings.search.sync_timeout_ms if timeout_ms is None else timeout_ms
         if timeout_ms <= 0:
             return index.root.freshness()
+        await self._indexes.refresh(index)
         return await index.root.sync(min(timeout_ms, MAX_SYNC_MS) / 1000)
 
 

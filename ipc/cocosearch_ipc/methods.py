@@ -19,6 +19,7 @@ METHODS: dict[str, tuple[str, type]] = {
     "list_files": ("list_files", workspace.ListFilesRequest),
     "get_file": ("get_file", workspace.GetFileRequest),
     "find_related": ("find_related", workspace.FindRelatedRequest),
+    "config": ("config", workspace.ConfigRequest),
     "languages": ("languages", p.Empty),
     "locate": ("locate", workspace.LocateRequest),
     "watch": ("watch", workspace.WatchRequest),

@@ -56,6 +56,7 @@ class SearchRequest:
     use_cache: bool = True
     explain: bool = False
     why_not: str | None = None
+    linked: bool = True  # a question to one index is put to those that it links as well
     session: str | None = None  # of overlay.open: its unsaved text is searched in place of what is on disk
 
 
@@ -138,7 +139,7 @@ class StatsRequest:
 
 @dataclass(frozen=True, slots=True)
 class SyncRequest:
-    """Wait until every change made before now is searchable."""
+    """Wait until every change made before now is searchable: in one index, or in all with none named or around."""
 
     index: str | None = None
     cwd: str | None = None
@@ -186,6 +187,8 @@ class IndexStatus:
     skipped: dict[str, int] = field(default_factory=dict)
     watcher: str = ""  # which hints backend, and why not a better one
     unreadable: tuple[str, ...] = ()  # directories (with a `/`) and files that may not be read, at most 20
+    notes: tuple[str, ...] = ()  # what a person should know of its settings and rows
+    linked: tuple[str, ...] = ()  # indexes that a question to this one is put to as well
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +199,7 @@ class IndexCodebaseReply:
     root: str
     created: bool
     progress: IndexProgress
+    notes: tuple[str, ...] = ()  # of its settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +226,7 @@ class StatsReply:
     embedder: dict[str, str]
     generation: int
     failures: tuple[dict[str, Any], ...] = ()
+    notes: tuple[str, ...] = ()  # what a person should know of its settings and rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,13 +259,17 @@ class ClearReply:
 
 @dataclass(frozen=True, slots=True)
 class SyncReply:
-    """Whether the index is known to equal the disk as it was when the request came."""
+    """Whether the index is known to equal the disk as it was when the request came.
+
+    Of several, `index` is one that is not fresh, if there is one; `indexes` are all of them.
+    """
 
     index: str
     fresh: bool
     as_of: AsOf
     reason: str | None = None
     pending: tuple[str, ...] = ()
+    indexes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

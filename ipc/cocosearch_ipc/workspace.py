@@ -5,7 +5,7 @@ The same rules as in `protocol`: a new field always has a default.
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 from cocosearch_ipc.protocol import AsOf, Empty, SearchReply, SearchResult
 
@@ -194,6 +194,33 @@ class OverlayReply:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ConfigRequest:
+    """The settings that hold for an index, or without one around `cwd` and none named, those of the daemon."""
+
+    index: str | None = None
+    cwd: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """A setting: its value, the layer that it comes from, and the file and line, variable or option there."""
+
+    key: str
+    value: Any
+    layer: str  # default, config file, project, .env, environment, command line
+    place: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigReply:
+    """Every setting. Passwords are left out. `notes` are about files that are not followed as they are."""
+
+    values: tuple[ConfigValue, ...]
+    index: str | None = None
+    notes: tuple[str, ...] = ()
+
+
 class WorkspaceEngine(Protocol):
     """What an engine may have beside `Engine`. Front ends offer the verbs that `methods.METHODS` has a row for."""
 
@@ -205,6 +232,9 @@ class WorkspaceEngine(Protocol):
 
     async def find_related(self, request: FindRelatedRequest) -> SearchReply:
         """Code like the definition at a line."""
+
+    async def config(self, request: ConfigRequest) -> ConfigReply:
+        """The settings that hold, each with where it comes from."""
 
     async def languages(self, request: Empty) -> LanguagesReply:
         """What is supported."""

@@ -24,7 +24,7 @@ _FINGERPRINT = struct.Struct(">QQQqqQ")
 
 @dataclass(frozen=True, slots=True)
 class ParseFailure:
-    """A file that did not parse completely."""
+    """A file that did not parse completely, or was skipped: then `error_message` is the reason."""
 
     path: str
     language: str
@@ -219,7 +219,7 @@ async def lacking(db: Database, record: IndexRecord) -> int:
 
 
 async def parse_failures(db: Database, record: IndexRecord, limit: int = 100) -> tuple[ParseFailure, ...]:
-    """Files that did not parse completely, the worst first."""
+    """Files that did not parse completely, the worst first; then those that were skipped, with the reason."""
     async with db.connection() as connection:
         rows = await (await connection.execute(statement("parse_failures", record), {"limit": limit})).fetchall()
     return tuple(ParseFailure(*row) for row in rows)

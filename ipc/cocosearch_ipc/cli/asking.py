@@ -87,5 +87,6 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
         found = {"lines_before": args.lines_around, "lines_after": args.lines_around} | found
     if indexes := [name for given in args.index for name in given.split(",") if name]:
         found |= {"index": indexes[0]} if len(indexes) == 1 else {"indexes": indexes}
-    off = (("no_hybrid", "use_hybrid"), ("no_cache", "use_cache"), ("no_smart_context", "smart_context"))
-    return found | {name: False for flag, name in off if getattr(args, flag)}
+    off = {"no_hybrid": "use_hybrid", "no_cache": "use_cache", "no_smart_context": "smart_context"}
+    off |= {"no_linked": "linked"}
+    return found | {name: False for flag, name in off.items() if getattr(args, flag)}

@@ -59,6 +59,8 @@ def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> 
         out.line(f"{reply['index']}: {reply['root']} is already watched, nothing changed ({last['state']}, {counts})")
     else:
         out.line(f"{reply['index']}: {reply['root']} is watched ({last['state']}, {counts}, after {took})")
+    for note in reply.get("notes") or ():
+        out.line(f"{reply['index']}: {out.printable(note, keep='')}")
     if last["failed"]:
         out.line(f"{last['failed']} files did not index: `cocosearchctl status` says why")
     example = f'cocosearchctl query "where are errors handled" --index {shlex.quote(reply["index"])}'
@@ -99,7 +101,8 @@ def sync(args: argparse.Namespace, env: Env) -> int:
         out.document(reply)
     else:
         state = "fresh" if reply["fresh"] else f"not fresh: {reply['reason'] or 'changes are pending'}"
-        out.line(f"{reply['index']}: {state}")
+        several = reply["fresh"] and reply.get("indexes")
+        out.line(f"{', '.join(several) if several else reply['index']}: {state}")
     return exits.OK if reply["fresh"] else exits.FAILED
 
 

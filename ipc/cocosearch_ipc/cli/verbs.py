@@ -108,6 +108,7 @@ def _query(p: argparse.ArgumentParser) -> None:
     where.add_argument("--index", action="append", default=[], metavar="NAME", help="one or more: a,b; repeatable")
     where.add_argument("--topic", action="append", default=[], metavar="TOPIC", help="indexes of a topic; repeatable")
     where.add_argument("--all", action="store_true", dest="all_indexes", help="every index")
+    where.add_argument("--no-linked", action="store_true", help="not the indexes that this one's project links")
     which = p.add_argument_group("which hits")
     which.add_argument("--limit", type=int, metavar="N")
     which.add_argument("--lang", "--language", action="append", default=[], dest="language", help="repeatable")
@@ -189,6 +190,16 @@ def _logs(p: argparse.ArgumentParser) -> None:
 def _bench(p: argparse.ArgumentParser) -> None:
     p.add_argument("--index", metavar="NAME", help="ask this one; by default that of this directory, or the largest")
     p.add_argument("--files", type=int, default=200, metavar="N", help="how many to index in a scratch directory")
+
+
+def _config(p: argparse.ArgumentParser) -> None:
+    p.add_argument("what", choices=("show", "check"), help="show: what holds; check: whether it can be used")
+    p.add_argument("--index", metavar="NAME", help="of this index; by default of the one around this directory")
+
+
+def _init(p: argparse.ArgumentParser) -> None:
+    p.add_argument("path", nargs="?", default=".", metavar="PATH", help="the project's directory; by default this one")
+    p.add_argument("--force", action="store_true", help="in the place of a file that is there")
 
 
 def _service(p: argparse.ArgumentParser) -> None:
@@ -300,6 +311,8 @@ VERBS: tuple[Verb, ...] = (
     Verb("restart", "Stop the daemon and start it again.", "cocosearchctl restart", _nothing, "status:restart"),
     Verb("logs", "Show the daemon's log.", "cocosearchctl logs -f", _logs, "status:logs"),
     Verb("doctor", "Look for trouble and say what mends it.", "cocosearchctl doctor", _nothing, "doctor:run"),
+    Verb("config", "Show settings and who said them, or check.", "cocosearchctl config show", _config, "config:run"),
+    Verb("init", "Write a first file of a project's settings.", "cocosearchctl init ~/code/a", _init, "config:init"),
     Verb("bench", "Measure this machine's figures.", "cocosearchctl bench --index project", _bench, "bench:run"),
     Verb("install", "Add the MCP server to an assistant.", "cocosearchctl install claude", _install, "install:run"),
     Verb(

@@ -8,6 +8,7 @@ from cocosearch_ipc.render import out
 # What a person wants to read; `--json` has the rest.
 _OF_STORE = ("kind", "state", "server", "pgvector", "error", "hint")
 _OF_EMBEDDER = ("provider", "model", "dimension", "state", "error", "hint")
+BAR = 24  # characters
 FAILURES_SHOWN = 5
 _STATES = {"live": out.GREEN, "failed": out.RED, "root_missing": out.RED, "lost": out.RED, "degraded": out.YELLOW}
 
@@ -69,6 +70,8 @@ def indexes(found: Sequence[dict[str, Any]], style: out.Style) -> Iterator[str]:
 
 
 def _trouble(index: dict[str, Any], style: out.Style) -> Iterator[str]:
+    for note in index.get("notes") or ():
+        yield style.paint(f"  {index['name']}: {out.printable(note, keep='')}", out.YELLOW)
     if index.get("reason"):
         yield style.paint(f"  {index['name']}: {index['reason']}", out.YELLOW)
     troubled = index.get("failed") or ()
@@ -107,15 +110,30 @@ def stats(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
     yield f"embedder  {_flat(reply['embedder'], _OF_EMBEDDER)}"
     if reply["skipped"]:
         yield f"skipped   {_flat(reply['skipped'])}"
-    rows = [("language", "files", "chunks", "parsed", "partly", "not")]
-    for name, counts in sorted(reply["languages"].items(), key=lambda item: -item[1].get("chunks", 0)):
+    for note in reply.get("notes") or ():
+        yield style.paint(f"note      {out.printable(note, keep='')}", out.YELLOW)
+    rows: list[tuple[str, ...]] = [("language", "files", "chunks", "parsed", "partly", "not")]
+    most = max((counts.get("chunks", 0) for counts in reply["languages"].values()), default=0)
+    for name, counts in _by_chunks(reply):
         health = reply["parse_health"].get(name, {})
         parsed = [f"{health.get(key, 0):,}" for key in ("ok", "partial", "error")]
         rows.append((name, f"{counts.get('files', 0):,}", f"{counts.get('chunks', 0):,}", *parsed))
     yield ""
-    yield from table(rows)
+    bars = ["", *(_bar(counts.get("chunks", 0), most) for _, counts in _by_chunks(reply))]
+    for line, bar in zip(table(rows), bars, strict=True):
+        yield f"{line}  {style.paint(bar, out.CYAN)}".rstrip() if style.links or style.colour else line
     for failure in reply.get("failures") or ():
         yield out.printable("  ".join(str(value) for value in failure.values()), keep="")
+
+
+def _by_chunks(reply: dict[str, Any]) -> list[tuple[str, dict[str, int]]]:
+    return sorted(reply["languages"].items(), key=lambda item: -item[1].get("chunks", 0))
+
+
+def _bar(count: int, most: int) -> str:
+    """A share of the largest, in eighths of a character."""
+    eighths = round(BAR * 8 * count / most) if most else 0
+    return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
 
 
 def _flat(value: dict[str, Any], only: Sequence[str] = ()) -> str:

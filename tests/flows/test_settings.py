@@ -1,0 +1,128 @@
+"""Settings as a person meets them: the real programs, a project's own file, what is said of it."""
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from cocosearch_ipc.cli.config import starter
+from cocosearchd.project import OWN, TOP, read_project
+from tests.daemon import Daemon
+
+pytestmark = pytest.mark.timeout(120)
+
+SETTING = re.compile(r"# ( *(?:\w+:|- ).*)")  # of the starter file: what is left when a person takes away the `#`
+SHOP = """\
+topics: [web]
+linkedIndexes: [library, nowhere]
+search: {limit: 2}
+indexing:
+  exclude: [generated/]
+"""
+
+
+def make(home: Path, name: str, files: dict[str, str]) -> Path:
+    for path, text in files.items():
+        place = home / name / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return home / name
+
+
+def test_a_project_settles_its_own_index(daemon: Daemon) -> None:
+    code = {f"{name}.py": f"def {name}_basket():\n    return 'basket'\n" for name in ("open", "close", "empty")}
+    shop = make(
+        daemon.home, "shop", code | {"generated/basket.py": "def basket():\n    pass\n", "cocosearch.yaml": SHOP}
+    )
+    library = make(daemon.home, "library", {"lib.py": "class Basket:\n    def add_basket(self):\n        return 1\n"})
+    daemon.ctl("up", str(library))
+    daemon.ctl("up", str(shop))
+
+    # An answer is of the index and of what it links, with the project's limit; what cannot be searched is named.
+    reply = daemon.query("basket", "--index", "shop")
+    assert reply["indexes"] == ["shop", "library"]
+    assert {hit["index"] for hit in reply["results"]} == {"shop", "library"}
+    assert len(reply["results"]) == 2
+    assert reply["notes"] == ["shop links 'nowhere', and there is no such index"]
+    alone = daemon.json("query", "basket", "--index", "shop", "--no-linked", "--limit", "9")
+    assert (alone["index"], len(alone["results"])) == ("shop", 4), "three files and the settings"
+    assert daemon.query("basket", "--index", "library")["index"] == "library", "a link leads one way"
+    assert daemon.json("query", "basket", "--topic", "web")["indexes"] == ["shop", "library"]
+
+    # A change holds for the next question.
+    (shop / "cocosearch.yaml").write_text(SHOP.replace("generated/", "empty.py").replace("nowhere", "shop"))
+    reply = daemon.json("query", "basket", "--index", "shop", "--limit", "9", "--no-linked")
+    assert reply["fresh"]
+    assert {hit["path"] for hit in reply["results"]} >= {"generated/basket.py"}
+    assert "empty.py" not in {hit["path"] for hit in reply["results"]}
+    (said,) = [index["notes"] for index in daemon.json("list")["indexes"] if index["name"] == "shop"]
+    assert said == ["settings changed: exclude, linked_indexes; only files that come or go are touched"]
+
+    # A bad file is said in one sentence, and what held holds on; all indexes can be waited for from anywhere.
+    (shop / "cocosearch.yaml").write_text("indexing: {exclud: [x]}\n")
+    assert daemon.json("sync", cwd=daemon.home)["indexes"] == ["library", "shop"]
+    assert "empty.py" not in daemon.paths("basket", "--index", "shop", "--limit", "9")
+    shown = daemon.ctl("status").stdout
+    assert "shop: unknown setting 'indexing.exclud' in cocosearch.yaml:1: did you mean indexing.exclude?" in shown
+    assert "unknown setting 'indexing.exclud'" in daemon.ctl("up", str(shop)).stdout
+
+    # Each value says where it comes from.
+    (shop / "cocosearch.yaml").write_text(SHOP)
+    daemon.ctl("sync", "shop")
+    shown_values = {one["key"]: one for one in daemon.json("config", "show", cwd=shop)["values"]}
+    assert shown_values["search.limit"] == {
+        "key": "search.limit", "value": 2, "layer": "project", "place": "cocosearch.yaml:3",
+    }  # fmt: skip
+    assert shown_values["server.port"]["place"] == "COCOSEARCH_SERVER_PORT"
+    assert shown_values["topics"]["value"] == ["web"]
+
+
+def test_settings_without_a_daemon(tmp_path: Path, stopped: Daemon) -> None:
+    stopped.variables["COCOSEARCH_DATABASE_URL"] = "postgresql://me:hunter2@127.0.0.1:1/x"
+    (stopped.home / ".env").write_text("COCOSEARCH_SEARCH_LIMIT=7\n")
+    project = make(tmp_path, "p", {"cocosearch.yaml": "indexing: {chunkSize: 500}\n"})
+    shown = stopped.ctl("config", "show", "--json", cwd=project).stdout
+    values = {one["key"]: one for one in json.loads(shown)["values"]}
+    assert "hunter2" not in shown
+    assert values["search.limit"]["place"] == f"{stopped.home}/.env:1"
+    assert (values["indexing.chunk_size"]["value"], values["indexing.chunk_size"]["layer"]) == (500, "project")
+
+    checked = stopped.ctl("config", "check", "--json", cwd=project, check=False)
+    found = {one["what"]: one for one in json.loads(checked.stdout)["findings"]}
+    assert checked.returncode == 1
+    assert (found["settings"]["state"], found["embedder"]["state"]) == ("ok", "ok")
+    assert "cannot be reached" in found["database"]["message"]
+    assert "inotify watches" in found
+
+    (stopped.home / "config.yaml").write_text("serach: {limit: 3}\nsearch: {limt: 3}\n")
+    wrong = stopped.ctl("config", "check", cwd=project, check=False)
+    assert wrong.returncode == 78
+    assert "unknown setting 'serach.limit'" in wrong.stdout
+    wrong = stopped.ctl("config", "show", cwd=project, check=False)
+    assert (wrong.returncode, wrong.stdout) == (78, "")
+    assert "did you mean search.limit?" in wrong.stderr
+
+
+def test_init_writes_once(tmp_path: Path, stopped: Daemon) -> None:
+    assert json.loads(stopped.ctl("init", "--json", cwd=tmp_path).stdout) == {"path": str(tmp_path / "cocosearch.yaml")}
+    (tmp_path / "cocosearch.yaml").write_text("name: mine\n")
+    refused = stopped.ctl("init", str(tmp_path), check=False)
+    assert refused.returncode == 1
+    assert "is there already" in refused.stderr
+    assert (tmp_path / "cocosearch.yaml").read_text() == "name: mine\n"
+    stopped.ctl("init", str(tmp_path), "--force")
+    assert (tmp_path / "cocosearch.yaml").read_text() == starter(tmp_path.name)
+    assert stopped.ctl("init", "nowhere", check=False).returncode == 2
+
+
+def test_the_starter_names_every_setting_and_holds_when_all_of_it_is_set(tmp_path: Path) -> None:
+    lines = starter("shop").splitlines()
+    (tmp_path / "cocosearch.yaml").write_text("\n".join(found[1] for line in lines if (found := SETTING.match(line))))
+    project = read_project(os.fsencode(tmp_path), {})
+    assert {one.key for one in project.given} == OWN
+    assert {key for key, _ in project.origins} == set(TOP)
+    assert (project.name, project.said) == ("shop", ())
+    (tmp_path / "cocosearch.yaml").write_text(starter("shop"))
+    assert read_project(os.fsencode(tmp_path), {}).given == ()
