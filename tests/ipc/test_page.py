@@ -3,6 +3,8 @@
 import http.client
 import json
 import re
+import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc.page import site
 from tests.ipc.clients.browser import PROGRAM, Page, browser
 from tests.ipc.conftest import Served
+from tests.ipc.test_mcp import CTL
 
 HOME = Path(site.__file__).parent
 needs_chromium = pytest.mark.skipif(PROGRAM is None, reason="no Chromium: `make page`, or apt-get install chromium")
@@ -73,6 +76,26 @@ def test_it_may_look_and_change_nothing(served: Served) -> None:
     assert _ask(served, "status", {}, Authorization="Bearer wrong")[0] == 401
     assert _ask(served, "status", {}, Origin="https://evil.example")[0] == 403
     assert _ask(served, "status", {}, Origin=served.url)[0] == 200
+
+
+@pytest.mark.parametrize("there_is_one", [True, False])
+def test_the_command_line_opens_it_without_showing_the_token_to_others(served: Served, there_is_one: bool) -> None:
+    browser = served.state / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {served.state}/asked\n')
+    browser.chmod(0o755)
+    env = served.environment | ({"BROWSER": str(browser)} if there_is_one else {"PATH": "/nowhere", "BROWSER": "none"})
+    done = subprocess.run([*CTL, "status", "--open"], env=env, capture_output=True, text=True, timeout=30)
+    assert done.returncode == 0, done.stderr
+    url = f"{served.url}/status#token={served.token}"
+    if not there_is_one:
+        assert done.stdout == f"{url}\n"
+        return
+    assert served.token not in done.stdout
+    (file,) = [Path(word.removeprefix("file://")) for word in (served.state / "asked").read_text().split()]
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert f'content="0;url={url}"' in file.read_text()
+    shown = subprocess.run([*CTL, "status", "--open", "--json"], env=env, capture_output=True, text=True, timeout=30)
+    assert json.loads(shown.stdout) == {"url": url}
 
 
 @pytest.fixture

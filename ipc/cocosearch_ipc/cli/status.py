@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import daemon, exits, service
+from cocosearch_ipc.cli import daemon, exits, page, service
 from cocosearch_ipc.render import out, tables
 
 Env = Mapping[str, str]
@@ -19,6 +19,8 @@ Env = Mapping[str, str]
 def status(args: argparse.Namespace, env: Env) -> int:
     """The daemon and its indexes."""
     reply = client.call(address.rpc_socket(env), "status")
+    if args.open:
+        return page.open_page(reply, env, as_json=args.json)
     if args.json:
         out.document(reply)
         return exits.OK

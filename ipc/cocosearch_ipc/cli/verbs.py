@@ -202,6 +202,12 @@ def _init(p: argparse.ArgumentParser) -> None:
     p.add_argument("--force", action="store_true", help="in the place of a file that is there")
 
 
+def _status(p: argparse.ArgumentParser) -> None:
+    p.add_argument(
+        "--open", action="store_true", help="open the status page in a browser; with --json print its address"
+    )
+
+
 def _service(p: argparse.ArgumentParser) -> None:
     p.add_argument("what", choices=("install", "uninstall", "start", "stop", "status"))
     p.add_argument("--system", action="store_true", help="of the system, for the user who calls sudo")
@@ -300,7 +306,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("related", "Find code like a definition.", "cocosearchctl related src/a.py:12", _related, "files:related"),
     Verb("watch", "Print what becomes searchable.", "cocosearchctl watch --query TODO", _watch, "files:watch"),
     Verb("languages", "List the languages.", "cocosearchctl languages", _nothing, "files:languages"),
-    Verb("status", "Show the daemon and its indexes.", "cocosearchctl status --json", _nothing, "status:status"),
+    Verb("status", "Show the daemon and its indexes.", "cocosearchctl status --open", _status, "status:status"),
     Verb("top", "Watch the daemon at work.", "cocosearchctl top", _top, "top:run"),
     Verb("list", "List the indexes.", "cocosearchctl list", _list, "roots:list_indexes"),
     Verb("stats", "Count files, chunks and symbols of an index.", "cocosearchctl stats project", _stats, "roots:stats"),
