@@ -67,7 +67,7 @@ def shown(
 ) -> Hit:
     (root / path).write_text(text)
     hit = hit_of(text, part, path)
-    expanded = Context(lines, width).expand(bytes(root), [hit], [indexed(text, path)], view)
+    expanded = Context(lines, width).expand(bytes(root), (hit,), [indexed(text, path)], view)
     assert expanded.changed_paths == ()
     return expanded.hits[0]
 
@@ -82,7 +82,7 @@ def test_a_match_is_widened_to_its_function(tmp_path: Path) -> None:
 def test_without_stored_scopes_the_file_is_parsed(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(PYTHON)
     state = replace(indexed(PYTHON), scopes=None)
-    expanded = Context(50, 200).expand(bytes(tmp_path), [hit_of(PYTHON, "two = 2")], [state], View())
+    expanded = Context(50, 200).expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [state], View())
     assert expanded.hits[0].context_before.startswith("    def first(self):")
 
 
@@ -175,17 +175,33 @@ def test_line_ends_of_windows_are_not_shown(tmp_path: Path) -> None:
     text = "def f():\r\n    a = 1\r\n    b = 2\r\n"
     (tmp_path / "a.py").write_bytes(text.encode())
     hit = hit_of(text, "b = 2")
-    expanded = Context(50, 200).expand(bytes(tmp_path), [hit], [indexed(text)], View())
+    expanded = Context(50, 200).expand(bytes(tmp_path), (hit,), [indexed(text)], View())
     assert expanded.hits[0].context_before == "def f():\n    a = 1"
 
 
 def test_a_file_that_changed_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(PYTHON + "# more\n")
     hit = hit_of(PYTHON, "two = 2")
-    expanded = Context(50, 200).expand(bytes(tmp_path), [hit], [indexed(PYTHON)], View())
+    expanded = Context(50, 200).expand(bytes(tmp_path), (hit,), [indexed(PYTHON)], View())
     assert expanded.changed_paths == ("a.py",)
     assert expanded.hits[0].stale
     assert expanded.hits[0].content == hit.content
+
+
+def test_hits_that_were_kept_are_expanded_once_while_their_files_are_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_module, "SETTLED_NS", 0)
+    place = tmp_path / "a.py"
+    place.write_text(PYTHON)
+    old(place)
+    hits, state, widening = (hit_of(PYTHON, "two = 2"),), [indexed(PYTHON)], Context(50, 200)
+    first = widening.expand(bytes(tmp_path), hits, state, View())
+    assert widening.expand(bytes(tmp_path), hits, state, View()) is first
+    assert widening.expand(bytes(tmp_path), hits, state, View(0, 0)).hits[0].context_before == ""
+    assert widening.expand(bytes(tmp_path), (*hits, *hits), state, View()).hits == (first.hits[0], first.hits[0])
+    place.write_text(PYTHON + "# more\n")
+    assert widening.expand(bytes(tmp_path), hits, state, View()).changed_paths == ("a.py",)
 
 
 def test_a_budget_drops_context_first_and_cuts_the_first_hit_only() -> None:

@@ -4,8 +4,10 @@ All of a shown hit comes from a file whose content hash is the indexed one. A hi
 stored text, is marked stale, and gets no context.
 """
 
-from collections.abc import Iterable
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from threading import Lock
 
 from cocosearchd.languages import context, scopes
 from cocosearchd.model import Hit
@@ -18,6 +20,7 @@ ELLIPSIS = "..."
 GAP = "…"  # a line that stands for those left out between the signature and the match
 MAX_SIGNATURE_LINES = 4
 MAX_MEMORY = 256  # derived contexts per file
+MAX_EXPANDED = 512  # answers: a context of ten hits is some ten kilobytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +40,63 @@ class Span:
     after: tuple[int, int]
 
 
+class _Kept:
+    """Expanded hits by the identity of what they were made of, which is held too, so that it stays one. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._entries: OrderedDict[tuple[int, View], tuple[tuple[Hit, ...], Expanded]] = OrderedDict()
+
+    def get(self, identity: int, view: View) -> tuple[tuple[Hit, ...], Expanded] | None:
+        return self._entries.get((identity, view))
+
+    def put(self, identity: int, view: View, value: tuple[tuple[Hit, ...], Expanded]) -> None:
+        with self._lock:
+            self._entries[(identity, view)] = value
+            self._entries.move_to_end((identity, view))
+            if len(self._entries) > MAX_EXPANDED:
+                self._entries.popitem(last=False)
+
+
 class Context:
     """Expands hits; remembers what it has read and parsed."""
 
     def __init__(self, max_lines: int, line_width: int, disk: Disk | None = None) -> None:
         self._max_lines, self._line_width = max_lines, line_width
         self.disk = disk or Disk()
+        self._kept = _Kept()
 
     def expand(
-        self, root: bytes, hits: Iterable[Hit], files: Iterable[FileState], view: View, overlay: Overlay | None = None
+        self,
+        root: bytes,
+        hits: tuple[Hit, ...],
+        files: Sequence[FileState],
+        view: View,
+        overlay: Overlay | None = None,
     ) -> Expanded:
-        """Hits of one index in their order. `files` are their files as they were indexed, or as `overlay` has them."""
-        states = {file.path: file for file in files}
+        """Hits of one index in their order. `files` are their files as they were indexed, or as `overlay` has them.
+
+        The very same hits, kept by a cache, cost one `stat` a file when they are expanded again in the same way.
+        """
         unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
+        known = self._kept.get(id(hits), view)
+        if known is not None and known[0] is hits:
+            saved = (file for file in files if file.path not in unsaved)
+            if all(self.disk.unchanged(root, file.path, file.content_hash) for file in saved):
+                return known[1]
+        found = self._expanded(root, hits, {file.path: file for file in files}, view, unsaved)
+        if not found.changed_paths:
+            self._kept.put(id(hits), view, (hits, found))
+        return found
+
+    def _expanded(
+        self,
+        root: bytes,
+        hits: tuple[Hit, ...],
+        states: Mapping[str, FileState],
+        view: View,
+        unsaved: Mapping[str, Text],
+    ) -> Expanded:
         shown, texts = [], dict[str, Text | None](unsaved)
         for hit in hits:
             state = states.get(hit.path)

@@ -7,12 +7,14 @@ by a link that is put in place between a look and a read: it would have to have 
 import hashlib
 import os
 import stat
-from bisect import bisect_right
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from time import time_ns
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cocosearchd.model import decode_path
 
@@ -21,6 +23,7 @@ MAX_SEEN = 4096
 # Equal fingerprints prove equal content only when the last change lies this far before the read: the clock of some file
 # systems has steps of two seconds.
 SETTLED_NS = 2_000_000_000
+_NEWLINE = 10
 
 _Print = tuple[int, int, int, int, int]
 
@@ -31,7 +34,7 @@ class Text:
 
     content_hash: bytes
     data: bytes
-    starts: tuple[int, ...]
+    starts: NDArray[np.int64]
     memory: dict[object, tuple[str, str]] = field(default_factory=dict, compare=False)
 
     @property
@@ -44,13 +47,13 @@ class Text:
         first, last = max(1, first), min(last, len(self.starts))
         if first > last:
             return []
-        end = self.starts[last] if last < len(self.starts) else len(self.data)
+        end = int(self.starts[last]) if last < len(self.starts) else len(self.data)
         block = self.data[self.starts[first - 1] : end].decode("utf-8", "replace")
         return [line.removesuffix("\r") for line in block.removesuffix("\n").split("\n")]
 
     def line_of(self, offset: int) -> int:
         """The line a byte offset lies in."""
-        return max(1, bisect_right(self.starts, offset))
+        return max(1, int(np.searchsorted(self.starts, offset, side="right")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,10 @@ def content_hash(data: bytes) -> bytes:
 
 def locate(root: bytes, path: str) -> Path | None:
     """Where an indexed path really lies, or None if that is not inside the root. Follows links that stay inside."""
-    real = os.path.realpath(os.path.join(root, decode_path(path)))  # noqa: PTH118 - bytes, which pathlib does not take
+    try:
+        real = os.path.realpath(os.path.join(root, decode_path(path)))  # noqa: PTH118 - bytes, not for pathlib
+    except ValueError:  # a NUL
+        return None
     inside = real.startswith(root.rstrip(b"/") + b"/")
     return Path(os.fsdecode(real)) if inside else None
 
@@ -91,19 +97,28 @@ class Disk:
 
         A file that is as it was costs one `stat`.
         """
-        try:
-            found = os.stat(os.path.join(root, decode_path(path)))  # noqa: PTH116, PTH118 - bytes, and hot
-        except (OSError, ValueError):
+        known = self._known(root, path)
+        if known is not None and known != expected:
             return None
-        with self._lock:
-            seen = self._seen.get((root, path))
-            if seen is not None and seen.settled and seen.print == _print(found):
-                if seen.content_hash != expected:
-                    return None
+        if known is not None:
+            with self._lock:
                 if text := self._texts.get(expected):
                     self._texts.move_to_end(expected)
                     return text
         return self._read(root, path, expected)
+
+    def unchanged(self, root: bytes, path: str, expected: bytes) -> bool:
+        """Whether a file is known to have the hash `expected` still. Costs one `stat`; False proves nothing."""
+        return self._known(root, path) == expected
+
+    def _known(self, root: bytes, path: str) -> bytes | None:
+        """The hash of a file that is as it was when it was read, None if that is not certain."""
+        try:
+            found = os.stat(os.path.join(root, decode_path(path)))  # noqa: PTH116, PTH118 - bytes, and hot
+        except (OSError, ValueError):
+            return None
+        seen = self._seen.get((root, path))
+        return seen.content_hash if seen is not None and seen.settled and seen.print == _print(found) else None
 
     def _read(self, root: bytes, path: str, expected: bytes) -> Text | None:
         place = locate(root, path)
@@ -154,9 +169,7 @@ def _print(found: os.stat_result) -> _Print:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _line_starts(data: bytes) -> tuple[int, ...]:
-    starts, at = [0] if data else [], data.find(b"\n") + 1
-    while 0 < at < len(data):
-        starts.append(at)
-        at = data.find(b"\n", at) + 1
-    return tuple(starts)
+def _line_starts(data: bytes) -> NDArray[np.int64]:
+    ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _NEWLINE) + 1
+    starts = np.concatenate([np.zeros(1, np.int64), ends])
+    return starts[starts < len(data)]
