@@ -20,9 +20,8 @@ from cocosearchd.model import Clock, Freshness, decode_path, encode_path
 from cocosearchd.roots.changes import Changes
 from cocosearchd.roots.clock import Cookies, CookieVoid, Schedule
 from cocosearchd.roots.gitgate import GitGate
-from cocosearchd.roots.hints.base import Cookie, Dirty, DirtyTree, Hint, Hints, Lost
+from cocosearchd.roots.hints.base import Cookie, Hint, Hints, Lost
 from cocosearchd.roots.hints.choose import open_hints
-from cocosearchd.roots.ignore import IGNORE_FILES
 from cocosearchd.roots.reconcile import Batch, Picked, Reconciler, Tree
 from cocosearchd.roots.scan import Identity, identity, look
 from cocosearchd.roots.status import RootStatus
@@ -99,7 +98,8 @@ class LiveRoot:
             loop.call_soon_threadsafe(self._absorb, lost, hints)
 
         await self._survey.open()
-        hints, reason = await asyncio.to_thread(open_hints, self._root, self._sync_dir, self._watching, sink)
+        with anyio.CancelScope(shield=True):  # what has been opened must be closed
+            hints, reason = await asyncio.to_thread(open_hints, self._root, self._sync_dir, self._watching, sink)
         self._watcher = f"{hints.name} ({reason})" if reason else hints.name
         self._hints, self._reason, self._fallen_back = hints, None, reason is not None
         self._dirty.mark_tree("", urgent=False)
@@ -146,21 +146,10 @@ class LiveRoot:
                 continue
             else:
                 active = True
-                self._note(hint)
+                self._survey.hinted(hint)
         if active:
             self._hinted_at = time.monotonic()
             self._schedule.active(self._hinted_at)
-
-    def _note(self, hint: Dirty | DirtyTree) -> None:
-        scope = self._survey.scope
-        assert scope is not None
-        directory, _, name = hint.path.rpartition(b"/")
-        if name in IGNORE_FILES or name == b".git":
-            self._survey.rules_changed(directory)
-        if isinstance(hint, DirtyTree):
-            self._dirty.mark_tree(encode_path(hint.path))
-        elif scope.considers(name):
-            self._dirty.mark(encode_path(hint.path))
 
     # -- scanning
 
@@ -209,6 +198,8 @@ class LiveRoot:
             if due is not None:
                 self._survey.audit_due = True
                 self.rescan(due)
+                if self._fallen_back:  # the better backend may start by now: a limit was raised, handles were closed
+                    self._lose("another way to watch is tried")
 
     async def _poll_for_ever(self, hints: Hints) -> None:
         """Where no hints come from, scans must."""

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from cocosearchd.model import FileRecord, decode_path, encode_path
-from cocosearchd.roots.ignore import Scope
+from cocosearchd.roots.hints.base import Dirty, DirtyTree
+from cocosearchd.roots.ignore import IGNORE_FILES, Scope
 from cocosearchd.roots.reconcile import Reconciler, Tree, below
 from cocosearchd.roots.scan import Found, Scan, Unread
 from cocosearchd.settings import IndexingSettings
@@ -71,6 +72,17 @@ class Survey:
     async def open(self) -> None:
         """Read the rules of now."""
         self.scope = await asyncio.to_thread(Scope, self._root, self._indexing)
+
+    def hinted(self, hint: Dirty | DirtyTree) -> None:
+        """Something may have changed there."""
+        assert self.scope is not None
+        directory, _, name = hint.path.rpartition(b"/")
+        if name in IGNORE_FILES or name == b".git":
+            self.rules_changed(directory)
+        if isinstance(hint, DirtyTree):
+            self._dirty.mark_tree(encode_path(hint.path))
+        elif self.scope.considers(name):
+            self._dirty.mark(encode_path(hint.path))
 
     # -- rules
 

@@ -1,0 +1,222 @@
+"""What goes wrong below a watched root: limits of the kernel, hints that lie, clocks that jump."""
+
+import asyncio
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import pytest
+
+from cocosearchd.roots import clock
+from cocosearchd.roots import live as live_module
+from cocosearchd.roots.hints.base import Cookie, Hint, Hints, Lost, Sink
+from cocosearchd.roots.hints.choose import open_hints
+from cocosearchd.settings import WatchingSettings
+from tests.roots.support import QUICK, Mutator, following, in_sync, on_disk
+from tests.roots.test_live import PYTHON, linux, put
+
+HERE = Path(__file__)
+inotify_simple = pytest.importorskip("inotify_simple", reason="on Linux only")
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    root.mkdir()
+    return root
+
+
+def liar(seed: int, *, tells: float, repeats: float) -> Callable[..., tuple[Hints, str | None]]:
+    """A backend that leaves out hints, repeats and reorders the others, and still calls itself exact."""
+    rng = random.Random(seed)
+
+    def open_lying(root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink) -> tuple[Hints, str | None]:
+        def lie(hints: Sequence[Hint]) -> None:
+            kept = [hint for hint in hints if isinstance(hint, Cookie | Lost) or rng.random() < tells]
+            repeated = kept + [hint for hint in kept for _ in range(3) if rng.random() < repeats]
+            rng.shuffle(repeated)
+            sink(repeated)
+
+        return open_hints(root, sync, settings, lie)
+
+    return open_lying
+
+
+async def converged(root: Path, holds: Callable[[], bool], limit_s: float = 20) -> None:
+    with anyio.fail_after(limit_s):
+        while not holds():
+            await anyio.sleep(0.01)
+
+
+async def test_half_of_the_hints_are_enough_in_time(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody asks and nobody scans by hand: the scans that come by the clock do."""
+    monkeypatch.setattr(live_module, "open_hints", liar(3, tells=0.5, repeats=0.3))
+    monkeypatch.setattr(live_module, "TICK_S", 0.02)
+    mutator = Mutator(os.fsencode(root), 11, replace_root=False)
+    async with following(root, tmp_path / "sync", watching=replace(QUICK, rescan_s=0.2), indexing=PYTHON) as (_, index):
+        for _ in range(4):
+            await asyncio.to_thread(mutator.steps, 80)
+            await converged(root, lambda: index.contents() == on_disk(os.fsencode(root)))
+
+
+async def test_repeated_and_reordered_hints_are_as_good_as_any(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left out, so a sync need not scan; cookies are not overtaken, as they are of another batch."""
+
+    def open_shuffling(root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink) -> tuple[Hints, str | None]:
+        rng = random.Random(5)
+
+        def shuffle(hints: Sequence[Hint]) -> None:
+            others = [hint for hint in hints if not isinstance(hint, Cookie)] * 2
+            rng.shuffle(others)
+            sink(others)
+            sink([hint for hint in hints if isinstance(hint, Cookie)])
+
+        return open_hints(root, sync, settings, shuffle)
+
+    monkeypatch.setattr(live_module, "open_hints", open_shuffling)
+    mutator = Mutator(os.fsencode(root), 13, replace_root=False)
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        for _ in range(6):
+            await asyncio.to_thread(mutator.steps, 60)
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root))
+
+
+@linux
+async def test_the_watch_limit_reached_and_raised_while_running(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(root, a="1")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        hints = live._hints
+        monkeypatch.setattr(hints, "_budget", 3)
+        for text in ("1", "2"):
+            put(root, **{f"p{number}__deep__m": text for number in range(6)})
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root))
+        assert live.status().state == "degraded"
+        assert "sysctl fs.inotify.max_user_watches" in (live.status().reason or "")
+        monkeypatch.setattr(hints, "_budget", 1000)
+        await in_sync(live)  # which looks at all that is not watched, and so watches it
+        await in_sync(live)
+        assert (live.status().state, live.status().reason) == ("live", None)
+        put(root, p5__deep__m="3")
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+
+
+# In a user namespace of its own the kernel's limits can be set for one program, if that is allowed.
+LIMITED = """
+import asyncio, sys
+from pathlib import Path
+from tests.roots.support import following, in_sync, on_disk
+from tests.roots.test_live import put
+
+async def main(base):
+    root = base / "root"
+    root.mkdir()
+    put(root, a="1")
+    async with following(root, base / "sync") as (live, index):
+        await in_sync(live)
+        for text in ("1", "2"):
+            put(root, **{f"p{number}__deep__m": text for number in range(12)})
+            await in_sync(live)
+            assert index.contents() == on_disk(bytes(root)), "differs"
+        print(live.status().state, live.status().reason, live.status().watcher)
+
+Path("/proc/sys/user/max_inotify_watches").write_text(sys.argv[2])
+Path("/proc/sys/user/max_inotify_instances").write_text(sys.argv[3])
+asyncio.run(main(Path(sys.argv[1])))
+"""
+
+
+@linux
+@pytest.mark.parametrize(
+    ("watches", "instances", "said"),
+    [("10", "100", "the kernel has no more inotify watches"), ("1000", "0", "no inotify instances are left")],
+)
+def test_the_kernels_own_limits(tmp_path: Path, watches: str, instances: str, said: str) -> None:
+    command = ["unshare", "--user", "--map-root-user", sys.executable, "-c", LIMITED, str(tmp_path), watches, instances]
+    places = os.pathsep.join(str(HERE.parents[2] / part) for part in ("daemon", "ipc", "."))
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": places}, capture_output=True, text=True, check=False)
+    if "unshare" in done.stderr or "Permission denied" in done.stderr or "Read-only" in done.stderr:
+        pytest.skip(f"no user namespaces here: {done.stderr.strip()[-200:]}")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("degraded"), done.stdout
+    assert said in done.stdout
+    assert "sysctl" in done.stdout
+
+
+@linux
+async def test_the_better_backend_is_tried_again(root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """File handles or inotify instances may be free again after a while."""
+    full = True
+
+    def refuse(**options: object) -> object:
+        if full:
+            raise OSError(24, "Too many open files")
+        return inotify_simple.INotify(**options)
+
+    monkeypatch.setattr("cocosearchd.roots.hints.inotify.INotify", refuse)
+    monkeypatch.setattr(live_module, "TICK_S", 0.02)
+    async with following(root, tmp_path / "sync", watching=replace(QUICK, rescan_s=0.1)) as (live, index):
+        await in_sync(live)
+        assert live.status().watcher.startswith("polling (inotify: no inotify instances are left")
+        assert live.status().state == "degraded"
+        put(root, a="1")
+        await in_sync(live)
+        full = False
+        await converged(root, lambda: live.status().watcher == "inotify" and live.status().state == "live")
+        put(root, a="2")
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+
+
+async def test_a_machine_that_slept_looks_at_everything(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever happened meanwhile on a mount, no event told of it."""
+    gap = 0.0
+    monkeypatch.setattr(clock, "_sleep_gap", lambda: gap)
+    monkeypatch.setattr(live_module, "TICK_S", 0.02)
+    monkeypatch.setattr(live_module, "open_hints", liar(1, tells=0.0, repeats=0.0))
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        put(root, a="1")
+        await anyio.sleep(0.3)
+        assert index.contents() == {}, "nothing was told, and it is not time yet"
+        gap = 3600.0
+        await converged(root, lambda: index.contents() == on_disk(os.fsencode(root)))
+
+
+async def test_a_wall_clock_that_jumps_hides_nothing(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(root, a="1", b="1")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        for hours in (-2, 2, 0):
+            shift = hours * 3600
+            monkeypatch.setattr("cocosearchd.roots.scan.time.time_ns", _shifted_ns(shift))
+            put(root, a=f"after {hours}", new=str(hours))
+            for name in ("a.py", "new.py"):
+                now = (root / name).stat().st_mtime + shift
+                os.utime(root / name, (now, now))
+            live.rescan("test")
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root))
+
+
+def _shifted_ns(seconds: int) -> Callable[[], int]:
+    return lambda: int((time.time() + seconds) * 1e9)
