@@ -86,7 +86,7 @@ def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
     options += (
         " --symbol-name N* --min-score 0.5 --all-chunks --profile classic --reranker spacy --no-hybrid --no-cache"
     )
-    options += " --no-sync --explain --why-not p:1 -B 1 -A 2 --no-smart --budget 9"
+    options += " --no-sync --no-linked --explain --why-not p:1 -B 1 -A 2 --no-smart --budget 9"
     args = verbs.parser().parse_args(["query", "q", *options.split()])
     found = asking.params_of(args)
     defaults = p.SearchRequest("q")
