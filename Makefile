@@ -41,6 +41,8 @@ format: $(STAMP) ## mend what formatting and lint can mend
 
 bench: $(STAMP) ## speed, printed as ratios against a reference of the same minute
 	$(BIN)/python -m benchmarks.spine
+	$(BIN)/python -m benchmarks.edits
+	$(BIN)/python -m benchmarks.checkout
 	$(BIN)/python -m benchmarks.restart
 	$(BIN)/python -m benchmarks.watching 10000 100000
 	$(BIN)/python -m benchmarks.search --chunks 10000 --queries 100

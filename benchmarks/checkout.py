@@ -14,7 +14,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import psutil
@@ -23,6 +23,7 @@ from benchmarks.measure import cpu_seconds, machine
 from tests.daemon import Daemon, git, make_daemon
 
 LINES = 120
+EMBEDDINGS = ("computed", "reused")
 
 
 def main() -> None:
@@ -48,27 +49,33 @@ def main() -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def measured(daemon: Daemon, title: str, act: object) -> None:
+def measured(daemon: Daemon, title: str, act: Callable[[], object], index: str = "bench") -> None:
     """One figure: from now until in sync."""
     before, began = parts(daemon), time.perf_counter()
-    if callable(act):
-        act()
-    daemon.ctl("sync", "--index", "bench", "--timeout", "600", limit_s=700)
+    act()
+    daemon.ctl("sync", "--index", index, "--timeout", "600", limit_s=700)
     wall = time.perf_counter() - began
     after = parts(daemon)
-    spent = {name: after[name] - before.get(name, 0.0) for name in after}
+    spent = {name: after[name] - before[name] for name in after if name not in EMBEDDINGS}
     figures = ", ".join(f"{name} {seconds:.2f}" for name, seconds in spent.items())
-    say(f"{title:<16} {wall:6.2f} s wall, {sum(spent.values()):6.2f} s CPU ({figures})")
+    texts = ", ".join(f"{what} {after[what] - before[what]:.0f}" for what in EMBEDDINGS)
+    say(f"{title:<16} {wall:6.2f} s wall, {sum(spent.values()):6.2f} s CPU ({figures}); embeddings: {texts}")
 
 
 def parts(daemon: Daemon) -> dict[str, float]:
-    """CPU seconds of each part of a daemon."""
+    """CPU seconds of each part of a daemon, and texts embedded."""
     assert daemon.process is not None
     own = psutil.Process(daemon.process.pid)
     postgres = daemon.postgres()
     inside = {process.pid for process in postgres}
     worker = [child for child in own.children(recursive=True) if child.pid not in inside]
-    return {"daemon": own_seconds(own), "worker": cpu_seconds(worker), "PostgreSQL": cpu_seconds(postgres)}
+    texts = daemon.json("status")["worker"]
+    return {
+        "daemon": own_seconds(own),
+        "worker": cpu_seconds(worker),
+        "PostgreSQL": cpu_seconds(postgres),
+        **{what: texts[what] for what in EMBEDDINGS},
+    }
 
 
 def own_seconds(process: psutil.Process) -> float:

@@ -1,0 +1,88 @@
+"""A save overtakes what is being indexed in bulk. Order is asserted, not time."""
+
+import asyncio
+from pathlib import Path
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from cocosearchd.indexing.lane import BULK_BATCHES, BULK_FILES
+from cocosearchd.indexing.precedence import MAX_PAUSE_S, Precedence
+from cocosearchd.indexing.updater import Updater, WorkerSpec
+from cocosearchd.model import Commit
+from cocosearchd.store.pool import Database
+from tests.indexing.conftest import python
+from tests.indexing.support import Change, Source, new_record, running
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_a_save_waits_for_no_bulk_work(db: Database, root: Path, spec: WorkerSpec) -> None:
+    """Bulk batches that never end fill their window; the save is committed and settled all the same."""
+    record, source = await new_record(db, root), Source()
+    bulk = [f"bulk/{number}.py" for number in range(BULK_FILES * BULK_BATCHES * 2)]
+    (root / "bulk").mkdir()
+    for number, path in enumerate(bulk):
+        (root / path).write_text(python(f"bulk{number}", number))
+    go_on, filled, stuck = asyncio.Event(), asyncio.Event(), list[Commit]()
+
+    async def on_commit(commit: Commit) -> None:
+        if commit.paths[0] in bulk:
+            stuck.append(commit)
+            if len(stuck) == BULK_BATCHES:
+                filled.set()
+            await go_on.wait()
+
+    updater = Updater(spec, on_commit)
+    await updater.add(record, source)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(updater.run)
+        source.give(Change(tuple(bulk)))
+        with anyio.fail_after(30):
+            await filled.wait()
+            assert source.waiting == 1  # the window is full: the rest is not even asked for
+            await source.overtake(Change(("lib/retry.py",), urgent=True))
+        assert [batch.paths for batch, _ in source.settled] == [("lib/retry.py",)]
+        go_on.set()
+        assert await source.idle() == {}
+        tasks.cancel_scope.cancel()
+
+
+async def test_saves_during_a_first_indexing_are_in_before_its_end(db: Database, root: Path, spec: WorkerSpec) -> None:
+    record = await new_record(db, root)
+    many = [f"many/{number}.py" for number in range(300)]
+    async with running(db, record, root, spec) as bench:
+        bench.write({path: python(f"many{number}", number) for number, path in enumerate(many)})
+        assert await bench.feed("README.md") == {}  # the child is up
+        bench.source.give(Change(tuple(many)))
+        behind = list[int]()
+        for number in range(5):
+            bench.write({"saved.py": python(f"saved{number}", number)})
+            before = len(bench.commits)
+            await bench.source.overtake(Change(("saved.py",), urgent=True))
+            after = [commit.paths for commit in bench.commits[before:]]
+            behind.append(after.index(("saved.py",)))
+        assert bench.source.waiting, "the first indexing was over too early to show anything"
+        assert max(behind) <= BULK_BATCHES + 1, behind  # what was under way, and hardly more
+        assert await bench.source.idle() == {}
+        assert set(await bench.stored()) >= {*many, "saved.py"}
+
+
+async def test_bulk_work_pauses_for_what_is_urgent_but_not_for_ever() -> None:
+    precedence, order = Precedence(), list[str]()
+
+    async def bulk(name: str) -> None:
+        async with precedence.turn(urgent=False):
+            order.append(name)
+
+    async with anyio.create_task_group() as tasks:
+        async with precedence.turn(urgent=True):
+            tasks.start_soon(bulk, "waits")
+            await anyio.sleep(MAX_PAUSE_S / 5)
+            order.append("urgent")
+        await anyio.lowlevel.checkpoint()
+    assert order == ["urgent", "waits"]
+    async with precedence.turn(urgent=True):
+        await bulk("in spite of it")
+    assert order[-1] == "in spite of it"
