@@ -122,7 +122,11 @@ class Daemon:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
-        for process in self.postgres():
+        servers = self.postgres()
+        for process in servers[:1]:
+            process.send_signal(signal.SIGQUIT)  # it gives its shared memory back, which a kill would leave behind
+        _, alive = psutil.wait_procs(servers, 5)
+        for process in alive:
             with contextlib.suppress(psutil.NoSuchProcess):  # a child goes with its postmaster
                 process.kill()
 

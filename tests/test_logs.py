@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
@@ -84,3 +85,23 @@ def test_a_copy_is_as_private_as_the_log(root: logging.Logger, tmp_path: Path) -
         root.handlers[0].max_bytes = 1
         log.info("event")
     assert stat.S_IMODE((tmp_path / "cocosearchd.log.1").stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("style", ["json", "console"])
+def test_an_error_is_logged_without_the_values_around_it(
+    root: logging.Logger, tmp_path: Path, style: Literal["json", "console"]
+) -> None:
+    def fail(secret: str) -> None:
+        raise ValueError("why")
+
+    path = tmp_path / "other.log"
+    with path.open("w") as stream:
+        logs.configure("info", style, None, stream)
+        try:
+            fail("hunter2" + "0")
+        except ValueError:
+            log.exception("failed")
+    text = path.read_text()
+    assert "why" in text
+    assert "test_logs.py" in text
+    assert "hunter2" not in text.replace('fail("hunter2" + "0")', "")

@@ -59,6 +59,11 @@ def _handler(stream: TextIO, file: Path | None) -> logging.Handler:
     return logging.StreamHandler(stream)
 
 
+def _without_locals() -> structlog.tracebacks.ExceptionDictTransformer:
+    """Where an error came from, without the values there: they may be source code, questions or secrets."""
+    return structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+
+
 def configure(
     level: str, style: Literal["auto", "json", "console"], file: Path | None = None, stream: TextIO = sys.stderr
 ) -> None:
@@ -75,9 +80,12 @@ def configure(
         structlog.processors.TimeStamper(fmt="iso", utc=True),
     ]
     last: list[Processor] = (
-        [structlog.dev.ConsoleRenderer()]
+        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
         if console
-        else [structlog.processors.dict_tracebacks, structlog.processors.JSONRenderer(default=repr)]
+        else [
+            structlog.processors.ExceptionRenderer(_without_locals()),
+            structlog.processors.JSONRenderer(default=repr),
+        ]
     )
     handler = _handler(stream, file)
     handler.setFormatter(
