@@ -413,3 +413,11 @@ analyze {chunks}
 -- name: matching_keys
 -- Keys only, in no order: for a ranking that holds the rest in memory.
 select filename, lower(location), upper(location) from {chunks} where {filter} limit %(limit)s
+
+-- name: matching_since
+-- Each file that was written after a generation, with the first bytes of its chunks that pass, packed; null: none does.
+select f.filename, f.generation, string_agg(int8send(lower(c.location)), ''::bytea) filter (where c.filename is not null)
+from {files} f
+left join {chunks} c on c.filename = f.filename and {filter}
+where f.generation > %(since)s
+group by f.filename
