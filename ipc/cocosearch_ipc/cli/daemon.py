@@ -14,7 +14,7 @@ from cocosearch_ipc.cli import exits, program, service
 Env = Mapping[str, str]
 
 START_S, STOP_S = 180.0, 40.0  # a first start makes a database; a stop drains and lets PostgreSQL write a checkpoint
-POLL_S = 0.05
+POLL_S, LONG_S = 0.05, 1.0
 MAX_LOG_BYTES = 8 << 20
 
 
@@ -25,7 +25,8 @@ def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
         if running != client.VERSION:
             say(f"hint: {client.upgrade(running)}")
         return False
-    say("starting cocosearchd (a first start also makes its database) ...")
+    first = not (Path(address.state_dir(env)) / "postgres").exists()
+    say(f"starting cocosearchd{' (the first start makes its database)' if first else ''} ...")
     if service.is_installed(env):
         service.start(env)
         _wait(env, None, 0)
@@ -61,14 +62,17 @@ def _version(env: Env) -> str | None:
     return None
 
 
-def stop(env: Env) -> int | None:
-    """Stop the daemon and wait until its process is gone; its pid, or None when none runs."""
+def stop(env: Env, say: Callable[[str], object]) -> int | None:
+    """Stop the daemon and wait until its process is gone; its pid, or None when none runs. Long waits are said."""
     path = address.rpc_socket(env)
     if not client.reachable(path):
         return None
     pid = int(client.call(path, "shutdown")["pid"])
-    end = time.monotonic() + STOP_S
+    began, end, patient = time.monotonic(), time.monotonic() + STOP_S, True
     while _alive(pid) or locked(Path(path).with_suffix(".lock")):
+        if patient and time.monotonic() - began > LONG_S:
+            say(f"stopping cocosearchd (pid {pid}) ...")
+            patient = False
         if time.monotonic() > end:
             message = f"cocosearchd (pid {pid}) has not stopped after {STOP_S:g} s"
             raise client.CallFailed(message, f"look at `cocosearchctl logs`; `kill -9 {pid}` loses nothing", code=0)

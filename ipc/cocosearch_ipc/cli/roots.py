@@ -14,6 +14,7 @@ from cocosearch_ipc.render import out, tables
 from cocosearch_ipc.render.progress import Progress
 
 Env = Mapping[str, str]
+SHORT_S = 0.5  # a person who waits longer sees what is going on
 
 
 def up(args: argparse.Namespace, env: Env) -> int:
@@ -95,8 +96,15 @@ def stats(args: argparse.Namespace, env: Env) -> int:
 
 def sync(args: argparse.Namespace, env: Env) -> int:
     """Wait until every change made before is searchable; exit code 1 when that is not so in time."""
-    params = query.with_place(_given(index=args.named or args.name)) | {"timeout_ms": int(args.timeout * 1000)}
-    reply = client.call(address.rpc_socket(env), "sync", params, args.timeout + 30.0)
+    params = query.with_place(_given(index=args.named or args.name))
+    end = time.monotonic() + args.timeout
+    reply = _synced(env, params, min(args.timeout, SHORT_S))
+    progress = Progress()
+    while not reply["fresh"] and time.monotonic() < end:
+        if progress.live:
+            progress.show(next(client.stream(address.rpc_socket(env), "follow", {"index": reply["index"]})))
+        reply = _synced(env, params, min(end - time.monotonic(), SHORT_S if progress.live else args.timeout))
+    progress.close()
     if args.json:
         out.document(reply)
     else:
@@ -104,6 +112,13 @@ def sync(args: argparse.Namespace, env: Env) -> int:
         several = reply["fresh"] and reply.get("indexes")
         out.line(f"{', '.join(several) if several else reply['index']}: {state}")
     return exits.OK if reply["fresh"] else exits.FAILED
+
+
+def _synced(env: Env, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    timeout_s = max(0.0, timeout_s)
+    asked = params | {"timeout_ms": int(timeout_s * 1000)}
+    reply: dict[str, Any] = client.call(address.rpc_socket(env), "sync", asked, timeout_s + 30.0)
+    return reply
 
 
 def reindex(args: argparse.Namespace, env: Env) -> int:

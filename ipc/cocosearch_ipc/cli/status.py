@@ -33,7 +33,7 @@ def status(args: argparse.Namespace, env: Env) -> int:
 
 def down(args: argparse.Namespace, env: Env) -> int:
     """Stop the daemon; done as well when none runs."""
-    pid = daemon.stop(env)
+    pid = daemon.stop(env, out.note)
     if args.json:
         out.document({"stopped": pid is not None, "pid": pid})
     else:
@@ -43,7 +43,7 @@ def down(args: argparse.Namespace, env: Env) -> int:
 
 def restart(args: argparse.Namespace, env: Env) -> int:
     """Stop the daemon, if one runs, and start the installed one."""
-    before = daemon.stop(env)
+    before = daemon.stop(env, out.note)
     daemon.ensure_running(env, out.note)
     reply = client.call(address.rpc_socket(env), "status")
     if args.json:

@@ -8,6 +8,15 @@ from typing import Any, TextIO
 from cocosearch_ipc.render import out, tables
 
 PLAIN_EVERY_S = 2.0
+BAR = 20  # columns
+
+
+def _bar(value: dict[str, Any]) -> str:
+    """How far it is; empty until that is known."""
+    if not value["total"]:
+        return ""
+    done = round(BAR * min(1.0, int(value["done"]) / int(value["total"])))
+    return "━" * done + "╌" * (BAR - done) + " "
 
 
 class Progress:
@@ -26,7 +35,7 @@ class Progress:
         now = time.monotonic()
         if self.live:
             width = shutil.get_terminal_size().columns - 1
-            self.stream.write("\r\x1b[K" + text[:width])
+            self.stream.write("\r\x1b[K" + (_bar(value) + text)[:width])
         elif text != self._last and now - self._shown_at >= PLAIN_EVERY_S:
             self.stream.write(text + "\n")
             self._shown_at, self._last = now, text
