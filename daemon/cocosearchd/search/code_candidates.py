@@ -16,6 +16,7 @@ from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.rank import Scored
 from cocosearchd.store import queries
+from cocosearchd.store.file_states import FileStates
 from cocosearchd.store.globs import path_regex
 from cocosearchd.store.matching import matching_keys
 from cocosearchd.store.pool import Database
@@ -28,11 +29,15 @@ _SIGNALS_SHOWN = 6
 
 @dataclass(frozen=True, slots=True)
 class CodeAnswer:
-    """Candidates best first with their rows, the generation they are of, and whether every one still had its row."""
+    """Candidates best first with their rows, the generation they are of, and whether every one still had its row.
+
+    `states`: their files, read after the rows.
+    """
 
     scored: list[Scored]
     generation: int
     complete: bool
+    states: FileStates
 
 
 async def code_candidates(
@@ -65,11 +70,12 @@ async def code_candidates(
     ranked = await anyio.to_thread.run_sync(_ranked, found, asked.symbol, weights, plan, keys, depth)
     unsaved = overlay.rows if overlay else {}
     asked_for = [key for one in ranked if (key := (one.path, one.start_byte, one.end_byte)) not in unsaved]
-    by_key = {row.key: row for row in await queries.chunks_by_key(db, record, asked_for)} | dict(unsaved)
+    rows, states = await queries.chunks_with_files(db, record, asked_for)
+    by_key = {row.key: row for row in rows} | dict(unsaved)
     scored = [
         _scored(by_key[key], one) for one in ranked if (key := (one.path, one.start_byte, one.end_byte)) in by_key
     ]
-    return CodeAnswer(scored, found.generation, len(scored) == len(ranked))
+    return CodeAnswer(scored, found.generation, len(scored) == len(ranked), states)
 
 
 def file_mask(where: Filter, paths: Sequence[str], languages: Sequence[str]) -> NDArray[np.bool_] | None:

@@ -67,6 +67,7 @@ class _Ranked:
     generation: int | None = None
     complete: bool = True  # every candidate still had its row
     lasting: bool = True
+    states: FileStates | None = None  # of the files of all candidates; None: still to be read
 
 
 class Looker:
@@ -107,12 +108,17 @@ class Looker:
         unsaved = asked.overlay.states if asked.overlay else {}
         shown = dict.fromkeys(one.candidate.path for one in chosen)
         paths = [path for path in shown if path not in unsaved]
-        with trace.stage("verify"):
-            states = await file_states(db, record, paths)
+        states = found.states
+        if states is None:
+            with trace.stage("verify"):
+                states = await file_states(db, record, paths)
         if not _agree(found, states, generation, paths):
             return states.generation
         seen = states.generation if found.generation is None else found.generation
-        files = (*states.files.values(), *(unsaved[path] for path in shown if path in unsaved))
+        files = (
+            *(states.files[path] for path in paths if path in states.files),
+            *(unsaved[path] for path in shown if path in unsaved),
+        )
         return Look(found.legs, scored, chosen, seen, files, found.lasting)
 
     async def _ranked(self, record: IndexRecord, asked: Asked, generation: int, trace: Trace) -> _Ranked:
@@ -129,7 +135,7 @@ class Looker:
             state = "warm" if code else "cold" if not lexical.warm else "behind" if behind else "not used"
             trace.tell("lexical", lambda: {"state": state, "generation": lexical.generation})
             if code is not None:
-                return _Ranked(Legs(), code.scored, code.generation, code.complete)
+                return _Ranked(Legs(), code.scored, code.generation, code.complete, states=code.states)
         ranked = await self._legs(self._db, record, asked, trace)
         return replace(ranked, lasting=not behind)
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from cocosearchd.errors import NotFound
 from cocosearchd.model import Filter, IndexRecord
@@ -33,7 +34,11 @@ async def file_states(db: Database, record: IndexRecord, paths: Sequence[str]) -
     async with db.connection() as connection:
         cursor = connection.cursor(binary=True)
         await cursor.execute(statement("file_states", record), {"filenames": list(paths)})
-        row = await cursor.fetchone()
+        return states_of(record, await cursor.fetchone())
+
+
+def states_of(record: IndexRecord, row: Sequence[Any] | None) -> FileStates:
+    """A row of the statement file_states. Raises `NotFound` without one."""
     if row is None:
         raise NotFound(f"there is no index {record.name} any more", "see `cocosearchctl list`")
     generation, *columns = row

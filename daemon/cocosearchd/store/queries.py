@@ -12,6 +12,7 @@ from psycopg import sql
 
 from cocosearchd.errors import IdentityMismatch, NotFound
 from cocosearchd.model import Filter, Fingerprint, IndexRecord
+from cocosearchd.store.file_states import FileStates, states_of
 from cocosearchd.store.filters import filter_sql, only_paths, without_paths
 from cocosearchd.store.pool import Connection, Database
 from cocosearchd.store.records import identity_digest, pack_fingerprint
@@ -41,6 +42,7 @@ __all__ = [
     "Key",
     "StoredChunk",
     "chunks_by_key",
+    "chunks_with_files",
     "delete_file",
     "file_chunks",
     "keyword_search",
@@ -184,6 +186,27 @@ async def chunks_by_key(db: Database, record: IndexRecord, keys: Sequence[Key]) 
         return await _candidates(connection, record, "chunks_by_key", sql.SQL("true"), values)
 
 
+async def chunks_with_files(
+    db: Database, record: IndexRecord, keys: Sequence[Key]
+) -> tuple[tuple[Candidate, ...], FileStates]:
+    """As `chunks_by_key`, and then the state of their files: both on one connection, in one round trip.
+
+    Raises `NotFound` if the index is gone.
+    """
+    paths, parts = [path for path, _, _ in keys], _parts(sql.SQL("true"))
+    values = {"filenames": paths, "starts": [start for _, start, _ in keys], "ends": [end for _, _, end in keys]}
+    async with (
+        db.connection() as connection,
+        connection.cursor(binary=True) as rows,
+        connection.cursor(binary=True) as files,
+    ):
+        async with connection.pipeline():
+            await rows.execute(statement("chunks_by_key", record, **parts), values)
+            await files.execute(statement("file_states", record), {"filenames": list(dict.fromkeys(paths))})
+        found = tuple(candidate(row) for row in await rows.fetchall())
+        return found, states_of(record, await files.fetchone())
+
+
 async def list_symbols(db: Database, record: IndexRecord, where: Filter, limit: int) -> tuple[Candidate, ...]:
     """Chunks that are definitions and pass the filter, by path and place."""
     condition, values = filter_sql(where)
@@ -316,10 +339,14 @@ async def _rare_terms(connection: Connection, record: IndexRecord, text: str) ->
 async def _candidates(
     connection: Connection, record: IndexRecord, name: str, condition: sql.Composable, values: dict[str, Any]
 ) -> tuple[Candidate, ...]:
-    columns = sql.SQL(named_statements()["columns"])
     async with connection.cursor(binary=True) as cursor:
-        await cursor.execute(statement(name, record, filter=condition, columns=columns), values)
+        await cursor.execute(statement(name, record, **_parts(condition)), values)
         return tuple(candidate(row) for row in await cursor.fetchall())
+
+
+def _parts(condition: sql.Composable) -> dict[str, sql.Composable]:
+    """What the braces of a statement that searches stand for."""
+    return {"filter": condition, "columns": sql.SQL(named_statements()["columns"])}
 
 
 async def _row(connection: Connection, query: sql.Composed | bytes, values: dict[str, Any]) -> Row | None:
