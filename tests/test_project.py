@@ -84,8 +84,8 @@ def test_no_other_setting_is_taken_from_a_project(tmp_path: Path, key: str) -> N
     found = project(tmp_path, f"{section}:\n  {name}: '1'\n", f"{variable}=1\n")
     assert (found.given, found.topics, found.name) == ((), (), None)
     assert found.said == (
-        f"{key} in cocosearch.yaml:2 is not for a project and was passed over: set it in the user's config.yaml",
-        f"{variable} in .env:1 is not for a project and was passed over",
+        f"passed over in cocosearch.yaml:2: {key} (not for a project; set it in the user's config.yaml)",
+        f"passed over in .env:1: {variable} (not for a project; set it for the daemon)",
     )
 
 
@@ -93,7 +93,7 @@ def test_files_of_cocosearch_are_understood(tmp_path: Path) -> None:
     text = "indexName: old\nembedding: {provider: openai, baseUrl: 'http://evil'}\nsearch: {resultLimit: 4, minScore: .3}\n"
     found = project(tmp_path, text + "controller: {enabled: true}\nlogging: {file: true}\n")
     assert (found.name, [(one.key, one.value) for one in found.given]) == ("old", [("search.limit", 4)])
-    assert len(found.said) == 5
+    assert [sentence.count(", ") for sentence in found.said] == [1, 3], "one sentence for all of a kind"
 
 
 def test_the_environment_is_out_of_reach(tmp_path: Path) -> None:

@@ -101,25 +101,34 @@ def _short(entry: Entry, directory: Path) -> Entry:
 
 def _ours(entries: Iterable[Entry], said: list[str]) -> Iterator[Entry]:
     """Those that may stand here, under their own names; the daemon's are passed over and said."""
+    passed, strange = list[Entry](), list[Entry]()
     for entry in entries:
         known = {"index_name": "name"}.get(canonical(entry.key), canonical(entry.key))
         if known in OWN or known in TOP:
             yield Entry(known, entry.value, entry.place)
         elif known in keys() or known.startswith(_FOREIGN):
-            remedy = "set it in the user's config.yaml" if known in keys() else "there is no such setting here"
-            said.append(f"{entry.key} in {entry.place} is not for a project and was passed over: {remedy}")
+            passed.append(entry) if known in keys() else strange.append(entry)
         else:
             raise unknown(entry.key, [*TOP, *sorted(OWN)], Origin("project", entry.place))
+    said += _passed_over(passed, "not for a project; set it in the user's config.yaml")
+    said += _passed_over(strange, "CocoSearch's, and means nothing here")
+
+
+def _passed_over(entries: list[Entry], why: str) -> Iterator[str]:
+    """One sentence for all of them."""
+    if entries:
+        yield f"passed over in {entries[0].place}: {', '.join(entry.key for entry in entries)} ({why})"
 
 
 def _variables(entries: Iterable[Entry], said: list[str]) -> Iterator[Entry]:
     """What `.env` sets of these settings. The file is other programs' as well, so nothing in it is an error."""
-    names = variable_names()
+    names, passed = variable_names(), list[Entry]()
     for entry in entries:
         if names.get(entry.key) in OWN:
             yield Entry(names[entry.key], entry.value, entry.place)
         elif entry.key.startswith(PREFIX) and not entry.key.startswith(FREE):
-            said.append(f"{entry.key} in {entry.place} is not for a project and was passed over")
+            passed.append(entry)
+    said += _passed_over(passed, "not for a project; set it for the daemon")
 
 
 def _given(entries: Iterable[Entry], layer: Layer) -> Iterator[Given]:

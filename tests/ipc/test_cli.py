@@ -130,7 +130,7 @@ def test_lists_and_counts(served: Served) -> None:
     assert ctl(served, "list", "--names").stdout == "demo\n"
     assert ctl(served, "list").stdout.splitlines()[1].split() == ["demo", "live", "2", "5", "0", "/srv/demo"]
     assert json.loads(ctl(served, "list", "--json").stdout)["indexes"][0]["topics"] == ["backend"]
-    assert "python        2       5       2       0    0" in ctl(served, "stats", "demo").stdout
+    assert "python        2       5       2       0       0      0" in ctl(served, "stats", "demo").stdout
     status = json.loads(ctl(served, "status", "--json").stdout)
     assert set(status) >= {"mcp", "indexes", "store", "embedder", "rss_bytes", "version"}
     assert set(status["mcp"]) >= {"url", "sse_url"}

@@ -112,18 +112,20 @@ def stats(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
         yield f"skipped   {_flat(reply['skipped'])}"
     for note in reply.get("notes") or ():
         yield style.paint(f"note      {out.printable(note, keep='')}", out.YELLOW)
-    rows: list[tuple[str, ...]] = [("language", "files", "chunks", "parsed", "partly", "not")]
+    rows: list[tuple[str, ...]] = [("language", "files", "chunks", "parsed", "partly", "failed", "plain")]
     most = max((counts.get("chunks", 0) for counts in reply["languages"].values()), default=0)
     for name, counts in _by_chunks(reply):
         health = reply["parse_health"].get(name, {})
-        parsed = [f"{health.get(key, 0):,}" for key in ("ok", "partial", "error")]
+        parsed = [f"{health.get(key, 0):,}" for key in ("ok", "partial", "error", "no_grammar")]
         rows.append((name, f"{counts.get('files', 0):,}", f"{counts.get('chunks', 0):,}", *parsed))
     yield ""
     bars = ["", *(_bar(counts.get("chunks", 0), most) for _, counts in _by_chunks(reply))]
     for line, bar in zip(table(rows), bars, strict=True):
         yield f"{line}  {style.paint(bar, out.CYAN)}".rstrip() if style.links or style.colour else line
-    for failure in reply.get("failures") or ():
-        yield out.printable("  ".join(str(value) for value in failure.values()), keep="")
+    failures = [
+        tuple(out.printable(str(value), keep="") for value in one.values()) for one in reply.get("failures") or ()
+    ]
+    yield from ("", *table(failures)) if failures else ()
 
 
 def _by_chunks(reply: dict[str, Any]) -> list[tuple[str, dict[str, int]]]:
