@@ -131,6 +131,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearch_ipc.metrics": {"cocosearch_ipc.protocol"},
     "cocosearch_ipc.guard": {"cocosearch_ipc.credentials"},
     "cocosearch_ipc.rpc": {
+        "cocosearch_ipc.guard",
+        "cocosearch_ipc.spans",
         "cocosearch_ipc.protocol",
         "cocosearch_ipc.methods",
         "cocosearch_ipc.shapes",
@@ -143,6 +145,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.shapes",
     },
     "cocosearch_ipc.page": set(),
+    "cocosearch_ipc.spans": set(),
     "cocosearch_ipc.tls": {"cocosearch_ipc.protocol"},
     "cocosearch_ipc.app": {
         "cocosearch_ipc.page",
@@ -171,8 +174,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.protocol",
     },
 }
-# Every unit of the daemon may import these; no unit of ipc may.
-LEAVES = {"cocosearchd.model", "cocosearchd.errors", "cocosearchd.settings"}
+# Every unit of the daemon may import these; no unit of ipc may, but `spans`.
+LEAVES = {"cocosearchd.model", "cocosearchd.errors", "cocosearchd.settings", "cocosearch_ipc.spans"}
 
 # Third-party package -> the one place that may import it.
 ONLY_IN = {
@@ -208,6 +211,7 @@ STDLIB_ONLY = {
     "cocosearch_ipc.protocol",
     "cocosearch_ipc.address",
     "cocosearch_ipc.page",
+    "cocosearch_ipc.spans",
     "cocosearch_ipc.tls",
     "cocosearch_ipc.client",
     "cocosearch_ipc.credentials",

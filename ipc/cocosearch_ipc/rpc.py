@@ -12,7 +12,8 @@ from typing import Any
 
 import anyio
 
-from cocosearch_ipc import openrpc, shapes
+from cocosearch_ipc import openrpc, shapes, spans
+from cocosearch_ipc.guard import REQUEST_ID
 from cocosearch_ipc.methods import METHODS
 from cocosearch_ipc.protocol import (
     INTERNAL_ERROR,
@@ -95,7 +96,7 @@ class Dispatcher:
         call: Call | None = None
         try:
             call = _call(message)
-            with anyio.fail_after(deadline_s):
+            with anyio.fail_after(deadline_s), spans.span(f"rpc {call.method}", **_described(call)):
                 result = await self._last(call)
             reply = {"jsonrpc": "2.0", "id": call.id, "result": result}
         except Exception as error:  # noqa: BLE001 - a reply of its own kind, see _failure
@@ -124,6 +125,11 @@ class Dispatcher:
                 yield value
         else:
             yield await found
+
+
+def _described(call: Call) -> dict[str, str]:
+    """What a span says of a call; the request's id is in the log's records of it as well."""
+    return {"rpc.system.name": "jsonrpc", "rpc.method": call.method, "cocosearch.request_id": REQUEST_ID.get("")}
 
 
 def _method(name: str) -> tuple[str, type]:

@@ -14,6 +14,7 @@ import cocoindex as coco
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearch_ipc.spans import span
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.indexing import recursive
 from cocosearchd.indexing.chunk import Limits, chunk, describe
@@ -117,8 +118,10 @@ class Tools:
 async def index_file(source: SourceFile, tools: Tools) -> None:
     """Declare the rows of a file. Raises `EmbedderUnavailable`; parsing never raises."""
     tools.guard(source.path)
-    extract = await tools.extracted(source)
-    vectors = await tools.embedding.embed_all(source.path, extract.chunks)
+    with span("index.parse", path=source.path, bytes=len(source.data)):
+        extract = await tools.extracted(source)
+    with span("index.embed", path=source.path, chunks=len(extract.chunks)):
+        vectors = await tools.embedding.embed_all(source.path, extract.chunks)
     write = FileWrite(
         path=source.path,
         content_hash=source.content_hash,

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import anyio
 import anyio.abc
 
+from cocosearch_ipc.spans import span
 from cocosearchd.errors import CocoSearchError, Conflict
 from cocosearchd.indexing import wire
 from cocosearchd.indexing.child import Child, started
@@ -260,11 +261,12 @@ class Updater:
         piece = Piece(tuple(batch.paths), tuple(batch.gone))
         failed = dict.fromkeys(piece.all, "the updater stopped")
         try:
-            try:
-                answer = await self._ask(job, piece, alone=False)
-            except WorkerDied:
-                answer = await self._find_killer(job, piece)
-            failed = await self._published(lane.record, piece, answer)
+            with span("index.batch", index=lane.record.name, files=len(piece.all)):
+                try:
+                    answer = await self._ask(job, piece, alone=False)
+                except WorkerDied:
+                    answer = await self._find_killer(job, piece)
+                failed = await self._published(lane.record, piece, answer)
         finally:
             self._clear(job)
             lane.count(batch, -1, edits=job.edits)

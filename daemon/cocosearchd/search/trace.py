@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
+from cocosearch_ipc.spans import span
+
 
 class Trace:
     """Collects stage times always, and details only when somebody asked: a plain query pays for no explanation."""
@@ -21,7 +23,8 @@ class Trace:
         """Time a stage. A stage that runs more than once adds up."""
         begin = perf_counter()
         try:
-            yield
+            with span(f"search.{name}"):
+                yield
         finally:
             self.timings_ms[name] = self.timings_ms.get(name, 0.0) + (perf_counter() - begin) * 1000
 
