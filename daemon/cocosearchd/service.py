@@ -82,7 +82,7 @@ class Places:
             notifier=Notifier(
                 env.get("NOTIFY_SOCKET", ""), int(watchdog) / 2_000_000 if watchdog.isdecimal() else None
             ),
-            sockets=sockets.inherited(env, pid),
+            sockets=sockets.inherited(env, pid) or sockets.launchd(("rpc", "mcp")),
         )
 
 

@@ -1,21 +1,25 @@
 """A service manager in front of the real daemon: it opens the sockets, the first question starts the program."""
 
+import contextlib
+import ctypes
+import errno
 import shutil
 import signal
 import socket
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from cocosearch_ipc import client
+from cocosearch_ipc import client, sockets
+from cocosearchd.service import Places
+from cocosearchd.settings import Loaded, Settings
 from tests.daemon import Daemon, make_daemon
 
-pytestmark = [
-    pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="no systemd on this machine"),
-    pytest.mark.timeout(120),
-]
+pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
@@ -26,6 +30,7 @@ def idle() -> Iterator[Daemon]:
     shutil.rmtree(daemon.home, ignore_errors=True)
 
 
+@pytest.mark.skipif(shutil.which("systemd-socket-activate") is None, reason="no systemd on this machine")
 def test_the_first_question_starts_the_daemon_and_the_manager_is_told(idle: Daemon) -> None:
     (idle.home / "run").mkdir(mode=0o700, exist_ok=True)
     rpc, told = idle.home / "run" / "rpc.sock", idle.home / "notify"
@@ -61,6 +66,75 @@ def test_the_first_question_starts_the_daemon_and_the_manager_is_told(idle: Daem
     assert manager.wait(30) == 0, idle.log[-2000:]
     assert rpc.exists(), "the manager's socket is the manager's to remove"
     notifications.close()
+
+
+def test_the_watchdog_is_fed_by_the_store_and_a_reload_is_told(idle: Daemon) -> None:
+    told = idle.home / "notify"
+    notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    notifications.bind(str(told))
+    notifications.settimeout(60)
+    every_s = 0.5
+    idle.variables |= {"NOTIFY_SOCKET": str(told), "WATCHDOG_USEC": str(int(every_s * 2_000_000))}
+    idle.process = idle.launch()
+    _until(notifications, "READY=1")
+    _until(notifications, "WATCHDOG=1")
+    idle.process.send_signal(signal.SIGHUP)
+    assert "MONOTONIC_USEC=" in _until(notifications, "RELOADING=1")
+    _until(notifications, "READY=1")
+    servers = idle.postgres()
+    for process in servers:
+        process.suspend()
+    time.sleep(every_s)  # what was asked before the stop may still be answered
+    notifications.settimeout(0)
+    with contextlib.suppress(BlockingIOError):
+        while notifications.recv(4096):
+            pass
+    notifications.settimeout(every_s * 3)
+    with pytest.raises(TimeoutError):  # a daemon whose store hangs is restarted by its manager
+        _until(notifications, "WATCHDOG=1")
+    for process in servers:
+        process.resume()
+    notifications.settimeout(60)
+    _until(notifications, "WATCHDOG=1")
+    assert idle.stop() == 0
+    notifications.close()
+
+
+def test_sockets_of_launchd_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    given = (ctypes.c_int * 1)(listening.detach())
+
+    class Library:
+        """What launch_activate_socket(3) does: there is no launchd but on macOS."""
+
+        freed = 0
+
+        def launch_activate_socket(self, name: bytes, descriptors: Any, count: Any) -> int:
+            if name != b"mcp":
+                return errno.ENOENT
+            descriptors._obj.contents = given._type_.from_buffer(given)
+            count._obj.value = 1
+            return 0
+
+        def free(self, descriptors: object) -> None:
+            self.freed += 1
+
+    library = Library()
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: library)
+    found = sockets.launchd(("rpc", "mcp"))
+    assert set(found) == {"mcp"}
+    assert found["mcp"].getsockname()[1] == port
+    assert not found["mcp"].get_inheritable()
+    assert library.freed == 1
+    places = Places.of({"COCOSEARCH_STATE_DIR": "/nowhere"}, Settings(), 1, lambda: Loaded(Settings(), {}))
+    assert places.sockets["mcp"].fileno() == found["mcp"].fileno(), "the daemon asks launchd where systemd gave none"
+    places.sockets["mcp"].detach()
+    found["mcp"].close()
+
+
+def test_without_launchd_there_are_no_sockets_of_it() -> None:
+    assert (sockets.launchd(("rpc", "mcp")) == {}) or sys.platform == "darwin"
 
 
 def _until(notifications: socket.socket, wanted: str) -> str:

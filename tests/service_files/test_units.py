@@ -13,7 +13,8 @@ import yaml
 
 from cocosearch_ipc import address
 from cocosearch_ipc.cli import exits, service
-from cocosearchd.settings import NOT_SETTINGS, Settings, load
+from cocosearchd.settings import Settings
+from cocosearchd.settings_layers import NOT_SETTINGS, load
 
 ROOT = Path(__file__).resolve().parents[2]
 USER = sorted((ROOT / "systemd" / "user").iterdir())
