@@ -4,8 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ROOT ?= $(CURDIR)
+ROUNDS ?= 1000
+OPS ?= 400
+SEED ?= 1
 
-.PHONY: up down test lint format types unit newcomer bench quality clients conformance page soak lock clean help
+.PHONY: up down test lint format types unit newcomer bench quality clients conformance page soak slow lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -73,7 +76,10 @@ page: $(STAMP) ## the status page in a headless Chromium, which is installed whe
 	command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y --no-install-recommends chromium
 	$(BIN)/python -m pytest tests/ipc/test_page.py
 
-soak: $(STAMP) ## the long proofs: thousands of rounds of random changes and kills
+soak: $(STAMP) ## ROUNDS of random changes, kills and overflows; 0 differences is the only pass. Hours
+	$(BIN)/python -m tests.flows.soak --rounds $(ROUNDS) --ops $(OPS) --seed $(SEED)
+
+slow: $(STAMP) ## the other long proofs: more seeds, 10,000 questions after saves, large checkouts
 	$(BIN)/python -m pytest -m slow --timeout 0
 
 lock: ## write requirements.lock from a fresh environment

@@ -271,14 +271,17 @@ class Soak:
             if len(found) < 2 or b"(" not in found[1]:
                 continue
             word = found[1].partition(b"(")[0].decode()
-            reply = call(
-                self.socket, "search", {"query": word, "index": plot.name, "limit": 50, "sync_timeout_ms": 60_000}
-            )
-            if not any(word in hit["content"] for hit in reply["results"]):
-                self.tally.differs(f"{where}: {word} of {path!r} is not found, fresh: {reply['fresh']}")
-            for hit in reply["results"]:
-                if not says(plot.path, hit["path"], hit["start_byte"], hit["end_byte"], hit["content"]):
-                    self.tally.differs(f"{where}: {hit['path']} is shown as it is not, fresh: {reply['fresh']}")
+            if not self._finds(where, plot, word, {}) and not self._finds(where, plot, word, {"symbol_name": word}):
+                self.tally.differs(f"{where}: {word} of {path!r} is not found")
+
+    def _finds(self, where: str, plot: Plot, word: str, more: dict[str, Any]) -> bool:
+        """Whether a word is among the best results; what is found is compared with the disk."""
+        request = {"query": word, "index": plot.name, "limit": 200, "sync_timeout_ms": 60_000} | more
+        reply = call(self.socket, "search", request)
+        for hit in reply["results"]:
+            if not says(plot.path, hit["path"], hit["start_byte"], hit["end_byte"], hit["content"]):
+                self.tally.differs(f"{where}: {hit['path']} is shown as it is not, fresh: {reply['fresh']}")
+        return any(word in hit["content"] for hit in reply["results"])
 
     def _read_log(self) -> None:
         with (self.daemon.home / "log").open("rb") as log:

@@ -1,6 +1,6 @@
 """kill -9 of the daemon, of PostgreSQL and of both, at random moments: afterwards the index equals a fresh one.
 
-Short and seeded here; `make soak` runs many more rounds.
+Short and seeded here; `make slow` runs more, and `make soak` kills while many change several roots.
 """
 
 import asyncio

@@ -8,7 +8,9 @@ import random
 import subprocess
 import threading
 import time
+from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -71,6 +73,63 @@ def test_while_git_checks_out_nothing_wrong_is_called_fresh(daemon: Daemon, proj
         reply = call(socket, "search", {"query": word, "cwd": str(project), "limit": 1, "sync_timeout_ms": 30_000})
         assert reply["fresh"] is True, reply["stale_reason"]
         assert word in reply["results"][0]["content"]
+
+
+def beside_checkouts(daemon: Daemon, project: Path, files: int, checkouts: int) -> Counter[str]:
+    """Save and ask, and look at what git is writing, while it writes: what is called fresh must be so."""
+    many, mine, socket = project / "many", project / "mine", str(daemon.home / "run" / "rpc.sock")
+    branches = commit_branches(project, many, files)
+    mine.mkdir()
+    daemon.ctl("up", str(project), "--wait", limit_s=3600)
+    rng, seen = random.Random(files), Counter[str]()
+
+    def ask(word: str) -> Any:
+        reply = call(socket, "search", {"query": word, "cwd": str(project), "limit": 20, "sync_timeout_ms": 2000})
+        seen["fresh" if reply["fresh"] else "not fresh"] += 1
+        return reply
+
+    for number in range(checkouts):
+        command = ["git", "checkout", "-q", branches[number % 2]]
+        with subprocess.Popen(command, cwd=project) as checkout:
+            after = 5
+            while checkout.poll() is None or (after := after - 1):
+                word = f"written{number}x{seen.total()}"
+                (mine / f"m{seen.total() % 20}.py").write_text(f"def {word}():\n    pass\n")
+                reply = ask(word)
+                assert not reply["fresh"] or word in reply["results"][0]["content"], word
+                place = many / f"m{rng.randrange(files)}.py"
+                before = place.read_text() if place.exists() else ""
+                if before.count("\n") != 2:
+                    continue  # git has opened it, and not written all of it
+                word = before.split()[1].partition("(")[0]
+                reply = ask(word)
+                if reply["fresh"] and place.exists() and place.read_text() == before:
+                    assert any(word in hit["content"] for hit in reply["results"]), word
+        assert checkout.returncode == 0
+    return seen
+
+
+def commit_branches(project: Path, many: Path, files: int) -> tuple[str, str]:
+    """Two branches with other text in all of so many files; the second is checked out."""
+    many.mkdir()
+    for branch in ("one", "two"):
+        git(project, "checkout", "-q", "-b", branch)
+        for number in range(files):
+            (many / f"m{number}.py").write_text(f"def on_{branch}_{number}():\n    pass\n")
+        git(project, "add", ".")
+        git(project, "commit", "-q", "-m", branch)
+    return "one", "two"
+
+
+def test_questions_beside_a_checkout(daemon: Daemon, project: Path) -> None:
+    assert beside_checkouts(daemon, project, 120, checkouts=2)["fresh"]
+
+
+@pytest.mark.slow
+def test_questions_beside_large_checkouts(daemon: Daemon, project: Path) -> None:
+    seen = beside_checkouts(daemon, project, 5000, checkouts=10)
+    assert seen["fresh"]
+    assert seen["not fresh"], "the checkout was too quick to be noticed"
 
 
 def test_what_becomes_searchable_is_told_to_who_watches(daemon: Daemon, project: Path) -> None:

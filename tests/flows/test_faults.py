@@ -1,0 +1,188 @@
+"""What goes wrong around a running daemon: it is stopped, runs out of something, or its servers talk nonsense.
+
+Each time: nothing that is not known is called fresh while it lasts, and afterwards everything is right by itself.
+"""
+
+import contextlib
+import os
+import resource
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from cocosearch_ipc.client import CallFailed, call
+from tests.daemon import Daemon
+from tests.embedding.ollama_server import Script, ollama_server
+
+STATE_BYTES = 400 << 20  # PostgreSQL takes about 60 MB of it, and its logs 64 more
+
+
+def ask(daemon: Daemon, word: str, timeout_ms: int = 20_000) -> Any:
+    """The answer to a word; None while there is none."""
+    request = {"query": word, "index": "project", "limit": 3, "sync_timeout_ms": timeout_ms}
+    try:
+        return call(str(daemon.home / "run" / "rpc.sock"), "search", request, timeout_s=timeout_ms / 1000 + 10)
+    except CallFailed:
+        return None
+
+
+def told(reply: Any, word: str) -> bool:
+    return reply is not None and any(word in hit["content"] for hit in reply["results"])
+
+
+def honest(reply: Any, word: str) -> bool:
+    """Whether an answer finds the word, or does not claim to know; no answer is honest, too."""
+    return reply is None or told(reply, word) or not reply["fresh"]
+
+
+def save(project: Path, word: str) -> None:
+    (project / "src" / f"{word}.py").write_text(f"def {word}():\n    return 1\n")
+
+
+def until(true: Callable[[], bool], what: str, limit_s: float = 60.0) -> None:
+    end = time.monotonic() + limit_s
+    while not true():
+        assert time.monotonic() < end, what
+        time.sleep(0.1)
+
+
+def recovers(daemon: Daemon, word: str) -> None:
+    def right() -> bool:
+        reply = ask(daemon, word)
+        assert honest(reply, word), daemon.log[-4000:]
+        return told(reply, word) and bool(reply["fresh"])
+
+    until(right, daemon.log[-4000:])
+
+
+def test_a_daemon_that_was_stopped_has_missed_nothing(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    assert daemon.process is not None
+    daemon.process.send_signal(signal.SIGSTOP)
+    save(project, "written_while_stopped")
+    (project / "README.md").unlink()
+    daemon.process.send_signal(signal.SIGCONT)
+    assert told(ask(daemon, "written_while_stopped"), "written_while_stopped")
+    assert not told(ask(daemon, "Sample"), "# Sample")
+
+
+def test_a_worker_that_was_stopped_makes_nothing_fresh(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    worker = psutil.Process(daemon.json("status")["worker"]["pid"])
+    worker.suspend()
+    save(project, "written_while_stopped")
+    late = ask(daemon, "written_while_stopped", 500)
+    assert (late["fresh"], late["pending"]) == (False, ["src/written_while_stopped.py"])
+    assert told(ask(daemon, "should_retry", 500), "should_retry"), "questions do not need it"
+    worker.resume()
+    recovers(daemon, "written_while_stopped")
+    assert daemon.json("status")["worker"]["deaths"] == 0
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process: Linux only")
+@pytest.mark.parametrize("victim", ["daemon", pytest.param("worker", marks=pytest.mark.slow)])
+def test_no_file_handles_left(daemon: Daemon, project: Path, victim: str) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    pid = daemon.json("status")["pid" if victim == "daemon" else "worker"]
+    pid = pid if isinstance(pid, int) else pid["pid"]
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    handles = [int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()]
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (max(handles) + 1, before[1]))
+    for number in range(3):
+        folder = project / f"new{number}"
+        folder.mkdir()
+        (folder / "inside.py").write_text(f"def written_without_handles{number}():\n    pass\n")
+        reply = ask(daemon, f"written_without_handles{number}", 300)
+        assert honest(reply, f"written_without_handles{number}"), reply
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    for number in range(3):
+        recovers(daemon, f"written_without_handles{number}")
+
+
+@pytest.fixture
+def small_disk(stopped: Daemon) -> Iterator[Path]:
+    """A small file system for the daemon's state; skips where mounting is not allowed."""
+    state = stopped.home / "state"
+    state.mkdir(mode=0o711)
+    size = f"size={STATE_BYTES},mode=711"
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", size, "none", state], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
+    try:
+        yield state
+    finally:
+        stopped.sweep()
+        subprocess.run(["umount", "--lazy", state], check=True)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_full_disk_below_the_state(stopped: Daemon, small_disk: Path, project: Path) -> None:
+    stopped.start()
+    stopped.ctl("up", str(project), "--wait")
+    ballast = small_disk / "ballast"
+    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1 << 16))
+    assert os.statvfs(small_disk).f_bavail < 32
+    for number in range(20):
+        body = "".join(f"def written_on_a_full_disk{number}_{line}(): return {line}\n" for line in range(400))
+        (project / "src" / f"full{number}.py").write_text(body)
+    word = "written_on_a_full_disk19_399"
+    for _ in range(3):
+        assert honest(ask(stopped, word, 1000), word)
+    ballast.unlink()
+    recovers(stopped, word)
+    assert stopped.stop() == 0
+
+
+def test_postgresql_restarts_in_the_middle_of_its_transactions(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    for turn, number in enumerate((signal.SIGINT, signal.SIGQUIT)):  # fast shutdown; immediate, as after a power cut
+        for file in range(60):
+            save(project, f"written_in_turn{turn}_{file}")
+        until(lambda: bool(daemon.postgres()), "no postmaster")
+        time.sleep(0.15)
+        daemon.postgres()[0].send_signal(number)
+        assert honest(ask(daemon, f"written_in_turn{turn}_59", 500), f"written_in_turn{turn}_59")
+        for file in (0, 31, 59):
+            recovers(daemon, f"written_in_turn{turn}_{file}")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_a_model_server_that_talks_nonsense(stopped: Daemon, project: Path) -> None:
+    """Errors, silence, garbage, vectors of another kind: work waits for it, and words are found meanwhile."""
+    script = Script()
+    with ollama_server(script) as url:
+        stopped.variables |= {
+            "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
+            "COCOSEARCH_OLLAMA_URL": url,
+            "COCOSEARCH_EMBEDDER_TIMEOUT_S": "1",
+        }
+        stopped.start()
+        stopped.ctl("up", str(project), "--wait")
+        troubles: list[tuple[str, dict[str, Any]]] = [
+            ("errors", {"status": 503}),
+            ("garbage", {"raw": b"<html>a proxy says hello</html>"}),
+            ("lists", {"raw": b'{"embeddings": [[1, 2, "three"]]}'}),
+            ("silence", {"delay_s": 3.0}),
+            ("other", {"dimension": 5}),
+        ]
+        for name, trouble in troubles:
+            usual = {key: getattr(script, key) for key in trouble}
+            for key, value in trouble.items():
+                setattr(script, key, value)
+            save(project, f"written_beside_{name}")
+            reply = ask(stopped, f"written_beside_{name}", 1000)
+            assert honest(reply, f"written_beside_{name}"), reply
+            assert told(ask(stopped, "should_retry", 0), "should_retry"), name
+            for key, value in usual.items():
+                setattr(script, key, value)
+            recovers(stopped, f"written_beside_{name}")
