@@ -180,7 +180,8 @@ SYSTEMCTL = """#!{python}
 import os, sys
 open(os.environ["HOME"] + "/calls", "a").write(" ".join(sys.argv[1:]) + "\\n")
 print(os.environ.get("SAYS", "active"))
-sys.exit(3 if "fail" in os.environ.get("MODE", "") else 0)
+inactive = "is-active" in sys.argv and os.environ.get("SAYS", "active") != "active"
+sys.exit(3 if inactive or "fail" in os.environ.get("MODE", "") else 0)
 """
 
 
@@ -213,17 +214,60 @@ def test_the_service_is_installed_once_and_removed(
         assert run(["service", verb], systemd) == exits.OK
     calls = (tmp_path / "calls").read_text().splitlines()
     units = "cocosearchd.socket cocosearchd-mcp.socket cocosearchd.service"
-    assert calls[:2] == ["--user daemon-reload", f"--user enable --now {units}"]
-    assert calls[-3:] == [
+    looked = "--user is-active cocosearchd.service"
+    assert calls[:3] == [looked, "--user daemon-reload", f"--user enable --now {units}"]
+    assert calls[-4:] == [
         f"--user stop {units}",
         f"--user start {units}",
+        looked,
         "--user --no-pager status cocosearchd.service",
     ]
+    assert run(["service", "status", "--json"], systemd) == exits.OK
+    (told,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("{")]
+    assert (json.loads(told)["installed"], json.loads(told)["running"]) == (True, True)
+    assert run(["service", "status", "--json"], systemd | {"SAYS": "inactive"}) == exits.NOT_RUNNING
     assert run(["service", "uninstall"], systemd) == exits.OK
     assert list(unit.parent.iterdir()) == []
-    assert run(["service", "uninstall"], systemd) == exits.OK
+    capsys.readouterr()
+    assert run(["service", "uninstall", "--json"], systemd) == exits.OK
+    assert json.loads(capsys.readouterr().out)["changed"] is False
+    assert run(["service", "status"], systemd) == exits.NOT_RUNNING
     with pytest.raises(Exception, match="no service is installed"):
         run(["service", "start"], systemd)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
+def test_half_a_service_is_removed_as_well(systemd: dict[str, str], tmp_path: Path) -> None:
+    assert run(["service", "install"], systemd) == exits.OK
+    units = tmp_path / ".config" / "systemd" / "user"
+    (units / "cocosearchd.service").unlink()
+    assert not service.is_installed(systemd)
+    assert run(["service", "uninstall"], systemd) == exits.OK
+    assert list(units.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
+def test_a_daemon_that_runs_by_itself_makes_way_for_the_service(
+    served: Served, systemd: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(service, "STOP_S", 0.1)  # the fixed engine says that it is process 1, which stays
+    assert run(["service", "install"], systemd | served.environment | {"PATH": systemd["PATH"]}) == exits.OK
+    assert not served.engine.stopped.is_set(), "one that the service runs goes on"
+    environment = systemd | served.environment | {"PATH": systemd["PATH"], "SAYS": "inactive"}
+    assert run(["service", "install"], environment) == exits.OK
+    assert served.engine.stopped.is_set()
+    assert "stopping the daemon that `up` started (pid 1)" in capsys.readouterr().err
+
+
+def test_an_agent_is_loaded_again_and_unloaded_only_if_it_is_there(tmp_path: Path) -> None:
+    found = service._launchd({"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"})
+    (unload, load), (again,) = found.commands["install"], found.commands["uninstall"]
+    assert unload == again == (service.MAY_FAIL, "launchctl", "bootout", unload[-1])
+    assert load[:2] == ("launchctl", "bootstrap")
+    missing = service.Manager({}, {"install": ((service.MAY_FAIL, "false"), ("true",)), "start": (("false",),)})
+    service._do(missing, "install")
+    with pytest.raises(Exception, match=r"`false` failed \(1\)"):
+        service._do(missing, "start")
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")

@@ -6,6 +6,7 @@ import plistlib
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,8 @@ from cocosearch_ipc.render import out
 
 Env = Mapping[str, str]
 
+STOP_S = 40.0
+MAY_FAIL = "-"  # before a command whose failure means that there was nothing to do
 LABEL = "org.cocosearch.cocosearchd"
 # What the unit files name as the program, to be replaced by the one that is installed.
 PLACEHOLDERS = ("%h/.local/bin/cocosearchd", "/usr/local/bin/cocosearchd")
@@ -71,24 +74,71 @@ def journal(env: Env, lines: int, *, follow: bool) -> tuple[str, ...] | None:
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
-    """`service install|uninstall|start|stop|status [--system]`."""
+    """`service install|uninstall|start|stop|status [--system]`, each as often as you like."""
     found = manager(env, system=args.system)
-    changed = _install(found) if args.what == "install" else False
-    if args.what != "install" and not found.installed():
-        if args.what == "uninstall":
-            out.line("no service is installed")
-            return exits.OK
+    if args.what == "status":
+        return _status(args, found, env)
+    there = found.installed()
+    if args.what in ("start", "stop") and not there:
         raise client.CallFailed("no service is installed", "cocosearchctl service install", code=0)
-    code = _do(found, args.what, check=args.what != "status")
+    changed = there
+    if args.what == "install":
+        changed = _install(found)
+        _make_way(env)
+    elif args.what == "uninstall":
+        changed = any(path.exists() for path in found.files)
+    if args.what != "uninstall" or changed:
+        _do(found, args.what)
     if args.what == "uninstall":
         for path in found.files:
             path.unlink(missing_ok=True)
         _do(found, "reload")
-    if args.what != "status":
-        files = ", ".join(str(path) for path in found.files)
-        past = {"install": "installed" if changed else "already installed", "uninstall": "removed"}
-        out.line(f"{past.get(args.what, args.what + ': done')} ({files})")
-    return code
+    _say(args, found, changed=changed)
+    return exits.OK
+
+
+def _say(args: argparse.Namespace, found: Manager, *, changed: bool) -> None:
+    if args.json:
+        out.document({"done": args.what, "changed": changed, "files": [str(path) for path in found.files]})
+        return
+    done = {"install": ("already installed", "installed"), "uninstall": ("no service is installed", "removed")}
+    text = done[args.what][changed] if args.what in done else f"{args.what}: done"
+    files = ", ".join(str(path) for path in found.files)
+    out.line(text if text == "no service is installed" else f"{text} ({files})")
+
+
+def _status(args: argparse.Namespace, found: Manager, env: Env) -> int:
+    """What the manager says; exit code 69 unless it runs."""
+    installed = found.installed()
+    running = installed and _quiet(found.commands["running"][0], env) == 0
+    if args.json:
+        out.document({"installed": installed, "running": running, "files": [str(path) for path in found.files]})
+    elif not installed:
+        out.line("no service is installed: cocosearchctl service install")
+    else:
+        out.flush()
+        subprocess.run(found.commands["status"][0], check=False)
+    return exits.OK if running else exits.NOT_RUNNING
+
+
+def _make_way(env: Env) -> None:
+    """Stop a daemon that runs by itself: it holds what the service needs. One that the service runs goes on."""
+    path = address.rpc_socket(env)
+    if _quiet(manager(env, system=False).commands["running"][0], env) == 0 or not client.reachable(path):
+        return
+    pid = int(client.call(path, "shutdown")["pid"])
+    out.note(f"stopping the daemon that `up` started (pid {pid}) ...")
+    end = time.monotonic() + STOP_S
+    while _alive(pid) and time.monotonic() < end:
+        time.sleep(0.05)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
 
 
 def manager(env: Env, *, system: bool) -> Manager:
@@ -132,6 +182,7 @@ def _systemd(
             "start": ((*ctl, "start", *units),),
             "stop": ((*ctl, "stop", *units),),
             "status": ((*ctl, "--no-pager", "status", units[-1]),),
+            "running": ((*ctl, "is-active", units[-1]),),
         },
     )
 
@@ -146,15 +197,18 @@ def _filled(unit: str, command: Sequence[str]) -> bytes:
 def _launchd(env: Env) -> Manager:
     path = Path(env.get("HOME", "~")).expanduser() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
     domain = f"gui/{os.getuid()}"
+    unload = ("launchctl", "bootout", f"{domain}/{LABEL}")
     return Manager(
         {path: agent((program.shipped("launchd") / f"{LABEL}.plist").read_bytes(), env)},
         {
-            "install": (("launchctl", "bootstrap", domain, str(path)),),
-            "uninstall": (("launchctl", "bootout", f"{domain}/{LABEL}"),),
+            # An agent that is loaded cannot be loaded again, and one that is not cannot be unloaded.
+            "install": ((MAY_FAIL, *unload), ("launchctl", "bootstrap", domain, str(path))),
+            "uninstall": ((MAY_FAIL, *unload),),
             "reload": (),
             "start": (("launchctl", "kickstart", f"{domain}/{LABEL}"),),
             "stop": (("launchctl", "kill", "SIGTERM", f"{domain}/{LABEL}"),),
             "status": (("launchctl", "print", f"{domain}/{LABEL}"),),
+            "running": (("launchctl", "print", f"{domain}/{LABEL}"),),
         },
     )
 
@@ -179,11 +233,15 @@ def _install(found: Manager) -> bool:
     return changed
 
 
-def _do(found: Manager, verb: str, *, check: bool = True) -> int:
-    code = 0
+def _do(found: Manager, verb: str) -> None:
+    """Run a verb's commands. Raises `client.CallFailed` for the first that fails and may not."""
     for command in found.commands[verb]:
-        code = subprocess.run(command, check=False).returncode
-        if code and check:
+        if command[0] == MAY_FAIL:
+            subprocess.run(command[1:], check=False, capture_output=True)
+        elif code := subprocess.run(command, check=False, stdout=2).returncode:
             hint = "run it yourself to see why; without a login session: loginctl enable-linger"
             raise client.CallFailed(f"`{' '.join(command)}` failed ({code})", hint, code=0)
-    return code
+
+
+def _quiet(command: Sequence[str], env: Env) -> int:
+    return subprocess.run(command, check=False, capture_output=True, env=dict(env)).returncode
