@@ -81,12 +81,19 @@ def test_the_answer_for_editors(served: Served) -> None:
     assert done.stdout == "demo/src/retry.py:3:def retry(self, times: int) -> None:\n"
 
 
+def test_the_answer_for_a_language_model(served: Served) -> None:
+    lines = ctl(served, "query", "retry", "--format", "compact", "--budget", "400").stdout.splitlines()
+    assert lines[0].startswith("src/retry.py:3-")
+    assert "def retry(self, times: int) -> None:" in "\n".join(lines)
+    assert not any("1." in line for line in lines[:1])
+
+
 def test_every_option_of_query_becomes_a_parameter(served: Served) -> None:
     options = "--index a --index b --topic t --all --limit 2 --lang go --path src/** --not-path x --symbol-type class"
     options += (
         " --symbol-name N* --min-score 0.5 --all-chunks --profile classic --reranker spacy --no-hybrid --no-cache"
     )
-    options += " --no-sync --no-linked --explain --why-not p:1 -B 1 -A 2 --no-smart --budget 9"
+    options += " --no-sync --no-linked --explain --why-not p:1 -B 1 -A 2 --no-smart --budget 9 --budget-chars 8"
     args = verbs.parser().parse_args(["query", "q", *options.split()])
     found = asking.params_of(args)
     defaults = p.SearchRequest("q")

@@ -40,6 +40,7 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
         context_after: Annotated[int | None, Field(ge=0, le=200, description="Lines after each hit.")] = None,
         smart_context: Annotated[bool, Field(description="Widen hits to the enclosing definition.")] = True,
         no_cache: Annotated[bool, Field(description="Compute the answer anew.")] = False,
+        budget_tokens: Annotated[int | None, Field(ge=50, description="About how many tokens of code at most.")] = None,
     ) -> Any:
         """Find code by meaning, by words or by name, in the user's current files (unsaved changes excepted).
 
@@ -64,6 +65,7 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             lines_after=context_after,
             smart_context=smart_context,
             use_cache=not no_cache,
+            budget_tokens=budget_tokens,
         )
         return await answering.answered(engine.search(answering.checked(request)), text.search, place)
 
