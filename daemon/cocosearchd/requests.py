@@ -42,6 +42,7 @@ def query_of(request: p.SearchRequest) -> Query:
         lines_after=request.lines_after,
         smart_context=request.smart_context,
         budget_chars=request.budget_chars,
+        budget_tokens=request.budget_tokens,
         use_cache=request.use_cache,
         why_not=request.why_not,
     )

@@ -57,6 +57,7 @@ class SearchRequest:
     explain: bool = False
     why_not: str | None = None
     linked: bool = True  # a question to one index is put to those that it links as well
+    budget_tokens: int | None = None  # as estimated, for a language model; with a line for each result that says where
     session: str | None = None  # of overlay.open: its unsaved text is searched in place of what is on disk
 
 

@@ -13,9 +13,10 @@ from cocosearchd.languages import context, scopes
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Hit, encode_path
 from cocosearchd.search import disk as disk_module
-from cocosearchd.search.context import GAP, Context, clip, clipped, fit, span
+from cocosearchd.search.context import GAP, Context, clip, clipped, fit, head, span
 from cocosearchd.search.disk import MAX_TEXTS, Disk, content_hash, locate
 from cocosearchd.search.plan import View
+from cocosearchd.search.tokens import estimate
 from cocosearchd.store.file_states import FileState
 
 PYTHON = '''import os
@@ -310,3 +311,37 @@ def test_lines_are_counted_as_people_do(tmp_path: Path, data: bytes, count: int)
     assert text.line_count == count
     assert text.lines(1, 99) == data.decode().splitlines()
     assert text.lines(count + 1, count + 5) == []
+
+
+def test_a_budget_of_tokens_is_kept_and_filled(tmp_path: Path) -> None:
+    def hit(number: int) -> Hit:
+        lines = "\n".join(f"    value_{number} = compute(argument_{line}, other=True)" for line in range(20))
+        return Hit(
+            "i", f"src/a{number}.py", 0, 1, 1, 20, "", 1.0, "both", "", "", None, f"f{number}", None, lines, lines
+        )
+
+    hits = tuple(hit(number) for number in range(6))
+    for budget in (3, 40, 200, 700, 1500, 10_000):
+        kept = fit(hits, None, budget)
+        used = sum(
+            estimate(text) for one in kept for text in (head(one), one.content, one.context_before, one.context_after)
+        )
+        assert [one.path for one in kept] == [one.path for one in hits[: len(kept)]]
+        assert used <= max(budget, estimate(head(hits[0]) + "v..."))
+        assert used > 0.6 * budget or len(kept) == len(hits) or budget < 100
+    assert fit(hits, None, 10**6) == hits
+    assert fit(hits, None, 40)[0].content.endswith("...")
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("", 0, 0),
+        ("x", 1, 1),
+        ("def get_user_by_id(self, user_id: int) -> User:\n    return self.rows[user_id]\n", 20, 32),
+        ("a" * 600, 40, 90),
+        ("日本語のコメントです。設定を読む。", 10, 24),
+    ],
+)
+def test_tokens_are_estimated(text: str, least: int, most: int) -> None:
+    assert least <= estimate(text) <= most

@@ -5,7 +5,7 @@ stored text, is marked stale, and gets no context.
 """
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
@@ -14,11 +14,13 @@ from cocosearchd.model import Hit
 from cocosearchd.search.disk import Disk, Text
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import View
+from cocosearchd.search.tokens import estimate
 from cocosearchd.store.file_states import FileState
 
 ELLIPSIS = "..."
 GAP = "…"  # a line that stands for those left out between the signature and the match
 MAX_SIGNATURE_LINES = 4
+MIN_CUT_LINES = 3  # of a hit that does not fit: fewer say nothing
 MAX_MEMORY = 256  # derived contexts per file
 MAX_EXPANDED = 512  # answers: a context of ten hits is some ten kilobytes
 
@@ -188,28 +190,62 @@ def clip(line: str, width: int) -> str:
     return line if len(line) <= width else line[: max(0, width - len(ELLIPSIS))] + ELLIPSIS
 
 
-def fit(hits: tuple[Hit, ...], budget_chars: int | None) -> tuple[Hit, ...]:
-    """The most useful prefix of the hits whose content and context have at most `budget_chars` characters.
+def fit(hits: tuple[Hit, ...], budget_chars: int | None, budget_tokens: int | None = None) -> tuple[Hit, ...]:
+    """The most useful prefix of the hits whose content and context have at most so many characters and tokens.
 
-    A hit that does not fit with its context is shown without; the first one is cut rather than left out.
+    A hit that does not fit with its context is shown without; the last one is cut at a line if enough of it fits, and
+    the first one is never left out. Tokens are those of `tokens.estimate`, with a line for each hit that says where.
     """
-    if budget_chars is None:
-        return hits
-    kept, left = list[Hit](), budget_chars
+    if budget_chars is not None:
+        hits = _within(hits, budget_chars, len, lambda _: 0)
+    if budget_tokens is not None:
+        hits = _within(hits, budget_tokens, estimate, lambda hit: estimate(head(hit)))
+    return hits
+
+
+def head(hit: Hit) -> str:
+    """The line above a hit in the compact form."""
+    return f"{hit.path}:{hit.start_line}-{hit.end_line} {hit.symbol_name or ''}"
+
+
+def _within(
+    hits: tuple[Hit, ...], left: int, measure: Callable[[str], int], overhead: Callable[[Hit], int]
+) -> tuple[Hit, ...]:
+    kept = list[Hit]()
     for hit in hits:
-        bare = len(hit.content)
-        whole = bare + len(hit.context_before) + len(hit.context_after)
+        left -= overhead(hit)
+        bare = measure(hit.content)
+        whole = bare + measure(hit.context_before) + measure(hit.context_after)
         if whole <= left:
             kept.append(hit)
+            left -= whole
         elif bare <= left:
             kept.append(_shown(hit, hit.content, "", "", stale=hit.stale, overlay=hit.overlay))
-        elif not kept:
-            cut = hit.content[: max(0, left - len(ELLIPSIS))] + ELLIPSIS
-            kept.append(_shown(hit, cut, "", "", stale=hit.stale, overlay=hit.overlay))
+            left -= bare
         else:
+            cut = _cut(hit.content, left, measure, least=0 if not kept else MIN_CUT_LINES)
+            if cut is not None:
+                kept.append(_shown(hit, cut, "", "", stale=hit.stale, overlay=hit.overlay))
             break
-        left -= whole if whole <= left else bare
     return tuple(kept)
+
+
+def _cut(text: str, left: int, measure: Callable[[str], int], least: int) -> str | None:
+    """The first lines of a text that fit, and dots; with `least` 0 part of a line, if need be. None: too few fit."""
+    lines, used, count = text.split("\n"), measure(ELLIPSIS), 0
+    for line in lines:
+        used += measure(f"{line}\n")
+        if used > left:
+            break
+        count += 1
+    if count >= max(1, least):
+        return "\n".join((*lines[:count], ELLIPSIS))
+    if least:
+        return None
+    part = lines[0]
+    while part and measure(part + ELLIPSIS) > left:
+        part = part[: min(len(part) - 1, len(part) * 7 // 8)]
+    return part + ELLIPSIS
 
 
 def _shown(hit: Hit, content: str, before: str, after: str, *, stale: bool, overlay: bool) -> Hit:

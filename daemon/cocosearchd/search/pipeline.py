@@ -140,6 +140,7 @@ class Pipeline:
     def forget(self, record: IndexRecord) -> None:
         """Free what is kept for an index that is gone."""
         self._cache.forget(record.number)
+        self._looker.forget(record)
 
     async def _find(
         self, record: IndexRecord, plan: Plan, query: Query, trace: Trace, embed: Embed, overlay: Overlay | None
@@ -180,7 +181,7 @@ class Pipeline:
             expanded = await anyio.to_thread.run_sync(
                 self._context.expand, record.root, found.hits, found.files, view, overlay
             )
-        hits = fit(expanded.hits, view.budget_chars)
+        hits = fit(expanded.hits, view.budget_chars, view.budget_tokens)
         return Answer(record.name, hits, found.generation, use, expanded.changed_paths, found.notes)
 
     def _check_identity(self, record: IndexRecord) -> None:

@@ -66,6 +66,7 @@ class Query:
     lines_after: int | None = None
     smart_context: bool = True
     budget_chars: int | None = None
+    budget_tokens: int | None = None
     use_cache: bool = True
     why_not: str | None = None
 
@@ -78,6 +79,7 @@ class View:
     lines_after: int | None = None
     smart: bool = True
     budget_chars: int | None = None
+    budget_tokens: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,9 +201,10 @@ def make_view(query: Query) -> View:
     for name, value in (("lines_before", query.lines_before), ("lines_after", query.lines_after)):
         if value is not None and value < 0:
             raise InvalidInput(f"{name} is {value}", "use 0 or more lines")
-    if query.budget_chars is not None and query.budget_chars < 1:
-        raise InvalidInput(f"the budget is {query.budget_chars} characters", "use 1 or more")
-    return View(query.lines_before, query.lines_after, query.smart_context, query.budget_chars)
+    for unit, budget in (("characters", query.budget_chars), ("tokens", query.budget_tokens)):
+        if budget is not None and budget < 1:
+            raise InvalidInput(f"the budget is {budget} {unit}", "use 1 or more")
+    return View(query.lines_before, query.lines_after, query.smart_context, query.budget_chars, query.budget_tokens)
 
 
 def has_identifier_pattern(text: str) -> bool:

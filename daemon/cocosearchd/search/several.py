@@ -59,7 +59,7 @@ async def search_several(
     check_same_embedder(records)
     once = _Once(pipeline)
     # A budget is for the whole answer, so it is applied after merging.
-    unlimited = replace(query, budget_chars=None)
+    unlimited = replace(query, budget_chars=None, budget_tokens=None)
     outcomes: list[Answer | CocoSearchError | None] = [None] * len(records)
     traces = {record.name: Trace(explain=explain) for record in records}
 
@@ -82,7 +82,7 @@ async def search_several(
     if failed and not answers:
         raise failed[0].error
     limit = pipeline.limit_of(query)
-    return Merged(fit(merge(answers, limit), query.budget_chars), answers, failed, traces)
+    return Merged(fit(merge(answers, limit), query.budget_chars, query.budget_tokens), answers, failed, traces)
 
 
 class _Once:

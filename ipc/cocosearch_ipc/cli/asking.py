@@ -76,7 +76,7 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
     """Parameters of `search`: only those that were given."""
     several = ("language", "path", "not_path", "symbol_type", "topic")
     plain: tuple[str, ...] = ("limit", "symbol_name", "min_score", "profile", "reranker", "why_not")
-    plain += ("lines_before", "lines_after", "budget_chars")
+    plain += ("lines_before", "lines_after", "budget_chars", "budget_tokens")
     found: dict[str, Any] = {"query": " ".join(args.words)}
     found |= {f"{name}s": getattr(args, name) for name in several if getattr(args, name)}
     found |= {name: getattr(args, name) for name in plain if getattr(args, name) is not None}

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
 
 
 def run(params: dict[str, Any], env: Mapping[str, str], how: str = "text", *, full: bool = False) -> dict[str, Any]:
-    """Ask and print; `how` is text, json or grep. Returns the reply."""
+    """Ask and print; `how` is text, compact, json or grep. Returns the reply."""
     reply: dict[str, Any] = client.call(
         address.rpc_socket(env), "search", with_place(params), 60.0, None if how == "json" else _other
     )
     if how == "json":
         out.document(reply)
+    elif how == "compact":
+        for line in answers.compact(reply):
+            out.line(line)
     elif how == "grep":
         for line in answers.grep(reply, roots(env), os.getcwd()):
             out.line(line)

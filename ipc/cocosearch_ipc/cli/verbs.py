@@ -18,6 +18,9 @@ Run = Callable[[argparse.Namespace, Env], int]
 Add = Callable[[argparse.ArgumentParser], object]
 
 
+FORMATS = "compact: for a language model; grep: path:line:text"
+
+
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line, as every other error is said; exits with 2."""
 
@@ -138,11 +141,10 @@ def _query(p: argparse.ArgumentParser) -> None:
         action="store_true",
         help="chunks as they are, not their definitions",
     )
-    shown.add_argument(
-        "--budget", type=int, dest="budget_chars", metavar="CHARACTERS", help="at most this much code in total"
-    )
+    shown.add_argument("--budget", type=int, dest="budget_tokens", metavar="TOKENS", help="about this much in total")
+    shown.add_argument("--budget-chars", type=int, metavar="CHARACTERS", help="at most this much code in total")
     shown.add_argument("--full", action="store_true", help="whole hits")
-    shown.add_argument("--format", choices=("text", "grep", "json"), default="text", help="grep: path:line:text")
+    shown.add_argument("--format", choices=("text", "compact", "grep", "json"), default="text", help=FORMATS)
     shown.add_argument("--open", type=int, metavar="N", help="open the Nth hit in $EDITOR")
 
 

@@ -39,6 +39,20 @@ def text(
     yield _foot(reply, style)
 
 
+def compact(reply: dict[str, Any]) -> Iterator[str]:
+    """For a language model: a line that says where, the code with its context, a blank line; then what to know."""
+    for hit in reply["results"]:
+        yield out.printable(f"{hit['path']}:{hit['start_line']}-{hit['end_line']} {hit['symbol_name'] or ''}".rstrip())
+        parts = (hit["context_before"], hit["content"], hit["context_after"])
+        yield out.printable("\n".join(part.strip("\n") for part in parts if part))
+        yield ""
+    if not reply["results"]:
+        yield "nothing found"
+    yield from (f"note: {out.printable(remark)}" for remark in reply.get("notes") or ())
+    if not reply["fresh"]:
+        yield f"not fresh: {reply['stale_reason'] or 'changes are pending'}"
+
+
 def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[str]:
     """`path:line:text`, a line a hit, paths as seen from `cwd`: what editors' quickfix lists read."""
     for hit in reply["results"]:
