@@ -139,6 +139,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.openrpc",
     },
     "cocosearch_ipc.mcp": {
+        "cocosearch_ipc.guard",
         "cocosearch_ipc.protocol",
         "cocosearch_ipc.methods",
         "cocosearch_ipc.workspace",

@@ -40,6 +40,7 @@ from cocosearchd.settings import Loaded, ServerSettings, Settings, keys, value_o
 from cocosearchd.store.embedded import EmbeddedPostgres
 from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database, without_password
+from cocosearchd.store.server_log import ServerLog
 from cocosearchd.supervise import supervise
 
 log = logging.getLogger(__name__)
@@ -240,8 +241,11 @@ async def _store(settings: Settings, places: Places) -> AsyncIterator[Store]:
 
 async def _keep_store(postgres: EmbeddedPostgres) -> None:
     """Start the server again whenever it is gone, whoever ended it."""
+    said = ServerLog(postgres.log)
     while True:
         await anyio.sleep(LOOK_S)
+        for level, text in said.unread():
+            log.log(level, "postgres_said", extra={"text": text})
         if not postgres.running():
             log.error("postgres_gone")
             await anyio.to_thread.run_sync(postgres.ensure)

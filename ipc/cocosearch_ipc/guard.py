@@ -30,6 +30,11 @@ DRAIN_S = 2.0
 REQUEST_ID: ContextVar[str] = ContextVar("structlog_request_id")
 
 
+def new_request_id() -> str:
+    """Eight hexadecimal digits: enough to find a request in a log."""
+    return os.urandom(4).hex()
+
+
 def header(scope: Scope, name: bytes) -> bytes | None:
     """The first value of a header, by lower-case name."""
     return next((value for key, value in scope["headers"] if key == name), None)
@@ -159,7 +164,7 @@ class Drainable:
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         started = finished = False
         cancel = anyio.CancelScope()
-        REQUEST_ID.set(os.urandom(4).hex())
+        REQUEST_ID.set(new_request_id())
 
         async def watched(message: Message) -> None:
             nonlocal started, finished

@@ -18,11 +18,15 @@ _EMBEDDINGS = ("computed", "reused")
 
 
 def exposition(status: StatusReply) -> str:
-    """Every number of `status`, as gauges with stable names."""
+    """Every number of `status`, under stable names."""
     lines = [
         *_gauge("info", "The daemon's version.", [({"version": status.version}, 1)]),
         *_gauge("uptime_seconds", "Since the daemon started.", [({}, status.uptime_s)]),
         *_gauge("rss_bytes", "Resident memory.", [({"process": k}, v) for k, v in status.rss_bytes.items()]),
+        *_counter("queries_total", "Questions answered.", [({}, status.queries.get("count", 0))]),
+        *_gauge("query_milliseconds", "How long the last answers took.", _quantiles(status)),
+        *_counter("worker_deaths_total", "Ends of the indexing process.", [({}, status.worker.get("deaths", 0))]),
+        *_gauge("up", "1 for what works.", [({"part": part}, works) for part, works in _parts(status)]),
         *_gauge("cache", "Query cache counters.", [({"what": k}, v) for k, v in status.cache.items()]),
         *_gauge("embeddings", "Texts since the start.", [({"what": k}, status.worker.get(k)) for k in _EMBEDDINGS]),
         *_gauge("warnings", "What a person should look at.", [({}, len(status.warnings))]),
@@ -36,6 +40,19 @@ def exposition(status: StatusReply) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _quantiles(status: StatusReply) -> list[tuple[dict[str, str], float]]:
+    shown = (("0.5", "p50_ms"), ("0.95", "p95_ms"))
+    return [({"quantile": name}, status.queries[key]) for name, key in shown if key in status.queries]
+
+
+def _parts(status: StatusReply) -> list[tuple[str, int]]:
+    return [
+        ("store", int(status.store.get("state") == "up")),
+        ("embedder", int(status.embedder.get("state") == "up")),
+        ("worker", int(status.worker.get("state") == "running")),
+    ]
+
+
 def _states(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float]]:
     return [({"index": index.name, "state": index.state}, 1) for index in indexes]
 
@@ -45,8 +62,16 @@ def _failed(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float]
 
 
 def _gauge(name: str, help_text: str, samples: Iterable[tuple[Mapping[str, str], Any]]) -> Iterator[str]:
+    return _metric(name, "gauge", help_text, samples)
+
+
+def _counter(name: str, help_text: str, samples: Iterable[tuple[Mapping[str, str], Any]]) -> Iterator[str]:
+    return _metric(name, "counter", help_text, samples)
+
+
+def _metric(name: str, kind: str, help_text: str, samples: Iterable[tuple[Mapping[str, str], Any]]) -> Iterator[str]:
     yield f"# HELP cocosearch_{name} {help_text}"
-    yield f"# TYPE cocosearch_{name} gauge"
+    yield f"# TYPE cocosearch_{name} {kind}"
     for labels, value in samples:
         if isinstance(value, int | float):
             shown = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())

@@ -27,7 +27,8 @@ log = logging.getLogger(__name__)
 
 # uvicorn itself never times out a client that sends no or half a request.
 HEADER_TIMEOUT_S = 15.0
-# Below the usual 1,024 descriptors, with room for the database pool and files. The oldest idle connection makes room.
+# Each of the Unix socket and of TCP; both below the usual 1,024 descriptors, with room for the database pool and files.
+# The oldest idle connection makes room.
 MAX_CONNECTIONS = 256
 MAX_BRIDGES = 64
 # A second on top of guard.DRAIN_S, for what does not listen to cancellation.
@@ -71,13 +72,14 @@ async def serve(
 
 
 async def _bridges(front: FrontEnd, listening: socket.socket, ready: anyio.Event) -> None:
-    """Accept stdio bridges, at most `MAX_BRIDGES` at a time."""
+    """Accept stdio bridges, at most `MAX_BRIDGES` at a time; more are turned away."""
     await ready.wait()
-    room = anyio.Semaphore(MAX_BRIDGES)
+    room = anyio.CapacityLimiter(MAX_BRIDGES)
 
     async def one(stream: anyio.abc.SocketStream) -> None:
         raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)  # noqa: S610 - not Django
-        if not _trusted(raw):
+        if not _trusted(raw) or room.available_tokens < 1:
+            log.warning("bridge_refused", extra={"bridges": room.borrowed_tokens})
             await stream.aclose()
             return
         async with room:
@@ -180,11 +182,16 @@ class _Connection(H11Protocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _make_room(self) -> None:
-        """With too many connections, end the oldest idle TCP one, else this one; the Unix socket always gets in."""
-        is_open = [c for c in self.connections if isinstance(c, _Connection) and not c.transport.is_closing()]
+        """With too many connections of its kind, end the oldest idle one; with none idle, this one if it is TCP."""
+        mine = self._is_tcp()
+        is_open = [c for c in self.connections if isinstance(c, _Connection) and c._is_tcp() == mine]
+        is_open = [c for c in is_open if not c.transport.is_closing()]
         if len(is_open) <= MAX_CONNECTIONS:
             return
-        idle = [c for c in is_open if c.server and c.server[1] is not None and c._is_idle() and c is not self]
+        idle = [c for c in is_open if c._is_idle() and c is not self]
         oldest = min(idle, key=lambda c: c._waiting.when() if c._waiting else 0.0, default=self)
-        if oldest.server and oldest.server[1] is not None:
+        if oldest is not self or mine:
             oldest.transport.abort()
+
+    def _is_tcp(self) -> bool:
+        return bool(self.server) and self.server is not None and self.server[1] is not None

@@ -12,6 +12,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
+from cocosearch_ipc.guard import REQUEST_ID
 
 AS_OF = p.AsOf("3f0c9a52-0000-4000-8000-000000000000", 7)
 RESULT = p.SearchResult(
@@ -41,6 +42,7 @@ class FixedEngine:
 
     def __init__(self) -> None:
         self.requests = list[object]()
+        self.request_ids = list[str]()
         self.busy = 0.0
         self.worker = "running"
         self.version = "0.1.0"
@@ -54,6 +56,7 @@ class FixedEngine:
 
     async def search(self, request: p.SearchRequest) -> p.SearchReply:
         self.requests.append(request)
+        self.request_ids.append(REQUEST_ID.get(""))
         try:
             await anyio.sleep(self.busy)
         except anyio.get_cancelled_exc_class():

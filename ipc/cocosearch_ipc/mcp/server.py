@@ -14,9 +14,11 @@ import mcp_types
 from anyio.streams.buffered import BufferedByteReceiveStream
 from fastmcp import FastMCP
 from fastmcp.server.http import StarletteWithLifespan
+from mcp.shared._context_streams import create_context_streams
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from cocosearch_ipc.guard import REQUEST_ID, new_request_id
 from cocosearch_ipc.mcp import notices, project, resources, tools, workspace_tools
 
 INSTRUCTIONS = """\
@@ -25,6 +27,7 @@ search_code for anything described in words or by a name; every answer says whet
 no index named, the project you work in is used; if it is not indexed yet, the answer says which call to make.
 """
 MAX_LINE_BYTES = 4 << 20
+FIRST_LINE_S = 15.0
 
 
 class McpServer:
@@ -54,12 +57,16 @@ class McpServer:
 
     async def session(self, stream: anyio.abc.SocketStream) -> None:
         """Speak MCP, a JSON message a line, until `stream` ends. Runs inside the lifespan of one of the apps."""
-        incoming, received = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        incoming, received = create_context_streams[SessionMessage | Exception](
+            0
+        )  # a handler has its message's variables
         sent, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
         server = self.fastmcp._mcp_server
 
         lines = BufferedByteReceiveStream(stream)
-        first = await _line(lines)
+        first: bytes | None = None
+        with anyio.move_on_after(FIRST_LINE_S):  # a bridge says at once where it is
+            first = await _line(lines)
         bridge = project.bridge(_preamble(first))
         project.BRIDGE.set(bridge or project.Bridge())
 
@@ -67,6 +74,7 @@ class McpServer:
             async with incoming:
                 line = first if bridge is None else await _line(lines)
                 while line is not None:
+                    REQUEST_ID.set(new_request_id())
                     await incoming.send(_message(line))
                     line = await _line(lines)
 
