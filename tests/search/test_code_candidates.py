@@ -153,3 +153,11 @@ async def test_weights_of_a_file_rank_instead_of_the_shipped_ones(warm: Warm, tm
 def test_a_weights_file_that_holds_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="holds no weights"):
         load_weights(str(tmp_path / "absent.json"))
+
+
+def test_weights_of_what_is_no_signal_are_refused(tmp_path: Path) -> None:
+    kinds = ("plain", "symbol", "plain_without_vectors", "symbol_without_vectors")
+    file = tmp_path / "weights.json"
+    file.write_text(json.dumps({"weights": {kind: {"charm": 2.0} for kind in kinds}}))
+    with pytest.raises(BadSettings, match="no signal: charm"):
+        load_weights(str(file))

@@ -81,15 +81,33 @@ def test_share_of_a_name_that_a_query_explains(query: str, path: str, share: flo
     terms = Terms()
     asked = terms.query(query)
     names = path_names(build(documents({path: "x = 1"})))
-    found = stem_coverage(names, asked.words, [terms.stem(word) for word in asked.words])
+    found = stem_coverage(names, asked.words, [terms.stem(word) for word in asked.words], asked.shares)
     assert found[0] == pytest.approx(share)
 
 
 def test_a_stem_that_begins_a_word_counts_only_where_the_word_is_not_in_the_path() -> None:
     terms = Terms()
     names = path_names(build(documents({"synchronise/sync.rs": "a", "lib/sync.rs": "b"})))
-    share = stem_coverage(names, ("synchronise",), [terms.stem("synchronise")])
+    share = stem_coverage(names, ("synchronise",), [terms.stem("synchronise")], [1.0])
     assert share.tolist() == [0.0, 1.0]
+    half = stem_coverage(names, ("synchronise",), [terms.stem("synchronise")], [0.5])
+    assert half.tolist() == [0.0, 0.5]
+
+
+def test_standing_among_others() -> None:
+    others = np.array([0.1, 0.5, np.nan], np.float32)
+    assert features.standing(np.array([0.3, 0.7, np.nan], np.float32), others).tolist() == pytest.approx([0, 2, 0])
+    alike = np.full(3, 0.5, np.float32)  # by chance: a tiny difference is no evidence
+    assert features.standing(alike + np.float32(0.03), alike).tolist() == pytest.approx([1, 1, 1], abs=1e-3)
+    assert features.standing(others, np.full(3, np.nan, np.float32)).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("path", "hub"),
+    [("web/index.ts", True), ("src/Utils.py", True), ("a/__init__.py", True), ("src/indexer.py", False)],
+)
+def test_files_that_serve_all_others(path: str, hub: bool) -> None:
+    assert features.is_hub(path) is hub
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.search import lexical_view
+from cocosearchd.search import lexical_scores
 from cocosearchd.search.lexical_segment import SEGMENT_CHUNKS, Part, build, compacted, merge, size_bytes
 from cocosearchd.search.lexical_terms import Terms, term_hash
 from cocosearchd.search.lexical_view import SIGNALS, View, evidence, view
@@ -31,7 +31,7 @@ def test_a_term_has_the_rows_of_its_chunks() -> None:
     segment = build(documents({"a.py": "cache lock\n---\ncache cache", "b.py": "lock"}))
     rows = segment.chunk_rows(term_hash("cach"))
     assert segment.posting_chunks[rows].tolist() == [0, 1]
-    assert segment.posting_bodies[rows].tolist() == [1, 2]
+    assert segment.posting_counts[rows].tolist() == [1, 2]
     assert segment.chunk_rows(term_hash("nothing")) == slice(0, 0)
     assert segment.file_rows(2**64 - 1) == slice(0, 0)
 
@@ -39,7 +39,7 @@ def test_a_term_has_the_rows_of_its_chunks() -> None:
 def test_counts_are_clipped_not_wrapped() -> None:
     segment = build(documents({"a.py": "# " + "word " * 70_000}))
     rows = segment.chunk_rows(term_hash("word"))
-    assert segment.posting_bodies[rows].tolist() == [255]
+    assert segment.posting_counts[rows].tolist() == [255]
     assert segment.posting_everything[segment.file_rows(term_hash("word"))].tolist() == [65_535]
 
 
@@ -108,19 +108,48 @@ def test_cosines_of_quantised_vectors() -> None:
     assert np.isnan(found.cosines[1])
 
 
-def test_a_large_index_compares_the_vectors_of_promising_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    # The constants stand for sizes that no test builds.
-    monkeypatch.setattr(lexical_view, "_EXACT", 10)
-    monkeypatch.setattr(lexical_view, "_COMPARED", 8)
-    files = {f"src/file{n}.py": f"value_{n} = 1\n---\nother_{n} = 2" for n in range(20)}
+def large() -> View:
+    files = {f"src/file{n}.py": f"value_{n} = 1\n---\nother_{n} = value_{n}" for n in range(20)}
     axes = {"value_7 = 1": 0, **{f"value_{n} = 1": 1 for n in range(20) if n != 7}}
-    terms = Terms()
-    state = view((Part(build(documents(files, axes), DIMENSION)),), 1)
+    return view((Part(build(documents(files, axes), DIMENSION)),), 1)
+
+
+def test_a_large_index_looks_at_the_chunks_of_promising_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexical_scores, "PROMISING", 2)  # stands for a size that no test builds
+    terms, state = Terms(), large()
     found = evidence(state, terms.query("value_3"), terms, np.eye(DIMENSION, dtype=np.float32)[0])
     assert found.cosines is not None
     assert found.file_cosines is not None
     compared = {found.paths[file] for file in found.chunk_files[~np.isnan(found.cosines)].tolist()}
     assert {"src/file7.py", "src/file3.py"} <= compared  # best by vector, best by words
-    assert len(compared) < len(files)
+    assert found.values["s3"][found.paths.index("src/file3.py")] > 0
     assert found.file_cosines[found.paths.index("src/file7.py")] == pytest.approx(1.0, abs=0.01)
     assert not np.isnan(found.file_cosines).any()
+
+
+def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexical_scores, "PROMISING", 2)
+    terms, state, name = Terms(), large(), "src/file9.py"
+    vector = np.eye(DIMENSION, dtype=np.float32)[1]
+    query = terms.query("value_9 or value_3 of value_4")
+    whole = evidence(state, query, terms, vector)
+    some = evidence(state, query, terms, vector, lambda living: np.array([path == name for path in living.paths]))
+    file = whole.paths.index(name)
+    assert some.values["s3"][file] > 0
+    assert some.best_cosines is not None
+    assert some.best_cosines[file] == pytest.approx(1.0, abs=0.01)
+    seen = whole.values["s3"] > 0
+    assert np.array_equal(some.values["s3"][seen], whole.values["s3"][seen])
+
+
+def test_few_files_or_all_of_them_give_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    terms, state = Terms(), view((Part(build(documents(FILES), DIMENSION)),), 1)
+    for query in ("route session", "how is a cache locked", "lock_route"):
+        whole = evidence(state, terms.query(query), terms)
+        with monkeypatch.context() as patch:
+            patch.setattr(lexical_scores, "PROMISING", 8)
+            some = evidence(state, terms.query(query), terms)
+        seen = np.flatnonzero(some.values["s3"])
+        assert 0 < len(seen) < len(some.paths)
+        assert some.values["s3"][seen].tolist() == whole.values["s3"][seen].tolist()
+        assert whole.values["s3"].argmax() in seen

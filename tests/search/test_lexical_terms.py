@@ -47,6 +47,14 @@ def test_a_word_asked_twice_counts_twice() -> None:
     assert dict(Terms().query("session session key").terms)[term_hash("session")] == 2.0
 
 
+def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
+    asked = Terms().query("how flask handles sessions", "flask")
+    assert dict(asked.terms)[term_hash("flask")] == pytest.approx(0.3)
+    assert dict(asked.terms)[term_hash("session")] == 1.0
+    assert dict(zip(asked.words, asked.shares, strict=True)) == {"flask": 0.5, "handles": 1.0, "sessions": 1.0}
+    assert dict(Terms().query("Flask", "flask").terms) == {term_hash("flask"): 1.0}  # a symbol is meant
+
+
 @pytest.mark.parametrize(
     ("query", "symbol", "identifiers"),
     [

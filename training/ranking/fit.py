@@ -35,28 +35,26 @@ from training.ranking.signals import NAME, Row, rows
 Floats = NDArray[np.float64]
 WEIGHTS = Path(__file__).parents[2] / "daemon" / "cocosearchd" / "search" / "code_weights.json"
 L2, STEPS, FOLDS = 2e-3, 50, 5
-LEXICAL = (
-    "s3", "m_body", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "stemeq", "test", "prose",
-    "depth", "lsize",
-)  # fmt: skip
+LEXICAL = ("s3", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "test", "prose", "depth", "lsize")
 VECTORS = ("chunk", "file", "chunk_alone")
-SYMBOL = ("sole",)
+PLAIN = ("s_mean", "s_raw", "hub")  # of no use to symbols
+SYMBOL = ("sole", "stemeq")
 SETS = {
-    "plain": (False, (*LEXICAL, *VECTORS)),
+    "plain": (False, (*LEXICAL, *PLAIN, *VECTORS)),
     "symbol": (True, (*LEXICAL, *SYMBOL, *VECTORS)),
-    "plain_without_vectors": (False, LEXICAL),
+    "plain_without_vectors": (False, (*LEXICAL, *PLAIN)),
     "symbol_without_vectors": (True, (*LEXICAL, *SYMBOL)),
 }
 ABLATIONS = {
     "nothing": (),
     "vectors": VECTORS,
-    "paths": ("f_path", "p_s", "stemeq", "depth", "test", "prose"),
+    "paths": ("f_path", "p_s", "stemeq", "depth", "test", "prose", "hub"),
     "definitions": ("f_def", "symF", "symI", "sole"),
     "sole definitions": ("sole",),
     "comments": ("f_com",),
-    "chunk words": ("s3", "m_body"),
-    "words": ("s3", "m_body", "f_all", "f_def", "f_com", "f_path"),
-    "place and size": ("test", "prose", "depth", "lsize"),
+    "chunk words": ("s3", "s_mean", "s_raw"),
+    "words": ("s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path"),
+    "place and size": ("test", "prose", "hub", "depth", "lsize"),
 }
 
 

@@ -98,7 +98,7 @@ def _of_repository(repository: Repository, files: list[File], terms: Terms, embe
     state = view((Part(build(documents, dimension)),), 1)
     for question in asked:
         vector = asyncio.run(embedder.embed_query(question.text)) if embedder else None
-        query = terms.query(question.text)
+        query = terms.query(question.text, repository.name)
         yield _row(repository, question, query.symbol, evidence(state, query, terms, vector))
 
 

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 
 import anyio
 import numpy as np
@@ -11,20 +12,20 @@ from numpy.typing import NDArray
 from cocosearchd.model import Filter, IndexRecord, MatchType
 from cocosearchd.search.code_profile import Ranked, Weights, rank_code
 from cocosearchd.search.lexical import LexicalIndex
-from cocosearchd.search.lexical_view import Evidence
+from cocosearchd.search.lexical_view import Evidence, Living
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.rank import Scored
 from cocosearchd.store import queries
 from cocosearchd.store.file_states import FileStates
 from cocosearchd.store.globs import path_regex
-from cocosearchd.store.matching import matching_keys
+from cocosearchd.store.matching import Matching, Starts
 from cocosearchd.store.pool import Database
 
 WAIT_S = 0.25  # for the commit hook of a generation that a query already sees; it takes 2 to 10 ms
-MATCHES = 20_000  # chunks that a filter on symbols or phrases may leave; beyond it PostgreSQL ranks
 _EVERY_WORD = 0.999  # of the coverage: sums of floats
 _SIGNALS_SHOWN = 6
+_START_BITS = 40  # of a first byte beside the number of a file, of which there are fewer than 2**23
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +45,7 @@ async def code_candidates(
     db: Database,
     record: IndexRecord,
     lexical: LexicalIndex,
+    matching: Matching,
     plan: Plan,
     vector: NDArray[np.float32] | None,
     weights: Weights,
@@ -53,21 +55,20 @@ async def code_candidates(
 ) -> CodeAnswer | None:
     """At least `depth` candidates of `generation` or a later one, if there are as many.
 
-    None where the lexical index cannot answer: cold, behind, or a filter that is not selective. PostgreSQL can.
+    None where the lexical index cannot answer: cold or behind. PostgreSQL can.
     """
     if plan.listing or not await lexical.reach(generation, WAIT_S):
         return None
-    keys = None
+    passing = None
     if plan.where.symbol_types or plan.where.symbol_name or plan.where.phrases:
-        keys = await matching_keys(db, record, overlay.elsewhere(plan.where) if overlay else plan.where, MATCHES + 1)
-        if len(keys) > MATCHES:
-            return None
-        keys += tuple(row.key for row, _ in overlay.passing(plan.where)) if overlay else ()
+        newest = replace(record, generation=max(generation, lexical.generation))
+        passing = await matching.chunks(newest, plan.where)
+        passing = _with_unsaved(passing, overlay, plan.where) if overlay else passing
     asked = lexical.query(plan.text)
-    found = await lexical.evidence(asked, vector, overlay)
+    found = await lexical.evidence(asked, vector, overlay, partial(_shown, plan.where, passing))
     if found is None:
         return None
-    ranked = await anyio.to_thread.run_sync(_ranked, found, asked.symbol, weights, plan, keys, depth)
+    ranked = await anyio.to_thread.run_sync(_ranked, found, asked.symbol, weights, plan, passing, depth)
     unsaved = overlay.rows if overlay else {}
     asked_for = [key for one in ranked if (key := (one.path, one.start_byte, one.end_byte)) not in unsaved]
     rows, states = await queries.chunks_with_files(db, record, asked_for)
@@ -96,21 +97,36 @@ def file_mask(where: Filter, paths: Sequence[str], languages: Sequence[str]) -> 
     )
 
 
-def chunk_mask(found: Evidence, keys: Sequence[tuple[str, int, int]]) -> NDArray[np.bool_]:
-    """Which chunks are among `keys`."""
-    wanted: dict[str, set[int]] = {}
-    for path, start, _ in keys:
-        wanted.setdefault(path, set()).add(start)
-    mask = np.zeros(len(found.keys), np.bool_)
-    ends = np.append(found.starts[1:], len(found.keys))
-    for path, first, end in zip(found.paths, found.starts.tolist(), ends.tolist(), strict=True):
-        if path in wanted:
-            mask[first:end] = np.isin(found.keys[first:end, 0], list(wanted[path]))
-    return mask
+def _shown(where: Filter, chunks: Starts | None, living: Living) -> NDArray[np.bool_] | None:
+    """Which files pass a filter: the part about files, and, given the chunks that pass, having one of these."""
+    passing = file_mask(where, living.paths, living.languages)
+    if chunks is None:
+        return passing
+    having = np.fromiter((path in chunks for path in living.paths), np.bool_, len(living.paths))
+    return having if passing is None else having & passing
+
+
+def _with_unsaved(chunks: Starts, overlay: Overlay, where: Filter) -> Starts:
+    """The chunks that pass, those of files in an overlay as that has them."""
+    found = {path: starts for path, starts in chunks.items() if path not in overlay.files}
+    unsaved: dict[str, list[int]] = {}
+    for row, _ in overlay.passing(where):
+        unsaved.setdefault(row.path, []).append(row.start_byte)
+    return found | {path: np.array(sorted(starts), np.int64) for path, starts in unsaved.items()}
+
+
+def chunk_mask(found: Evidence, chunks: Starts) -> NDArray[np.bool_]:
+    """Which chunks are among those that pass: files and first bytes as one number each, compared all at once."""
+    numbers = [(number, chunks[path]) for number, path in enumerate(found.paths) if path in chunks]
+    if not numbers:
+        return np.zeros(len(found.keys), np.bool_)
+    files = np.repeat([number for number, _ in numbers], [len(starts) for _, starts in numbers])
+    wanted = files << _START_BITS | np.concatenate([starts for _, starts in numbers])
+    return np.isin(found.chunk_files.astype(np.int64) << _START_BITS | found.keys[:, 0], wanted)
 
 
 def _ranked(
-    found: Evidence, symbol: bool, weights: Weights, plan: Plan, keys: Sequence[tuple[str, int, int]] | None, depth: int
+    found: Evidence, symbol: bool, weights: Weights, plan: Plan, passing: Starts | None, depth: int
 ) -> tuple[Ranked, ...]:
     """The pure part, for a thread. Enough for a reranker or a score limit to choose from."""
     limit = max(plan.limit, depth, plan.depth if plan.reranker != "disabled" or plan.min_score else 0)
@@ -120,7 +136,7 @@ def _ranked(
         weights,
         limit,
         allowed_files=file_mask(plan.where, found.paths, found.languages),
-        allowed_chunks=None if keys is None else chunk_mask(found, keys),
+        allowed_chunks=None if passing is None else chunk_mask(found, passing),
         per_file=limit if plan.all_chunks else 1,
     )
 

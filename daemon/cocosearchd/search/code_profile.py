@@ -22,8 +22,13 @@ Floats = NDArray[np.float32]
 # benchmarks.quality.legs and the annotated line spans: a cosine share of 1 to 2.5 is best; names want 0.6 to 1.5.
 _NAME_SHARE, _COSINE_SHARE = 0.9, 1.5
 _FULL_VALUE = 3.0  # of a definition: a type
+_RAW_SHARE = 0.1  # of BM25 points per word of the query
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
-_LEXICAL = ("s3", "m_body", "f_all", "f_def", "f_com", "f_path")
+_KNOWN = {
+    "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "sole", "stemeq", "test",
+    "prose", "hub", "depth", "lsize", "chunk", "file", "chunk_alone",
+}  # fmt: skip
+_LEXICAL = ("s3", "s_mean", "f_all", "f_def", "f_com", "f_path")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,23 +67,31 @@ def load_weights(file: str = "") -> Weights:
     place = Path(file) if file else resources.files("cocosearchd.search") / "code_weights.json"
     try:
         raw = json.loads(place.read_text("utf-8"))["weights"]
-        return Weights(**{name: {str(k): float(v) for k, v in raw[name].items()} for name in Weights.__slots__})
+        found = Weights(**{name: {str(k): float(v) for k, v in raw[name].items()} for name in Weights.__slots__})
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise BadSettings(f"{place} holds no weights: {error!r}", "write it with training.ranking.fit") from error
+    unknown = {name for kind in Weights.__slots__ for name in getattr(found, kind)} - _KNOWN
+    if unknown:
+        raise BadSettings(
+            f"{place} weighs what is no signal: {', '.join(sorted(unknown))}", "write it with training.ranking.fit"
+        )
+    return found
 
 
 def signals(found: Evidence) -> dict[str, Floats]:
     """Every signal of every file, scaled so that weights mean the same in each repository: name -> (F,)."""
     values = found.values
     scaled = {name: features.scaled(values[name]) for name in _LEXICAL}
-    scaled |= {name: values[name] for name in ("p_s", "stemeq", "test", "prose")}
+    scaled |= {name: values[name] for name in ("p_s", "stemeq", "test", "prose", "hub")}
     scaled |= {name: values[name] / np.float32(_FULL_VALUE) for name in ("symF", "symI")}
+    scaled["s_raw"] = values["s_raw"] * np.float32(_RAW_SHARE)
     scaled["sole"] = features.sole(values["whole"], values["symF"])
     scaled["depth"] = values["depth"] - values["depth"].mean() if len(values["depth"]) else values["depth"]
     scaled["lsize"] = features.standardised(values["lsize"])
-    if found.cosines is not None and found.file_cosines is not None:
-        scaled["chunk"] = _standing(_best_cosines(found))
-        scaled["file"] = _standing(found.file_cosines)
+    if found.best_cosines is not None and found.file_cosines is not None:
+        # Both by the mean vectors, which are known of every file, however many chunks were compared.
+        scaled["chunk"] = features.standing(found.best_cosines, found.file_cosines) * np.float32(_Z_SHARE)
+        scaled["file"] = features.standing(found.file_cosines, found.file_cosines) * np.float32(_Z_SHARE)
         # What the words leave open, the vectors may decide: learned, and small where every word is found.
         scaled["chunk_alone"] = scaled["chunk"] * np.float32(1 - found.chunk_coverage.max(initial=0))
     return scaled
@@ -124,9 +137,7 @@ def rank_code(
 def has_evidence(found: Evidence) -> NDArray[np.bool_]:
     """(F,): does anything but its place and size speak for a file: a word, a name, or a vector not turned away."""
     known = (found.values["f_all"] > 0) | (found.values["p_s"] > 0) | (found.values["symI"] > 0)
-    if found.cosines is not None:
-        known[found.chunk_files[found.cosines > 0]] = True
-    return known
+    return known if found.best_cosines is None else known | (found.best_cosines > 0)
 
 
 def contributions(values: Mapping[str, Floats], weights: Mapping[str, float]) -> dict[str, Floats]:
@@ -174,20 +185,3 @@ def _of_file(
         )
         for chunk in best.tolist()
     ]
-
-
-def _best_cosines(found: Evidence) -> Floats:
-    """The best cosine of each file; the mean, which is never more, where its chunks were not compared; else NaN."""
-    assert found.cosines is not None
-    assert found.file_cosines is not None
-    if not len(found.starts):
-        return np.zeros(0, np.float32)
-    return np.fmax(np.fmax.reduceat(found.cosines, found.starts), found.file_cosines).astype(np.float32)
-
-
-def _standing(best: Floats) -> Floats:
-    """z-scores over the files that have a vector, brought to range; 0, the mean, for those without."""
-    known = ~np.isnan(best)
-    found = np.zeros_like(best)
-    found[known] = features.standardised(best[known]) * np.float32(_Z_SHARE)
-    return found

@@ -15,7 +15,7 @@ Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 
 TOP_CHUNKS = 3  # of a file, summed: a file that speaks of the query in three places beats one that does in one
-_REDUCED_SHARE = 0.25  # of scored chunks, above which whole-array reductions are faster than sorting the scored ones
+LEAST_DEVIATION = 0.03  # of cosines: the few files of a tiny index may agree by chance
 _SHORT = 3  # characters: a form shorter than this is no evidence that a path speaks of a word
 _PREFIX_FROM = 6  # characters of a word, above which its beginning stands for it
 # What people abbreviate in file names.
@@ -38,6 +38,8 @@ _TEST_DIRECTORY = {
     "test", "tests", "__tests__", "spec", "specs", "testing", "testdata", "fixture", "fixtures", "bench", "benchmark",
     "benchmarks", "mock", "mocks",
 }  # fmt: skip
+# A file that gathers or names what others do.
+_HUB = re.compile(r"index|__init__|mod|lib|main|init|types?|constants?|base|common|utils?|helpers?")
 PROSE = {
     "markdown", "rst", "text", "html", "xml", "json", "yaml", "toml", "css", "svg", "csv", "ini", "mdx",
     "github-actions", "gitlab-ci", "compose", "kubernetes", "helm",
@@ -62,18 +64,7 @@ def best_chunk(scores: Floats, starts: Ints) -> Floats:
 
 def best_three(scores: Floats, starts: Ints, chunk_files: NDArray[np.int32]) -> Floats:
     """The sum of the `TOP_CHUNKS` best chunk scores of each file."""
-    total = np.zeros(len(starts), np.float32)
-    scored = np.flatnonzero(scores)
-    if len(scored) < _REDUCED_SHARE * len(scores):
-        files = chunk_files[scored]
-        order = np.lexsort((-scores[scored], files))
-        files, values = files[order], scores[scored][order]
-        first = np.flatnonzero(np.diff(files, prepend=-1))
-        rank = np.arange(len(files)) - np.repeat(first, np.diff(np.append(first, len(files))))
-        kept = rank < TOP_CHUNKS
-        np.add.at(total, files[kept], values[kept])
-        return total
-    left = scores.copy()
+    left, total = scores.copy(), np.zeros(len(starts), np.float32)
     for _ in range(TOP_CHUNKS):
         best = best_chunk(left, starts)
         total += best
@@ -87,6 +78,16 @@ def scaled(values: Floats) -> Floats:
     """Divided by the maximum; all zero where that is zero."""
     top = values.max(initial=0)
     return values / top if top > 0 else np.zeros_like(values)
+
+
+def standing(values: Floats, among: Floats) -> Floats:
+    """How far each value lies from the mean of others, in their deviations; 0 where it is not known (NaN)."""
+    known = among[~np.isnan(among)]
+    if not len(known):
+        return np.zeros_like(values)
+    deviation = np.float32(max(float(known.std()), LEAST_DEVIATION))
+    found: Floats = np.nan_to_num((values - known.mean()) / deviation, nan=0.0).astype(np.float32)
+    return found
 
 
 def standardised(values: Floats) -> Floats:
@@ -136,6 +137,11 @@ def is_test(path: str) -> bool:
     """Is this a test, a fixture or a benchmark, by its name or a directory's."""
     *directories, name = path.lower().split("/")
     return bool(_TEST_FILE.match(name)) or not _TEST_DIRECTORY.isdisjoint(directories)
+
+
+def is_hub(path: str) -> bool:
+    """Is this a file that gathers others or serves them all, by its name: `index.ts`, `mod.rs`, `utils.py`."""
+    return bool(_HUB.fullmatch(posixpath.splitext(posixpath.basename(path))[0].lower()))
 
 
 def is_prose(language: str) -> bool:

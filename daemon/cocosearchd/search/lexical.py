@@ -21,7 +21,7 @@ from cocosearchd.search import lexical_snapshot
 from cocosearchd.search.lexical_document import ChunkText, Document, FileText, document
 from cocosearchd.search.lexical_segment import Part, build, compacted
 from cocosearchd.search.lexical_terms import QueryTerms, Terms
-from cocosearchd.search.lexical_view import Evidence, View, evidence, view
+from cocosearchd.search.lexical_view import Choice, Evidence, View, evidence, view
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store import queries, records
 from cocosearchd.store.pool import Database
@@ -101,21 +101,25 @@ class LexicalIndex:
 
     def query(self, text: str) -> QueryTerms:
         """What a query asks."""
-        return self._terms.query(text)
+        return self._terms.query(text, self._record.name)
 
     async def evidence(
-        self, asked: QueryTerms, vector: NDArray[np.float32] | None = None, overlay: Overlay | None = None
+        self,
+        asked: QueryTerms,
+        vector: NDArray[np.float32] | None = None,
+        overlay: Overlay | None = None,
+        choice: Choice | None = None,
     ) -> Evidence | None:
         """Everything known of every file for one query, as of one generation; None while cold.
 
-        With an `overlay`, as if its files were saved.
+        With an `overlay`, as if its files were saved. `choice`: which files are going to be shown.
         """
         state = self._view
         if state is None:
             return None
         if overlay is not None:
             state = await self._under(state, overlay)
-        return await asyncio.to_thread(evidence, state, asked, self._terms, vector)
+        return await asyncio.to_thread(evidence, state, asked, self._terms, vector, choice)
 
     async def apply(self, commit: Commit) -> None:
         """Make the named files what their rows now are. While cold, and after a failure, the next catch-up does it."""

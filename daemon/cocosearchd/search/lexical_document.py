@@ -42,13 +42,15 @@ class FileText:
 
 @dataclass(frozen=True, slots=True)
 class ChunkPostings:
-    """Parallel arrays, one row per term of a chunk; and one row per chunk in `lengths`."""
+    """Parallel arrays, one row per term of a chunk; and one row per chunk in `lengths`.
+
+    The header of a chunk: the words of its path, of what it begins in and of what it defines.
+    """
 
     term: NDArray[np.uint64]
     chunk: NDArray[np.int32]  # within the file
-    body: NDArray[np.uint8]  # how often in the text, at most 255
-    header: NDArray[np.uint8]  # in path, enclosing and defined names
-    lengths: NDArray[np.float32]  # (chunks, 2): terms of the text; of text and header
+    count: NDArray[np.uint8]  # how often in the text and its header, at most 255
+    lengths: NDArray[np.float32]  # (chunks,): terms of text and header
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +104,7 @@ def document(file: FileText, terms: Terms) -> Document:
     known = file.vectors[scales > 0]
     mean, mean_scale = quantised(known.mean(axis=0, keepdims=True) if len(known) else file.vectors[:0].sum(0)[None])
     bodies = [terms.count(chunk.text) for chunk in file.chunks]
+    chunks = [body + terms.count(header) for body, header in zip(bodies, headers, strict=True)]
     return Document(
         path=file.path,
         generation=file.generation,
@@ -113,7 +116,7 @@ def document(file: FileText, terms: Terms) -> Document:
         scales=scales,
         mean=mean[0],
         mean_scale=float(mean_scale[0]),
-        chunk_postings=_chunk_postings(bodies, [terms.count(header) for header in headers]),
+        chunk_postings=_chunk_postings(chunks),
         file_postings=_file_postings(
             body=_sum(bodies),
             defined=terms.count(" ".join({d.name for each in defined for d in each})),
@@ -184,24 +187,12 @@ def _sum(counts: Iterable[Counter[int]]) -> Counter[int]:
     return total
 
 
-def _chunk_postings(bodies: list[Counter[int]], headers: list[Counter[int]]) -> ChunkPostings:
-    term, chunk, body, header = list[int](), list[int](), list[int](), list[int]()
-    for number, (in_body, in_header) in enumerate(zip(bodies, headers, strict=True)):
-        union = in_body.keys() | in_header.keys()
-        term += union
-        chunk += [number] * len(union)
-        body += [in_body[each] for each in union]
-        header += [in_header[each] for each in union]
-    sums = [
-        (in_body.total(), in_body.total() + in_header.total())
-        for in_body, in_header in zip(bodies, headers, strict=True)
-    ]
+def _chunk_postings(chunks: list[Counter[int]]) -> ChunkPostings:
     return ChunkPostings(
-        np.array(term, np.uint64),
-        np.array(chunk, np.int32),
-        _clipped(body, np.uint8),
-        _clipped(header, np.uint8),
-        np.array(sums, np.float32).reshape(-1, 2),
+        np.array([term for found in chunks for term in found], np.uint64),
+        np.repeat(np.arange(len(chunks), dtype=np.int32), np.array([len(found) for found in chunks], np.int64)),
+        _clipped([times for found in chunks for times in found.values()], np.uint8),
+        np.array([found.total() for found in chunks], np.float32),
     )
 
 

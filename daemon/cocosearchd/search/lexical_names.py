@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.features import depths, forms, is_prose, is_test, name_match, plain_stem
+from cocosearchd.search.features import depths, forms, is_hub, is_prose, is_test, name_match, plain_stem
 from cocosearchd.search.lexical_segment import Segment
 
 Floats = NDArray[np.float32]
@@ -32,6 +32,7 @@ class PathNames:
     depth: Floats  # (F,)
     test: Floats  # (F,) 0 or 1
     prose: Floats  # (F,) 0 or 1
+    hub: Floats  # (F,) 0 or 1
 
 
 def path_names(segment: Segment) -> PathNames:
@@ -62,23 +63,26 @@ def path_names(segment: Segment) -> PathNames:
         depth=depths(paths),
         test=np.array([is_test(path) for path in paths], np.float32),
         prose=np.array([is_prose(language) for language in languages], np.float32),
+        hub=np.array([is_hub(path) for path in paths], np.float32),
     )
 
 
-def stem_coverage(names: PathNames, words: Sequence[str], stems: Sequence[str]) -> Floats:
-    """Per file: the share of its name that words of the query explain, 0 to 1. `stems` are the stems of `words`.
+def stem_coverage(names: PathNames, words: Sequence[str], stems: Sequence[str], shares: Sequence[float]) -> Floats:
+    """Per file: the share of its name that words of the query explain, 0 to 1.
+
+    `stems` are those of `words`; of what a word explains, the share in `shares` counts.
 
     "route group" explains all of `routegroup`.
     """
     explained = np.zeros(len(names.stems), np.float32)
-    extra: dict[int, int] = {}
-    for word, stem in zip(words, stems, strict=True):
+    extra: dict[int, float] = {}
+    for word, stem, weight in zip(words, stems, shares, strict=True):
         shapes = forms(word, stem)
         credit = _credits(names, shapes)
-        for number, length in credit.items():
-            explained[number] += length
-        for file, length in _beginnings(names, word, shapes, credit):
-            extra[file] = extra.get(file, 0) + length
+        for number, found in credit.items():
+            explained[number] += weight * found
+        for file, found in _beginnings(names, word, shapes, credit):
+            extra[file] = extra.get(file, 0.0) + weight * found
     share = (explained / names.stem_lengths)[names.stem_of_file]
     for file, length in extra.items():
         share[file] += length / names.stem_lengths[names.stem_of_file[file]]

@@ -43,14 +43,13 @@ class Segment:
     keys: Ints  # (C, 2): start and end byte
     start_lines: NDArray[np.int32]  # (C,)
     chunk_files: NDArray[np.int32]  # (C,)
-    chunk_lengths: Floats  # (C, 2): text; text and header
+    chunk_lengths: Floats  # (C,): terms of text and header
     vectors: NDArray[np.int8]  # (C, D); D = 0 without vectors
     scales: Floats  # (C,): what a row of vectors is to be multiplied with; 0 where there is no vector
     chunk_terms: NDArray[np.uint64]  # sorted, unique
     chunk_slices: Ints  # (terms + 1,)
     posting_chunks: NDArray[np.int32]  # (P,)
-    posting_bodies: NDArray[np.uint8]  # (P,)
-    posting_headers: NDArray[np.uint8]  # (P,)
+    posting_counts: NDArray[np.uint8]  # (P,)
     file_terms: NDArray[np.uint64]
     file_slices: Ints
     posting_files: NDArray[np.int32]  # (Q,)
@@ -144,7 +143,7 @@ def build(documents: Sequence[Document], dimension: int = 0) -> Segment:
         keys=_joined([each.keys for each in documents], np.int64).reshape(-1, 2),
         start_lines=_joined([each.start_lines for each in documents], np.int32),
         chunk_files=np.repeat(np.arange(len(documents), dtype=np.int32), counts),
-        chunk_lengths=_joined([each.lengths for each in chunk], np.float32).reshape(-1, 2),
+        chunk_lengths=_joined([each.lengths for each in chunk], np.float32),
         vectors=_vectors([each.vectors for each in documents], [len(each.keys) for each in documents], dimension),
         file_vectors=_vectors([each.mean[None] for each in documents], [1] * len(documents), dimension),
         file_scales=np.array([each.mean_scale for each in documents], np.float32),
@@ -152,8 +151,7 @@ def build(documents: Sequence[Document], dimension: int = 0) -> Segment:
         chunk_terms=chunk_terms,
         chunk_slices=chunk_slices,
         posting_chunks=offset_chunks[chunk_order],
-        posting_bodies=_joined([each.body for each in chunk], np.uint8)[chunk_order],
-        posting_headers=_joined([each.header for each in chunk], np.uint8)[chunk_order],
+        posting_counts=_joined([each.count for each in chunk], np.uint8)[chunk_order],
         file_terms=file_terms,
         file_slices=file_slices,
         posting_files=file_numbers[file_order],
@@ -202,7 +200,7 @@ def merge(parts: Sequence[Part]) -> Segment:
         chunk_ends=np.cumsum(counts),
         chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
         **fixed,
-        **_merged_postings(segments, new_chunks, "chunk", ("posting_bodies", "posting_headers")),
+        **_merged_postings(segments, new_chunks, "chunk", ("posting_counts",)),
         **_merged_postings(
             segments, new_files, "file", ("posting_everything", "posting_defined", "posting_commented", "posting_paths")
         ),

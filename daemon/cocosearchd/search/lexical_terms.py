@@ -23,6 +23,9 @@ STOP_WORDS = {
     "this", "that", "these", "those", "into", "its", "their", "can", "used", "using", "use", "via", "between", "each",
     "per",
 }  # fmt: skip
+# What a word of the project's own name counts in a sentence: it is in the question for the reader, not for the search.
+# Measured, with the weights fitted anew: without this NDCG@10 is 0.003 lower.
+_OWN_TERM, _OWN_SHARE = 0.3, 0.5
 _CACHE_LIMIT = 400_000  # words; about 60 MB, reached by no repository that was measured
 
 
@@ -42,8 +45,9 @@ class QueryTerms:
 
     text: str
     symbol: bool  # the trimmed query has no blank: the SYM weights
-    terms: tuple[tuple[int, float], ...]  # (hash, how often it is asked), stop words dropped
+    terms: tuple[tuple[int, float], ...]  # (hash, how often it is asked), stop words dropped, own names lowered
     words: tuple[str, ...]  # distinct lower-case words of more than one character, identifiers replaced by their parts
+    shares: tuple[float, ...]  # what each of `words` counts where it explains the name of a file
     identifiers: tuple[str, ...]  # as written; of a symbol: the whole without the brackets of a call, and its last part
 
 
@@ -77,21 +81,26 @@ class Terms:
                 counts[term] += times
         return counts
 
-    def query(self, text: str) -> QueryTerms:
-        """Analyse a query. One of stop words only keeps them all."""
+    def query(self, text: str, project: str = "") -> QueryTerms:
+        """Analyse a query. One of stop words only keeps them all. `project`: what its answers are all part of."""
         found = WORD.findall(_plain(text))
         words = [word for word in found if word.lower() not in STOP_WORDS] or found
-        asked: Counter[int] = Counter()
-        for word in words:
-            asked.update(self._word_hashes(word))
-        simple = [part for word in words for part in parts(word) if len(part) > 1 and part not in STOP_WORDS]
         stripped = text.strip()
         symbol = bool(stripped) and not any(character.isspace() for character in stripped)
+        asked: dict[int, float] = {}
+        for word in words:
+            for term in self._word_hashes(word):
+                asked[term] = asked.get(term, 0.0) + 1.0
+        own = set[str]() if symbol else {term for word in WORD.findall(project) for term in self.of_word(word)}
+        for term in {term_hash(term) for term in own} & asked.keys():
+            asked[term] *= _OWN_TERM
+        simple = [part for word in words for part in parts(word) if len(part) > 1 and part not in STOP_WORDS]
         return QueryTerms(
             text=stripped,
             symbol=symbol,
-            terms=tuple((term, float(times)) for term, times in asked.items()),
+            terms=tuple(asked.items()),
             words=tuple(dict.fromkeys(simple)),
+            shares=tuple(_OWN_SHARE if self.stem(word) in own else 1.0 for word in dict.fromkeys(simple)),
             identifiers=_identifiers(stripped, symbol),
         )
 

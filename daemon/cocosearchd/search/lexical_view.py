@@ -4,8 +4,8 @@ Statistics (N, document frequencies, average lengths) are counted over living do
 answer does not depend on the order in which files came and went.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -14,32 +14,24 @@ from numpy.typing import NDArray
 
 from cocosearchd.search import features
 from cocosearchd.search.lexical_names import PathNames, best_name_match, path_names, stem_coverage
-from cocosearchd.search.lexical_segment import Part, Segment
-from cocosearchd.search.lexical_terms import QueryTerms, Terms, term_hash
+from cocosearchd.search.lexical_scores import (
+    Sizes,
+    chunk_cosines,
+    chunk_scores,
+    file_cosines,
+    file_scores,
+    name_values,
+    promising,
+)
+from cocosearchd.search.lexical_segment import Part
+from cocosearchd.search.lexical_terms import QueryTerms, Terms
 
 Floats = NDArray[np.float32]
+Mask = NDArray[np.bool_]
 SIGNALS = (
-    "s3", "m_body", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "whole", "stemeq",
-    "test", "prose", "depth", "lsize",
+    "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "whole", "stemeq",
+    "test", "prose", "hub", "depth", "lsize",
 )  # fmt: skip
-_FOLDED_SHARE = 0.8  # of a definition's value, when only the letters agree and not their case
-_EXACT_LEAD = 1.0  # of a chunk whose definition has the very name: so that a constant stands before its uses
-# Numbers of int8 vectors that are widened at a time: they stay in a core's cache, and below what OpenBLAS would share
-# among threads, whose waiting for each other costs 15 times the work on a busy machine (measured).
-_BLOCK = 1 << 16
-# Up to so many chunks, the vectors of all are compared. In a larger index those of about `_COMPARED` chunks are: of the
-# files that stand best by the mean of their vectors, and of those that do by words. With a fifth of the chunks the
-# quality is that of all (NDCG@10 .919 and .918 on 25 repositories); 10,000 cost 0.8 ms.
-_EXACT, _COMPARED = 20_000, 10_000
-# k1 and b by field: tuned on the dev half within the usual ranges, flat around these values.
-_CHUNK_BM25 = (1.5, 0.75)
-_FILE_BM25 = {"f_all": (2.5, 0.6), "f_def": (1.2, 0.6), "f_com": (1.5, 0.75), "f_path": (1.2, 0.5)}
-_FILE_COLUMNS = {
-    "f_all": "posting_everything",
-    "f_def": "posting_defined",
-    "f_com": "posting_commented",
-    "f_path": "posting_paths",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +43,10 @@ class Living:
     starts: NDArray[np.int64]  # (F,): first chunk of each file
     chunk_files: NDArray[np.int32]  # (C,)
     keys: NDArray[np.int64]  # (C, 2)
-    places: dict[str, Floats]  # test, prose, depth, lsize: (F,)
+    places: dict[str, Floats]  # test, prose, hub, depth, lsize: (F,)
+
+
+Choice = Callable[[Living], Mask | None]  # (F,): which files may be shown; None: all
 
 
 @dataclass(frozen=True)
@@ -61,10 +56,17 @@ class View:
     parts: tuple[Part, ...]
     names: tuple[PathNames, ...]
     generation: int
-    files: int
-    chunks: int
-    chunk_averages: tuple[float, float]  # terms of a chunk: text; text and header
-    file_averages: tuple[float, ...]  # terms of a file: everything, defined, commented, path
+    sizes: Sizes
+
+    @property
+    def files(self) -> int:
+        """How many files are alive."""
+        return self.sizes.files
+
+    @property
+    def chunks(self) -> int:
+        """How many chunks are alive."""
+        return self.sizes.chunks
 
     @cached_property
     def living(self) -> Living:
@@ -83,6 +85,7 @@ class View:
             places={
                 "test": _kept([each.test for each in self.names], files),
                 "prose": _kept([each.prose for each in self.names], files),
+                "hub": _kept([each.hub for each in self.names], files),
                 "depth": _kept([each.depth for each in self.names], files),
                 "lsize": _kept(sizes, files),
             },
@@ -103,19 +106,9 @@ class Evidence:
     chunk_scores: Floats  # (C,): text and header
     chunk_names: Floats  # (C,): best definition value for an identifier of the query, and a lead if its case agrees
     cosines: Floats | None  # (C,); NaN where a chunk has no vector or was not compared. None: no vector was asked
-    file_cosines: Floats | None  # (F,): the mean over the chunks of a file, of all files; NaN without vectors
+    file_cosines: Floats | None  # (F,): of the mean of the vectors of each file; NaN without vectors
+    best_cosines: Floats | None  # (F,): of a file's best chunk; that of the mean where no chunk was compared
     chunk_coverage: Floats  # (C,): share of the idf mass that the query asks which the chunk has, 0 to 1
-
-
-@dataclass(slots=True)
-class _PartScores:
-    """Accumulators over the documents of one part, dead ones included."""
-
-    part: Part
-    whole: Floats
-    body: Floats
-    covered: Floats
-    files: dict[str, Floats] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +122,20 @@ class _PartEvidence:
     chunk_coverage: Floats
     cosines: Floats | None
     file_cosines: Floats | None
+    best_cosines: Floats | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Scored:
+    """The scores of one part: fields of files; chunks of the files in `chosen`, None all; the mean vectors of files."""
+
+    part: Part
+    names: PathNames
+    files: dict[str, Floats]
+    chunks: Floats
+    covered: Floats
+    chosen: Mask | None
+    means: Floats | None
 
 
 def view(parts: Sequence[Part], generation: int, known: "View | None" = None) -> View:
@@ -139,186 +146,118 @@ def view(parts: Sequence[Part], generation: int, known: "View | None" = None) ->
     ]
     lengths_of_files = [p.segment.file_lengths if p.alive is None else p.segment.file_lengths[p.alive] for p in parts]
     chunks, files = sum(map(len, lengths_of_chunks)), sum(map(len, lengths_of_files))
-    chunk_sums = sum((each.sum(axis=0, dtype=np.float64) for each in lengths_of_chunks), np.zeros(2))
+    chunk_sum = float(sum(each.sum(dtype=np.float64) for each in lengths_of_chunks))
     file_sums = sum((each.sum(axis=0, dtype=np.float64) for each in lengths_of_files), np.zeros(4))
     return View(
         parts=tuple(parts),
         names=tuple(read.get(id(part.segment)) or path_names(part.segment) for part in parts),
         generation=generation,
-        files=files,
-        chunks=chunks,
-        chunk_averages=(float(chunk_sums[0]) / max(chunks, 1), float(chunk_sums[1]) / max(chunks, 1)),
-        file_averages=tuple((file_sums / max(files, 1)).tolist()),
+        sizes=Sizes(files, chunks, chunk_sum / max(chunks, 1), tuple((file_sums / max(files, 1)).tolist())),
     )
 
 
-def evidence(state: View, query: QueryTerms, terms: Terms, vector: Floats | None = None) -> Evidence:
-    """Score every chunk and file. `vector`: of the query, (dimension,), to be compared with every chunk's."""
-    scores = [_PartScores(part, *np.zeros((3, part.segment.chunk_count), np.float32)) for part in state.parts]
-    for each in scores:
-        each.files = {name: np.zeros(each.part.segment.file_count, np.float32) for name in _FILE_BM25}
-    ideal = 0.0
-    for term, times in query.terms:
-        ideal += _add_chunk_term(state, scores, term, times)
-        for column, name in enumerate(_FILE_BM25):
-            _add_file_term(state, scores, term, times, name, column)
+def evidence(
+    state: View, query: QueryTerms, terms: Terms, vector: Floats | None = None, choice: Choice | None = None
+) -> Evidence:
+    """What is known of every file. `vector`: of the query, (dimension,). `choice`: which files are going to be shown.
+
+    In a large index the chunks of the promising files are looked at: those of the whole, so that a choice does not
+    change how files stand to each other, and those of the choice.
+    """
+    fields = file_scores(state.parts, state.sizes, query)
+    means = None if vector is None else [file_cosines(part.segment, vector) for part in state.parts]
+    chosen = promising(state.parts, fields, means, _chosen_by(state, choice))
+    chunks, covered = chunk_scores(state.parts, state.sizes, query, chosen)
     stems = [terms.stem(word) for word in query.words]
-    compared = 1.0 if state.chunks <= _EXACT else _COMPARED / state.chunks
     rows = [
-        _file_values(each, names, query, stems, vector, compared)
-        for each, names in zip(scores, state.names, strict=True)
-    ]
-    return _joined(state, rows, ideal)
-
-
-def _add_chunk_term(state: View, scores: Sequence[_PartScores], term: int, times: float) -> float:
-    """Add a term to the chunk fields; gives the idf mass it asks for."""
-    rows = [each.part.segment.chunk_rows(term) for each in scores]
-    found = [_living_rows(each.part, r) for each, r in zip(scores, rows, strict=True)]
-    in_text = sum(int((bodies > 0).sum()) for _, bodies, _ in found)
-    anywhere = sum(len(chunks) for chunks, _, _ in found)
-    whole_idf = features.idf(anywhere, state.chunks)
-    body_weight, whole_weight = times * features.idf(in_text, state.chunks), times * whole_idf
-    k1, b = _CHUNK_BM25
-    for each, (chunks, bodies, headers) in zip(scores, found, strict=True):
-        if not len(chunks):
-            continue
-        lengths = each.part.segment.chunk_lengths[chunks]
-        both = bodies.astype(np.float32) + headers
-        each.whole[chunks] += features.bm25(whole_weight, both, lengths[:, 1], state.chunk_averages[1], k1, b)
-        each.body[chunks] += features.bm25(
-            body_weight, bodies.astype(np.float32), lengths[:, 0], state.chunk_averages[0], k1, b
+        _part_evidence(
+            _Scored(
+                part, state.names[n], fields[n], chunks[n], covered[n], chosen[n], None if means is None else means[n]
+            ),
+            query,
+            stems,
+            vector,
         )
-        each.covered[chunks] += whole_idf
-    return whole_idf
+        for n, part in enumerate(state.parts)
+    ]
+    return _joined(state, rows)
 
 
-def _add_file_term(state: View, scores: Sequence[_PartScores], term: int, times: float, name: str, column: int) -> None:
-    found = []
-    for each in scores:
-        rows = each.part.segment.file_rows(term)
-        counts = getattr(each.part.segment, _FILE_COLUMNS[name])[rows]
-        keep = counts > 0
-        if each.part.alive is not None:
-            keep &= each.part.alive[each.part.segment.posting_files[rows]]
-        found.append((each.part.segment.posting_files[rows][keep], counts[keep].astype(np.float32)))
-    weight = times * features.idf(sum(len(files) for files, _ in found), state.files)
-    k1, b = _FILE_BM25[name]
-    for each, (files, counts) in zip(scores, found, strict=True):
-        if len(files):
-            lengths = each.part.segment.file_lengths[files, column]
-            each.files[name][files] += features.bm25(weight, counts, lengths, state.file_averages[column], k1, b)
+def _chosen_by(state: View, choice: Choice | None) -> list[Mask] | None:
+    """The choice among living files, as masks over the files of each part, the dead included."""
+    mask = None if choice is None else choice(state.living)
+    if mask is None:
+        return None
+    found, at = [], 0
+    for part in state.parts:
+        alive = np.ones(part.segment.file_count, np.bool_) if part.alive is None else part.alive.copy()
+        alive[alive] = mask[at : at + part.files_alive]
+        at += part.files_alive
+        found.append(alive)
+    return found
 
 
-def _living_rows(part: Part, rows: slice) -> tuple[NDArray[np.int32], NDArray[np.uint8], NDArray[np.uint8]]:
-    """Chunks, text counts and header counts of the rows whose chunk is alive."""
-    segment = part.segment
-    chunks, bodies, headers = segment.posting_chunks[rows], segment.posting_bodies[rows], segment.posting_headers[rows]
-    if part.alive_chunks is None:
-        return chunks, bodies, headers
-    keep = part.alive_chunks[chunks]
-    return chunks[keep], bodies[keep], headers[keep]
-
-
-def _file_values(
-    scores: _PartScores,
-    names: PathNames,
-    query: QueryTerms,
-    stems: Sequence[str],
-    vector: Floats | None,
-    compared: float,
-) -> _PartEvidence:
-    """What one part says, dead files included."""
-    part, segment = scores.part, scores.part.segment
-    starts = segment.chunk_starts
-    size = segment.chunk_count
-    exact = _name_values(segment.exact_names, segment.exact_chunks, segment.exact_values, query.identifiers, size)
-    lower = tuple(name.lower() for name in query.identifiers)
-    folded = _name_values(segment.folded_names, segment.folded_chunks, segment.folded_values, lower, size)
-    asked = query.identifiers[:1] if query.symbol else ()
-    whole = _name_values(segment.exact_names, segment.exact_chunks, segment.exact_values, asked, size)
-    share = stem_coverage(names, query.words, stems)
-    best = features.best_three(scores.whole, starts, segment.chunk_files)
-    means = None if vector is None else products(segment.file_vectors, segment.file_scales, vector)
+def _part_evidence(scored: _Scored, query: QueryTerms, stems: Sequence[str], vector: Floats | None) -> _PartEvidence:
+    segment, names = scored.part.segment, scored.names
+    defined = name_values(segment, query)
+    cosines = None if vector is None else chunk_cosines(segment, vector, scored.chosen)
+    best, mean, nearest = _of_chunks(scored, cosines)
+    asked = sum(times for _, times in query.terms)
     values = {
         "s3": best,
-        "m_body": features.best_chunk(scores.body, starts),
-        **scores.files,
-        "p_s": share,
-        "symF": _per_file(exact, segment),
-        "symI": _per_file(folded, segment),
-        "whole": _per_file(whole, segment),
+        "s_mean": mean,
+        "s_raw": best / np.float32(asked or 1),
+        **scored.files,
+        "p_s": stem_coverage(names, query.words, stems, query.shares),
+        "symF": defined.exact,
+        "symI": defined.folded,
+        "whole": defined.whole,
         "stemeq": best_name_match(names, query.identifiers),
     }
     return _PartEvidence(
-        part=part,
+        part=scored.part,
         values=values,
-        chunk_scores=scores.whole,
-        chunk_names=np.maximum(exact + np.float32(_EXACT_LEAD) * (exact > 0), np.float32(_FOLDED_SHARE) * folded),
-        chunk_coverage=scores.covered,
-        cosines=None if vector is None else _chunk_cosines(segment, vector, means, best, compared),
-        file_cosines=means,
+        chunk_scores=scored.chunks,
+        chunk_names=defined.of_chunks,
+        chunk_coverage=scored.covered,
+        cosines=cosines,
+        file_cosines=scored.means,
+        best_cosines=nearest,
     )
 
 
-def _name_values(
-    hashes: NDArray[np.uint64], chunks: NDArray[np.int32], values: Floats, names: Sequence[str], size: int
-) -> Floats:
-    """Per chunk: the best value of a definition of one of the names."""
-    best = np.zeros(size, np.float32)
-    for name in names:
-        wanted = np.uint64(term_hash(name))
-        rows = slice(int(np.searchsorted(hashes, wanted)), int(np.searchsorted(hashes, wanted, side="right")))
-        np.maximum.at(best, chunks[rows], values[rows])
-    return best
+def _of_chunks(scored: _Scored, cosines: Floats | None) -> tuple[Floats, Floats, Floats | None]:
+    """Per file: the sum of the best chunk scores, their mean, the best cosine.
+
+    Of a file that is not chosen: 0, 0, the cosine of its mean vector.
+    """
+    segment = scored.part.segment
+    counts = np.diff(segment.chunk_ends, prepend=0)
+    files = np.arange(segment.file_count) if scored.chosen is None else np.flatnonzero(scored.chosen)
+    best, mean = np.zeros((2, segment.file_count), np.float32)
+    nearest = None if scored.means is None else scored.means.copy()
+    if not len(files):
+        return best, mean, nearest
+    counts = counts[files]
+    starts = np.cumsum(counts) - counts
+    owners = np.repeat(np.arange(len(files), dtype=np.int32), counts)
+    inside = slice(None) if scored.chosen is None else np.flatnonzero(scored.chosen[segment.chunk_files])
+    scores = scored.chunks[inside]
+    best[files] = features.best_three(scores, starts, owners)
+    mean[files] = np.add.reduceat(scores, starts) / counts
+    if nearest is not None and cosines is not None:
+        nearest[files] = np.fmax(np.fmax.reduceat(cosines[inside], starts), nearest[files])
+    return best, mean, nearest
 
 
-def _per_file(values: Floats, segment: Segment) -> Floats:
-    """The best of each file's chunks, where nearly all are 0."""
-    best = np.zeros(segment.file_count, np.float32)
-    chunks = np.flatnonzero(values)
-    np.maximum.at(best, segment.chunk_files[chunks], values[chunks])
-    return best
-
-
-def _chunk_cosines(segment: Segment, vector: Floats, means: Floats | None, words: Floats, share: float) -> Floats:
-    """The cosine of every chunk; with a `share` below 1, of those in the files best by vector or by words."""
-    if share >= 1 or means is None:
-        return products(segment.vectors, segment.scales, vector)
-    count = max(1, int(share / 2 * segment.file_count))  # of each of the two kinds
-    chosen = np.zeros(segment.file_count, np.bool_)
-    for values in (np.nan_to_num(means, nan=-1.0), words):
-        chosen[np.argpartition(-values, count - 1)[:count]] = True
-    chunks = np.flatnonzero(chosen[segment.chunk_files])
-    found = np.full(segment.chunk_count, np.nan, np.float32)
-    found[chunks] = products(segment.vectors[chunks], segment.scales[chunks], vector)
-    return found
-
-
-def products(rows: NDArray[np.int8], scales: Floats, vector: Floats) -> Floats:
-    """Of a vector with quantised rows, NaN for rows of scale 0. Exact but for the int8 of the rows."""
-    found = np.full(len(rows), np.nan, np.float32)
-    if rows.shape[1] != len(vector) or not vector.any():
-        return found
-    height = max(1, _BLOCK // len(vector))
-    block = np.empty((height, len(vector)), np.float32)
-    for start in range(0, len(rows), height):
-        some = rows[start : start + height]
-        wide = block[: len(some)]
-        np.copyto(wide, some)
-        np.dot(wide, vector, out=found[start : start + len(some)])
-    found *= scales
-    found[scales == 0] = np.nan
-    return found
-
-
-def _joined(state: View, rows: Sequence[_PartEvidence], ideal: float) -> Evidence:
+def _joined(state: View, rows: Sequence[_PartEvidence]) -> Evidence:
     """The evidence of all parts over what is alive, parts in order, numbers running through."""
     living = state.living
     files = [_mask(each.part.alive, each.part.segment.file_count) for each in rows]
     chunks = [_mask(each.part.alive_chunks, each.part.segment.chunk_count) for each in rows]
     cosines = [each.cosines for each in rows if each.cosines is not None]
     means = [each.file_cosines for each in rows if each.file_cosines is not None]
+    best = [each.best_cosines for each in rows if each.best_cosines is not None]
     asked = rows and len(cosines) == len(rows)
     names = [name for name in SIGNALS if name not in living.places]
     return Evidence(
@@ -331,11 +270,10 @@ def _joined(state: View, rows: Sequence[_PartEvidence], ideal: float) -> Evidenc
         keys=living.keys,
         chunk_scores=_kept([each.chunk_scores for each in rows], chunks),
         chunk_names=_kept([each.chunk_names for each in rows], chunks),
-        chunk_coverage=(_kept([each.chunk_coverage for each in rows], chunks) / np.float32(ideal or 1)).astype(
-            np.float32
-        ),
+        chunk_coverage=_kept([each.chunk_coverage for each in rows], chunks),
         cosines=_kept(cosines, chunks) if asked else None,
         file_cosines=_kept(means, files) if asked else None,
+        best_cosines=_kept(best, files) if asked else None,
     )
 
 
