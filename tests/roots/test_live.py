@@ -438,6 +438,7 @@ async def test_force_and_damage(root: Path, tmp_path: Path) -> None:
         assert [(batch.paths, batch.force) for batch in index.batches] == [(("b.py",), True)]
         index.batches.clear()
         live.rescan("test", force=True)
+        assert live.status().state == "scanning", "whoever follows it must not take it for done"
         await in_sync(live)
         assert sorted(p for batch in index.batches if batch.force for p in batch.paths) == ["a.py", "b.py", "c.py"]
 

@@ -379,6 +379,8 @@ class LiveRoot:
     def _shown_state(self, trouble: str | None) -> str:
         if self._state != "live":
             return self._state
+        if self._survey.force:
+            return "scanning"  # every file is about to be read again
         if self._gate.waiting:
             return "git_batch"
         if self._dirty.bulk():

@@ -24,6 +24,7 @@ from cocosearchd.search.retrieve import retrieve
 from cocosearchd.search.trace import Trace
 from cocosearchd.store import records
 from cocosearchd.store.file_states import FileState, FileStates, file_states
+from cocosearchd.store.matching import Matching
 from cocosearchd.store.pool import Database
 from cocosearchd.store.snapshot import snapshot
 
@@ -75,7 +76,11 @@ class Looker:
 
     def __init__(self, db: Database, lexical_of: LexicalOf | None, weights: Weights) -> None:
         self._db, self._lexical_of, self._weights = db, lexical_of, weights
-        self._rerankers = Rerankers()
+        self._rerankers, self._matching = Rerankers(), Matching(db)
+
+    def forget(self, record: IndexRecord) -> None:
+        """Free what is kept for an index that is gone."""
+        self._matching.forget(record)
 
     def lexical(self, record: IndexRecord, plan: Plan) -> LexicalIndex | None:
         """The lexical index that is to answer a plan."""
@@ -129,7 +134,16 @@ class Looker:
             depth = plan.depth if trace.explain else plan.limit
             with trace.stage("score"):
                 code = await code_candidates(
-                    self._db, record, lexical, plan, vector, self._weights, generation, depth, asked.overlay
+                    self._db,
+                    record,
+                    lexical,
+                    self._matching,
+                    plan,
+                    vector,
+                    self._weights,
+                    generation,
+                    depth,
+                    asked.overlay,
                 )
             behind = code is None and lexical.warm and lexical.generation < generation
             state = "warm" if code else "cold" if not lexical.warm else "behind" if behind else "not used"
