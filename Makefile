@@ -49,6 +49,7 @@ bench: $(STAMP) ## speed, printed as ratios against a reference of the same minu
 	$(BIN)/python -m benchmarks.checkout
 	$(BIN)/python -m benchmarks.restart
 	$(BIN)/python -m benchmarks.watching 10000 100000
+	$(BIN)/python -m benchmarks.freshness
 	$(BIN)/python -m benchmarks.search --chunks 10000 --queries 100
 	$(BIN)/python -m benchmarks.lexical
 
