@@ -1,32 +1,40 @@
 """Step 4: how well a sentence finds the function it documents, in packages that were never trained on.
 
-`python -m training.evaluate HOLDOUT MODEL.npz`. Prints MRR@10 of the model alone, of BM25 alone and of both together,
-over one index of all held-out packages, and for each language; in brackets within the sentence's own package.
+`python -m training.evaluate HOLDOUT MODEL.npz`. Prints MRR@10 of the model, of the product's lexical index, and of both
+together, over one index of all held-out packages, for each language, and within the sentence's own package.
 """
 
 import argparse
 import json
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import snowballstemmer
 from numpy.typing import NDArray
 
-from cocosearchd.embedding.tokens import pieces, words
+from cocosearchd.embedding.static import Encoder, Model, Weighing
+from cocosearchd.search.lexical_document import ChunkText, FileText, document
+from cocosearchd.search.lexical_segment import Part, build
+from cocosearchd.search.lexical_terms import Terms
+from cocosearchd.search.lexical_view import evidence, view
+from training.export import HEADER, PATH, quantised
 
-K1, B = 1.2, 0.75  # Robertson and Zaragoza 2009
 DEPTH = 200  # of each list, for the fusion
+SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)  # of the lexical side
 Scores = NDArray[np.float32]
+Function = dict[str, Any]  # a line of holdout.jsonl: see `mine.Pair`
 
 
 @dataclass(frozen=True, slots=True)
 class Collection:
     """A corpus of functions and the sentences that document some of them: query i is about function `targets[i]`."""
 
-    texts: tuple[str, ...]
+    functions: tuple[Function, ...]
+    texts: tuple[str, ...]  # as they are embedded: header line and body
     packages: NDArray[np.int64]
     queries: tuple[str, ...]
     targets: NDArray[np.int64]
@@ -49,63 +57,52 @@ def collect(path: Path, caps: dict[str, int]) -> Collection:
             languages.append(one["language"])
     texts = tuple(f"{one['path']} {one['parent']} {one['name']}\n{one['text']}" for one in functions)
     packages = np.array([names[one["package"]] for one in functions])
-    return Collection(texts, packages, tuple(queries), np.array(targets), tuple(languages))
+    return Collection(tuple(functions), texts, packages, tuple(queries), np.array(targets), tuple(languages))
 
 
-class Model:
-    """The trained matrix as the product will apply it, in float32."""
-
-    def __init__(self, path: Path) -> None:
-        stored = np.load(path)
-        self.matrix, self.power, self.buckets = stored["matrix"], float(stored["power"]), int(stored["buckets"])
-        self._rows = {str(word): row for row, word in enumerate(stored["words"])}
-
-    def encode(self, texts: tuple[str, ...]) -> Scores:
-        """Unit rows, one for each text."""
-        vectors = np.zeros((len(texts), self.matrix.shape[1]), dtype=np.float32)
-        for vector, text in zip(vectors, texts, strict=True):
-            for word, count in Counter(words(text)).items():
-                row = self._rows.get(word)
-                if row is not None:
-                    vector += self.matrix[row] * count**self.power
-                elif self.buckets:
-                    found = [len(self._rows) + bucket for bucket in pieces(word, self.buckets)]
-                    vector += self.matrix[found].mean(axis=0) * count**self.power
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        unit: Scores = vectors / np.maximum(lengths, 1e-12)
-        return unit
+def encoder_of(path: Path) -> Encoder:
+    """The trained matrix as the product will apply it."""
+    stored = np.load(path)
+    known = tuple(str(word) for word in stored["words"])
+    weighing = Weighing(float(stored["weighing"][0]), HEADER, PATH)
+    return Encoder(Model(path.stem, "", weighing, int(stored["buckets"]), known, *quantised(stored["matrix"])))
 
 
-def bm25(texts: tuple[str, ...], queries: tuple[str, ...]) -> Scores:
-    """Shape ``(queries, texts)``: BM25 over split and stemmed words."""
-    stemmer = snowballstemmer.stemmer("english")
-    stems = dict[str, str]()
-
-    def bag(text: str) -> Counter[str]:
-        found = words(text)
-        for word in found:
-            if word not in stems:
-                stems[word] = stemmer.stemWord(word)
-        return Counter(stems[word] for word in found)
-
-    bags = [bag(text) for text in texts]
-    lengths = np.array([sum(one.values()) for one in bags], dtype=np.float32)
-    norms = K1 * (1 - B + B * lengths / lengths.mean())
-    postings: dict[str, list[tuple[int, int]]] = defaultdict(list)
-    for number, one in enumerate(bags):
-        for stem, count in one.items():
-            postings[stem].append((number, count))
-    scores = np.zeros((len(queries), len(texts)), dtype=np.float32)
+def lexical(collection: Collection, queries: Sequence[str]) -> Scores:
+    """Shape ``(queries, functions)``: what the product's lexical index says of each chunk, a function being one."""
+    files = defaultdict[str, list[int]](list)
+    for number, one in enumerate(collection.functions):
+        files[f"{one['package']}/{one['path']}"].append(number)
+    terms = Terms()
+    documents = [document(_file(path, [collection.functions[n] for n in files[path]]), terms) for path in sorted(files)]
+    state = view((Part(build(documents, 0)),), 1)
+    order = np.concatenate([files[path] for path in sorted(files)])
+    scores = np.zeros((len(queries), len(order)), dtype=np.float32)
     for row, query in zip(scores, queries, strict=True):
-        for stem in bag(query):
-            if stem in postings:
-                at, counts = np.array(postings[stem]).T
-                weight = np.log(1 + (len(texts) - len(at) + 0.5) / (len(at) + 0.5))
-                row[at] += weight * counts * (K1 + 1) / (counts + norms[at])
+        row[order] = evidence(state, terms.query(query), terms).chunk_scores
     return scores
 
 
-def fused(left: Scores, right: Scores, weight: float = 0.5) -> Scores:
+def _file(path: str, functions: Sequence[Function]) -> FileText:
+    ends = list(accumulate(len(one["text"].encode()) + 1 for one in functions))
+    chunks = (
+        ChunkText(start, end, 1, one["text"], (one["name"],))
+        for start, end, one in zip([0, *ends], ends, functions, strict=False)
+    )
+    vectors = np.zeros((len(functions), 0), dtype=np.float32)
+    return FileText(path, 1, functions[0]["language"], tuple(chunks), vectors)
+
+
+def mixed(collection: Collection, words: Scores, vectors: Scores) -> tuple[Scores, list[float]]:
+    """Both sides together, and the shares of words: for each half of the packages what was best on the other half."""
+    half = collection.packages[collection.targets] % 2
+    tried = [fused(words, vectors, share) for share in SHARES]
+    gains = np.stack([reciprocal_ranks(scores, collection.targets) for scores in tried])
+    best = [int(gains[:, half != side].mean(axis=1).argmax()) for side in (0, 1)]
+    return np.where((half == 0)[:, None], tried[best[0]], tried[best[1]]), [SHARES[one] for one in best]
+
+
+def fused(left: Scores, right: Scores, weight: float) -> Scores:
     """`weight` x left + the rest x right, each brought to 0..1 over its own top 200; 0 below."""
 
     def scaled(scores: Scores) -> Scores:
@@ -163,12 +160,13 @@ def main() -> None:
     print(len(collection.texts), "functions,", len(collection.queries), dict(Counter(collection.languages)))
     for style in arguments.styles:
         queries = tuple(styled(query, style) for query in collection.queries)
-        lexical = bm25(collection.texts, queries)
-        systems = {"bm25": lexical}
+        words = lexical(collection, queries)
+        systems = {"words": words}
         for path in arguments.model:
-            model = Model(path)
-            dense = model.encode(queries) @ model.encode(collection.texts).T
-            systems |= {path.stem: dense, f"{path.stem}+bm25": fused(lexical, dense)}
+            encoder = encoder_of(path)
+            vectors = encoder.queries(queries) @ encoder.documents(collection.texts).T
+            both, shares = mixed(collection, words, vectors)
+            systems |= {path.stem: vectors, f"{path.stem} and words, shares {shares}": both}
         for title, row in report(collection, systems).items():
             print(f"{style}: {title} {row}")
 

@@ -1,7 +1,7 @@
 """Texts as bags of numbered words: what the trained matrix is multiplied with."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -13,6 +13,7 @@ from cocosearchd.embedding.tokens import pieces, words
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
+Taken = tuple[Ints, Floats, Ints]  # word numbers, what each counts, how many each text has
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Bags:
     ids: Ints
     counts: Floats
 
-    def take(self, texts: Ints) -> tuple[Ints, Floats, Ints]:
+    def take(self, texts: Ints) -> Taken:
         """(ids, counts, lengths) of some texts, in their order."""
         lengths = self.starts[texts + 1] - self.starts[texts]
         begin = np.repeat(self.starts[texts] - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
@@ -31,9 +32,9 @@ class Bags:
         return self.ids[at], self.counts[at], lengths
 
 
-def bags(counters: Iterable[Counter[int]]) -> Bags:
+def bags(counters: Iterable[Mapping[int, float]]) -> Bags:
     """Counted texts, compressed."""
-    starts, ids, counts = [0], list[int](), list[int]()
+    starts, ids, counts = [0], list[int](), list[float]()
     for counter in counters:
         ids.extend(counter.keys())
         counts.extend(counter.values())
@@ -51,6 +52,13 @@ class Lexicon:
     def counter(self, text: str) -> Counter[int]:
         """How often each word occurs, words as numbers."""
         return Counter(chain.from_iterable(map(self._runs.__getitem__, runs(text))))
+
+    def header(self, path: str, names: str, path_share: float) -> dict[int, float]:
+        """The same of a header, in which each word of the path counts only so much."""
+        counts = dict[int, float](self.counter(names))
+        for number, count in self.counter(path).items():
+            counts[number] = counts.get(number, 0.0) + count * path_share
+        return counts
 
     @property
     def words(self) -> tuple[str, ...]:

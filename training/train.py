@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from training.features import Bags, Lexicon, Vocabulary, bags, choose_vocabulary, piece_rows
+from training.features import Bags, Floats, Ints, Lexicon, Taken, Vocabulary, bags, choose_vocabulary, piece_rows
 
 # Ways to ask that say nothing about what is asked for. Training sees them before sentences, so their words lose weight.
 LEAD_INS = (
@@ -38,7 +38,7 @@ class Recipe:
     epochs: int = 4
     batch: int = 1024
     run: int = 32  # pairs in a row from one package
-    rate: float = 2e-3
+    rate: float = 4e-3
     beta1: float = 0.9
     beta2: float = 0.99
     warm_up: int = 20
@@ -49,7 +49,9 @@ class Recipe:
     soups: float = 0.3  # share of queries that lose words
     kept: float = 0.6  # of which each word stays with this probability
     unknown: float = 0.1  # share of known words that are spelled out in pieces, another choice for each epoch
-    power: float = 0.5  # a word that occurs n times counts n ** power
+    power: float = 0.5  # these three: see `static.Weighing`
+    header: float = 0.5
+    path: float = 0.25
     python: int = 140_000
     others: int = 80_000
     types: int = 1
@@ -70,11 +72,6 @@ def load(path: Path, recipe: Recipe) -> list[dict[str, Any]]:
     return chosen
 
 
-def header(pair: dict[str, Any]) -> str:
-    """The line in front of a chunk: path, enclosing name, own name."""
-    return f"{pair['path']} {pair['parent']} {pair['name']}"
-
-
 class Encoder(torch.nn.Module):
     """Bags of rows -> unit vectors."""
 
@@ -90,21 +87,17 @@ class Encoder(torch.nn.Module):
 class Batches:
     """Turns choices of texts into the three tensors of `Encoder.forward`."""
 
-    def __init__(self, lexicon: Lexicon, vocabulary: Vocabulary, recipe: Recipe) -> None:
+    def __init__(self, lexicon: Lexicon, vocabulary: Vocabulary) -> None:
         self._pieces = piece_rows(lexicon, vocabulary)
         self._row_of = vocabulary.row_of
-        self._power = recipe.power
         self._spelled = self._row_of < 0
 
     def redraw(self, generator: np.random.Generator, share: float) -> None:
         """Choose which known words are spelled out from now on."""
         self._spelled = (self._row_of < 0) | (generator.random(len(self._row_of)) < share)
 
-    def tensors(
-        self, ids: NDArray[np.int64], counts: NDArray[np.float32], lengths: NDArray[np.int64]
-    ) -> list[torch.Tensor]:
-        """(rows, weights, offsets) of texts given as `Bags.take` gives them."""
-        weights = counts**self._power
+    def tensors(self, ids: Ints, weights: Floats, lengths: Ints) -> list[torch.Tensor]:
+        """(rows, weights, offsets) of texts given as `Bags.take` gives them, weights in the place of counts."""
         owner = np.repeat(np.arange(len(lengths)), lengths)
         whole = ~self._spelled[ids]
         split_ids, split_owner, split_weights = ids[~whole], owner[~whole], weights[~whole]
@@ -138,24 +131,44 @@ def ordered(packages: NDArray[np.int64], recipe: Recipe, generator: np.random.Ge
     return np.concatenate([runs[number] for number in generator.permutation(len(runs))])
 
 
-def vary(
-    bag: tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]],
-    lead_ins: Bags,
-    recipe: Recipe,
-    generator: np.random.Generator,
-) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
+def vary(bag: Taken, lead_ins: Bags, recipe: Recipe, generator: np.random.Generator) -> Taken:
     """Queries as people put them: some with a lead-in, some as a few key words out of the sentence."""
     ids, counts, lengths = bag
     owner = np.repeat(np.arange(len(lengths)), lengths)
     souped = generator.random(len(lengths)) < recipe.soups
     keep = ~souped[owner] | (generator.random(len(ids)) < recipe.kept)
     led = np.flatnonzero(generator.random(len(lengths)) < recipe.lead_ins)
-    more, more_counts, more_lengths = lead_ins.take(generator.integers(0, len(LEAD_INS), len(led)))
-    owners = np.concatenate([owner[keep], np.repeat(led, more_lengths)])
-    order = np.argsort(owners, kind="stable")
-    new_ids = np.concatenate([ids[keep], more])[order]
-    new_counts = np.concatenate([counts[keep], more_counts])[order]
-    return new_ids, new_counts, np.bincount(owners, minlength=len(lengths))
+    more, more_counts, more_lengths = lead_ins.take(generator.integers(0, len(lead_ins.starts) - 1, len(led)))
+    kept = (ids[keep], counts[keep], np.bincount(owner[keep], minlength=len(lengths)))
+    added = np.zeros(len(lengths), np.int64)
+    added[led] = more_lengths
+    ids, counts, lengths = joined(kept, (more, more_counts, added))
+    return ids, counts**recipe.power, lengths
+
+
+def documents(bodies: Taken, headers: Taken, recipe: Recipe, headed: NDArray[np.bool_]) -> Taken:
+    """Bodies, the `headed` ones with their header, weighed as `static.Encoder` weighs them."""
+    ids, counts, lengths = bodies
+    weights = counts**recipe.power
+    keep = np.repeat(headed, headers[2])
+    head_ids, head_lengths = headers[0][keep], np.where(headed, headers[2], 0)
+    head_weights = headers[1][keep] ** recipe.power
+    inside = np.bincount(np.repeat(np.arange(len(lengths)), lengths), weights, len(lengths)) + 1
+    head_owner = np.repeat(np.arange(len(lengths)), head_lengths)
+    above = np.bincount(head_owner, head_weights, len(lengths))
+    head_weights *= (recipe.header * inside / np.maximum(above, 1e-6))[head_owner].astype(np.float32)
+    return joined((ids, weights, lengths), (head_ids, head_weights, head_lengths))
+
+
+def joined(left: Taken, right: Taken) -> Taken:
+    """Text i of the left and then of the right."""
+    owner = np.concatenate([np.repeat(np.arange(len(side[2])), side[2]) for side in (left, right)])
+    order = np.argsort(owner, kind="stable")
+    return (
+        np.concatenate([left[0], right[0]])[order],
+        np.concatenate([left[1], right[1]])[order].astype(np.float32),
+        left[2] + right[2],
+    )
 
 
 def train(pairs: list[dict[str, Any]], recipe: Recipe) -> tuple[Vocabulary, NDArray[np.float32]]:
@@ -164,34 +177,31 @@ def train(pairs: list[dict[str, Any]], recipe: Recipe) -> tuple[Vocabulary, NDAr
     torch.use_deterministic_algorithms(True)
     lexicon = Lexicon()
     queries = bags(lexicon.counter(pair["doc"]) for pair in pairs)
-    codes = [lexicon.counter(pair["text"]) for pair in pairs]
-    plain = bags(codes)
-    headed = bags(code + lexicon.counter(header(pair)) for code, pair in zip(codes, pairs, strict=True))
-    del codes
+    bodies = bags(lexicon.counter(pair["text"]) for pair in pairs)
+    headers = bags(lexicon.header(pair["path"], f"{pair['parent']} {pair['name']}", recipe.path) for pair in pairs)
     lead_ins = bags(lexicon.counter(text) for text in LEAD_INS)
-    vocabulary = choose_vocabulary(lexicon, (queries, headed), recipe.words, recipe.minimum, recipe.buckets)
+    vocabulary = choose_vocabulary(lexicon, (queries, bodies, headers), recipe.words, recipe.minimum, recipe.buckets)
     names = {name: number for number, name in enumerate(sorted({pair["package"] for pair in pairs}))}
     packages = np.array([names[pair["package"]] for pair in pairs])
-    batches = Batches(lexicon, vocabulary, recipe)
+    batches = Batches(lexicon, vocabulary)
     encoder = Encoder(start_matrix(vocabulary, recipe))
     # Dense on purpose: with a thousand texts a step the gradient is not sparse enough to pay for being so.
     optimiser = torch.optim.Adam(encoder.parameters(), lr=recipe.rate, betas=(recipe.beta1, recipe.beta2), fused=True)
     steps = recipe.epochs * (len(pairs) // recipe.batch)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, lambda step: _rate(step, steps, recipe))
-    generator = np.random.default_rng(recipe.seed)
+    generator, cross = np.random.default_rng(recipe.seed), torch.nn.functional.cross_entropy
     for epoch in range(recipe.epochs):
         order = ordered(packages, recipe, generator)
         batches.redraw(generator, recipe.unknown)
         losses = []
         for start in range(0, len(order) - recipe.batch + 1, recipe.batch):
             chosen = order[start : start + recipe.batch]
-            with_header = generator.random(len(chosen)) < recipe.headers
+            headed = generator.random(len(chosen)) < recipe.headers
             asked = encoder(*batches.tensors(*vary(queries.take(chosen), lead_ins, recipe, generator)))
-            code = encoder(*batches.tensors(*_mixed(headed, plain, chosen, with_header)))
+            code = encoder(*batches.tensors(*documents(bodies.take(chosen), headers.take(chosen), recipe, headed)))
             scores = asked @ code.T / recipe.temperature
-            target = torch.arange(len(chosen))
-            cross = torch.nn.functional.cross_entropy
-            loss = (cross(scores, target) + cross(scores.T, target)) / 2
+            right = torch.arange(len(chosen))
+            loss = (cross(scores, right) + cross(scores.T, right)) / 2
             optimiser.zero_grad()
             loss.backward()
             optimiser.step()
@@ -204,21 +214,6 @@ def train(pairs: list[dict[str, Any]], recipe: Recipe) -> tuple[Vocabulary, NDAr
 def _rate(step: int, steps: int, recipe: Recipe) -> float:
     """Share of the full rate: up in the first steps, then down in a line to a tenth."""
     return min(1.0, (step + 1) / recipe.warm_up) * (1.0 - 0.9 * step / max(1, steps))
-
-
-def _mixed(
-    headed: Bags, plain: Bags, chosen: NDArray[np.int64], with_header: NDArray[np.bool_]
-) -> tuple[NDArray[np.int64], NDArray[np.float32], NDArray[np.int64]]:
-    ids, counts, lengths = headed.take(chosen)
-    other_ids, other_counts, other_lengths = plain.take(chosen)
-    keep, other_keep = np.repeat(with_header, lengths), np.repeat(~with_header, other_lengths)
-    owner = np.concatenate(
-        [np.repeat(np.arange(len(chosen)), n)[k] for n, k in ((lengths, keep), (other_lengths, other_keep))]
-    )
-    order = np.argsort(owner, kind="stable")
-    all_ids = np.concatenate([ids[keep], other_ids[other_keep]])[order]
-    all_counts = np.concatenate([counts[keep], other_counts[other_keep]])[order]
-    return all_ids, all_counts, np.where(with_header, lengths, other_lengths)
 
 
 def recipe_from(settings: list[str]) -> Recipe:
@@ -239,8 +234,8 @@ def main() -> None:
     torch.set_num_threads(arguments.threads)
     recipe = recipe_from(arguments.set)
     vocabulary, matrix = train(load(arguments.pairs, recipe), recipe)
-    words = np.array(vocabulary.known)
-    np.savez(arguments.out, matrix=matrix, words=words, buckets=vocabulary.buckets, power=recipe.power)
+    words, weighing = np.array(vocabulary.known), [recipe.power, recipe.header, recipe.path]
+    np.savez(arguments.out, matrix=matrix, words=words, buckets=vocabulary.buckets, weighing=weighing)
 
 
 if __name__ == "__main__":

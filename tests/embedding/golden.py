@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.builtin import DATA, NAME
 from cocosearchd.embedding.static import Encoder, load
 
@@ -21,15 +22,19 @@ TEXTS = (
 
 
 def main() -> None:
-    """Full vectors, rounded to seven digits."""
+    """Full vectors of each text as a query and as a document, rounded to seven digits."""
     model = load(DATA, NAME)
-    vectors = Encoder(model).encode(TEXTS)
+    encoder = Encoder(model)
     cases = [
-        {"text": text, "vector": [round(float(value), 7) for value in vector]}
-        for text, vector in zip(TEXTS, vectors, strict=True)
+        {"text": text, "query": _rounded(query), "document": _rounded(document)}
+        for text, query, document in zip(TEXTS, encoder.queries(TEXTS), encoder.documents(TEXTS), strict=True)
     ]
     target = Path(__file__).parent / "golden_static.json"
     target.write_text(json.dumps({"sha256": model.sha256, "cases": cases}, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _rounded(vector: Vectors) -> list[float]:
+    return [round(float(value), 7) for value in vector]
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What every provider promises, asked of all that can run here: the optional ones where they are installed."""
 
+import importlib
 import importlib.util
 from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
@@ -25,13 +26,12 @@ def installed(provider: Provider) -> bool:
     return provider not in NEEDS or importlib.util.find_spec(NEEDS[provider]) is not None
 
 
-@pytest.fixture(params=PROVIDERS)
+@pytest.fixture(params=[*((provider, "") for provider in PROVIDERS), ("sentence-transformers", "table")], ids="-".join)
 def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[EmbedderSettings]:
-    provider: Provider = request.param
+    provider: Provider
+    provider, kind = request.param
     if not installed(provider):
         pytest.skip(f"{NEEDS[provider]} is not installed")
-    if provider == "sentence-transformers":
-        pytest.skip("needs a model directory or the network")
     with ExitStack() as stack:
         if provider == "ollama":
             yield EmbedderSettings(provider=provider, ollama_url=stack.enter_context(ollama_server(Script())))
@@ -40,6 +40,10 @@ def settings(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Embedde
             yield EmbedderSettings(provider=provider, url=stack.enter_context(serving(handler)) + "/v1")
         elif provider == "onnx":
             write_model(tmp_path)
+            yield EmbedderSettings(provider=provider, model=str(tmp_path))
+        elif provider == "sentence-transformers":
+            writers = importlib.import_module("tests.embedding.tiny_sentence_transformers")
+            (writers.write_table if kind else writers.write_encoder)(tmp_path)
             yield EmbedderSettings(provider=provider, model=str(tmp_path))
         else:
             yield EmbedderSettings(provider=provider)

@@ -1,7 +1,10 @@
 """Vectors from a sentence-transformers model, by name or directory. An optional extra that brings torch."""
 
 import asyncio
+import hashlib
+import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,7 +57,10 @@ def _load(settings: EmbedderSettings) -> SentenceTransformersEmbedder:
     name = settings.model or DEFAULT_MODEL
     try:
         model = sentence_transformers.SentenceTransformer(
-            name, truncate_dim=settings.dimension or None, device="cpu", trust_remote_code=False
+            str(Path(name).expanduser()) if name.startswith("~") else name,
+            truncate_dim=settings.dimension or None,
+            device="cpu",
+            trust_remote_code=False,
         )
     except OSError as error:  # not on disk and not to be had
         raise EmbedderUnavailable(f"cannot load {name}: {error}", "check the name and the network") from error
@@ -62,13 +68,29 @@ def _load(settings: EmbedderSettings) -> SentenceTransformersEmbedder:
         raise BadSettings(f"{name} is no sentence-transformers model: {error}", "check embedder.model") from error
     if settings.max_tokens:
         model.max_seq_length = settings.max_tokens
+    home = Path(name).expanduser()
     fingerprint = EmbedderFingerprint(
         "sentence-transformers",
-        name,
-        str(getattr(model.model_card_data, "base_model_revision", None) or ""),
+        home.name if home.is_dir() else name,
+        _digest(home) if home.is_dir() else str(getattr(model.model_card_data, "base_model_revision", None) or ""),
         int(np.asarray(model.encode(["probe"], show_progress_bar=False)).shape[1]),
         settings.document_prefix or "",
         settings.query_prefix or "",
-        int(model.max_seq_length or 0),
+        _longest(model.max_seq_length),
     )
     return SentenceTransformersEmbedder(model, fingerprint, settings.batch_size)
+
+
+def _longest(tokens: float | None) -> int:
+    """0: no limit. Tables of word vectors say so with infinity."""
+    return int(tokens) if tokens and math.isfinite(tokens) else 0
+
+
+def _digest(home: Path) -> str:
+    """Of every file of a local model: other weights under the same name are another model."""
+    digest = hashlib.sha256()
+    for path in sorted(path for path in home.rglob("*") if path.is_file()):
+        digest.update(f"{path.relative_to(home)}\0".encode())
+        with path.open("rb") as file:
+            digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()

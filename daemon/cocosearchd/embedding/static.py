@@ -1,7 +1,11 @@
 """Applies a static model: a text is the weighted sum of its words' vectors, at length 1. NumPy only, one thread.
 
+A document is a header line and a body. What a chunk is called says more than what is in it, so the header weighs a
+fixed share of the body however long that is, and in it the path, up to the first blank, less than the names after it.
+
 Files of a model `NAME` in a directory, all made by `training`:
-- `NAME.json`: version, dimension, power, buckets and the SHA-256 over the other three in the order given here;
+- `NAME.json`: version, dimension, `Weighing`, buckets and the SHA-256 over the weighing and the other three
+  in the order given here;
 - `NAME.words`: one known word a line, the number of the line is its row;
 - `NAME.rows.npy`: int8 ``(words + buckets, dimension)``, stays in the page cache: it is mapped, not read;
 - `NAME.scales.npy`: float32 ``(words + buckets,)``; a row's vector is row x scale.
@@ -12,7 +16,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -32,12 +36,21 @@ REMEMBERED_RUNS, REMEMBERED_UNKNOWN = 60_000, 4096
 
 
 @dataclass(frozen=True, slots=True)
+class Weighing:
+    """What a word counts: n ** power if it occurs n times, in a document's body and in its header by themselves."""
+
+    power: float
+    header: float  # sum of the weights of a header for each 1 of the body's sum + 1
+    path: float  # of an occurrence in a name, one in the path counts so much
+
+
+@dataclass(frozen=True, slots=True)
 class Model:
-    """What the files hold. `power`: a word that occurs n times counts n ** power."""
+    """What the files hold."""
 
     version: str
     sha256: str
-    power: float
+    weighing: Weighing
     buckets: int
     words: tuple[str, ...]
     rows: NDArray[np.int8]
@@ -53,7 +66,8 @@ def load(home: Path, name: str) -> Model:
     """Map the model. Raises `EmbedderUnavailable` when a file is missing or not the one that was trained."""
     try:
         about = json.loads((home / f"{name}.json").read_text("utf-8"))
-        digest = digest_of(home, name)
+        weighing = Weighing(about["power"], about["header"], about["path"])
+        digest = digest_of(home, name, weighing)
         if digest != about["sha256"]:
             raise EmbedderUnavailable(
                 f"the built-in model {name} is damaged: {digest[:12]}…", "install cocosearchd again"
@@ -65,12 +79,12 @@ def load(home: Path, name: str) -> Model:
         raise EmbedderUnavailable(
             f"the built-in model {name} cannot be read: {error}", "install cocosearchd again"
         ) from error
-    return Model(about["version"], digest, about["power"], about["buckets"], known, rows, scales)
+    return Model(about["version"], digest, weighing, about["buckets"], known, rows, scales)
 
 
-def digest_of(home: Path, name: str) -> str:
-    """SHA-256 over the model's files, as `NAME.json` records it."""
-    digest = hashlib.sha256()
+def digest_of(home: Path, name: str, weighing: Weighing) -> str:
+    """SHA-256 over all that shapes a vector, as `NAME.json` records it."""
+    digest = hashlib.sha256(repr((weighing.power, weighing.header, weighing.path)).encode())
     for part in PARTS:
         digest.update((home / f"{name}{part}").read_bytes())
     return digest.hexdigest()
@@ -109,21 +123,49 @@ class Encoder:
         self._unknown_vectors = list[Vectors]()
         self._runs = Remembered(lambda run: tuple(self._number(word) for word in words(run)))
 
-    def encode(self, texts: Sequence[str]) -> Vectors:
+    def queries(self, texts: Sequence[str]) -> Vectors:
         """Shape ``(len(texts), dimension)``, L2-normalised rows; a text without a letter or digit gives a zero row."""
+        return self._encoded(texts, self._query)
+
+    def documents(self, texts: Sequence[str]) -> Vectors:
+        """As `queries`, of texts whose first line is a header: a path, and names after a blank."""
+        return self._encoded(texts, self._document)
+
+    def _encoded(self, texts: Sequence[str], sum_of: Callable[[str], Vectors]) -> Vectors:
         vectors = np.zeros((len(texts), self._model.dimension), dtype=np.float32)
         for vector, text in zip(vectors, texts, strict=True):
             if len(self._runs) > REMEMBERED_RUNS or len(self._unknown) > REMEMBERED_UNKNOWN:
                 self._forget()
-            vector += self._sum(self._numbers(text))
+            vector += sum_of(text)
             length = math.sqrt(float(vector @ vector))
             if length > 0:
                 vector /= length
         return vectors
 
-    def _numbers(self, text: str) -> Counter[int]:
-        """How often each word occurs, words as numbers. Half of all the time goes here: no loop of ours inside."""
-        return Counter(chain.from_iterable(map(self._runs.__getitem__, runs(text))))
+    def _query(self, text: str) -> Vectors:
+        numbers, counts = _arrays(Counter(self._numbers(text)))
+        return self._sum(numbers, counts**self._model.weighing.power)
+
+    def _document(self, text: str) -> Vectors:
+        header, _, body = text.partition("\n")
+        inside, above = Counter(self._numbers(body)), self._header(header)
+        numbers, counts = _arrays(inside, above)
+        weights = counts**self._model.weighing.power
+        head = weights[len(inside) :]
+        if len(above):
+            head *= self._model.weighing.header * (weights[: len(inside)].sum() + 1) / head.sum()
+        return self._sum(numbers, weights)
+
+    def _header(self, text: str) -> dict[int, float]:
+        path, _, names = text.partition(" ")
+        counts = dict[int, float](Counter(self._numbers(names)))
+        for number in self._numbers(path):
+            counts[number] = counts.get(number, 0.0) + self._model.weighing.path
+        return counts
+
+    def _numbers(self, text: str) -> Iterable[int]:
+        """The words in order, as numbers. Half of all the time goes here: no loop of ours inside."""
+        return chain.from_iterable(map(self._runs.__getitem__, runs(text)))
 
     def _number(self, word: str) -> int:
         number = self._known.get(word)
@@ -142,10 +184,8 @@ class Encoder:
         mean: Vectors = (self._model.scales[rows] / len(rows)) @ self._model.rows[rows].astype(np.float32)
         return mean
 
-    def _sum(self, counts: Counter[int]) -> Vectors:
-        numbers = np.fromiter(counts.keys(), dtype=np.int64, count=len(counts))
-        weights = np.fromiter(counts.values(), dtype=np.float32, count=len(counts)) ** self._model.power
-        if len(counts) and numbers.max() >= self._first_unknown:
+    def _sum(self, numbers: NDArray[np.int64], weights: Vectors) -> Vectors:
+        if len(numbers) and numbers.max() >= self._first_unknown:
             known = numbers < self._first_unknown
             unknown = [self._unknown_vectors[number - self._first_unknown] for number in numbers[~known].tolist()]
             total: Vectors = self._sum_known(numbers[known], weights[known]) + weights[~known] @ np.stack(unknown)
@@ -160,3 +200,11 @@ class Encoder:
         self._runs.clear()
         self._unknown.clear()
         self._unknown_vectors.clear()
+
+
+def _arrays(*counters: Mapping[int, float]) -> tuple[NDArray[np.int64], Vectors]:
+    """Keys and values of all, one after the other."""
+    size = sum(map(len, counters))
+    keys = np.fromiter(chain.from_iterable(counters), dtype=np.int64, count=size)
+    values = chain.from_iterable(each.values() for each in counters)
+    return keys, np.fromiter(values, dtype=np.float32, count=size)
