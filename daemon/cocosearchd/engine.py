@@ -169,6 +169,11 @@ class Engine(Workspace):
         asked = p.SearchRequest(query, limit=request.limit, min_score=request.min_score, all_chunks=request.all_chunks)
         saved = SavedQuery(self.search, asked)
         async with self._indexes.commits() as commits:
+            missed = await self._since(request)
+            if missed is not None:
+                changed = None if missed.kind == "missed" else missed.changed
+                if (matches := await saved.new(missed.index, changed)) or changed is None:
+                    yield replace(missed, kind="matches" if matches else missed.kind, matches=matches)
             for index in self._wanted(replace(asked, index=request.index, all_indexes=request.index is None)):
                 await saved.begin(index.record.name)
             while batch := await gathered(commits):

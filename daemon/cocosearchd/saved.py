@@ -34,16 +34,16 @@ class SavedQuery:
         """What is there now is not new."""
         await self.new(index, ())
 
-    async def new(self, index: str, changed: Collection[str]) -> tuple[SearchResult, ...]:
-        """The matches in changed files that were not shown before, best first. Raises as the search does."""
+    async def new(self, index: str, changed: Collection[str] | None) -> tuple[SearchResult, ...]:
+        """The matches in changed files that were not shown before, best first; None: in any. Raises as searches do."""
         reply = await self._ask(replace(self._request, index=index))
         fresh = [result for result in reply.results if _digest(result) not in self._shown]
         for result in fresh:
             self._shown[_digest(result)] = None
         while len(self._shown) > MAX_SHOWN:
             del self._shown[next(iter(self._shown))]
-        paths = frozenset(changed)
-        return tuple(result for result in fresh if result.path in paths)
+        paths = None if changed is None else frozenset(changed)
+        return tuple(result for result in fresh if paths is None or result.path in paths)
 
 
 def _digest(result: SearchResult) -> bytes:

@@ -13,7 +13,7 @@ from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.index_settings import IndexSettings, shown
 from cocosearchd.indexes import Indexes, RunningIndex, limits_of
 from cocosearchd.languages.tables import languages
-from cocosearchd.model import Commit, Freshness, encode_path
+from cocosearchd.model import Clock, Commit, Freshness, encode_path
 from cocosearchd.overlays import Overlays, Rules
 from cocosearchd.search import files
 from cocosearchd.search.disk import Disk
@@ -126,6 +126,8 @@ class Workspace:
             self._indexes.get(request.index)
         seen = self._seen()
         async with self._indexes.commits() as commits:
+            if (missed := await self._since(request)) is not None:
+                yield missed
             while True:
                 commit: Commit | None = None
                 try:
@@ -138,6 +140,16 @@ class Workspace:
                 for event in (*_lifecycle(before, seen), *found):
                     if request.index in (None, event.index):
                         yield event
+
+    async def _since(self, request: w.WatchRequest) -> w.WatchEvent | None:
+        """What has changed since the clock of a request, as one event; None if none was given or nothing has."""
+        if request.since is None:
+            return None
+        index = self._indexes.one(request.index, request.cwd)
+        paths = index.root.since(Clock(request.since.epoch, request.since.seq))
+        if paths is None:
+            return replace(self._seen()[index.record.name], kind="missed")
+        return await self._event(Commit(index.record.name, index.record.generation, paths)) if paths else None
 
     def _seen(self) -> dict[str, w.WatchEvent]:
         """Each index as an event of its state."""

@@ -127,6 +127,9 @@ class WatchRequest:
 
     `query`: only what this question would show in the files that changed, and has not shown before. Filters stand in
     the question; `limit` is how many results it is compared by. What is there at the start counts as shown.
+
+    `since`: first what has changed in one index (around `cwd`, if none is named) after a clock that an answer or an
+    event had. A clock too old, or of another run of the daemon, gives an event `missed`: then look at everything.
     """
 
     index: str | None = None
@@ -135,6 +138,8 @@ class WatchRequest:
     limit: int | None = None
     min_score: float = 0.0
     all_chunks: bool = False
+    since: AsOf | None = None
+    cwd: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,7 +155,7 @@ class WatchEvent:
     changed: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
     state: str = ""
-    kind: str = "commit"  # commit, added, removed, state, matches
+    kind: str = "commit"  # commit, added, removed, state, matches, missed
     matches: tuple[SearchResult, ...] = ()  # of a saved query
 
 

@@ -92,3 +92,22 @@ def ask_until_refused(daemon: Daemon, session: str) -> None:
     """The daemon hears of a closed connection a moment later."""
     for _ in range(100):
         client.call(rpc(daemon), "search", {"query": "x", "index": "project", "session": session})
+
+
+def test_what_was_missed_is_told_since_a_clock(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    clock = daemon.json("sync", cwd=project)["as_of"]
+    (project / "src" / "breaker.py").write_text("def open_circuit():\n    '''Opens the circuit breaker.'''\n")
+    (project / "src" / "server.go").unlink()
+    daemon.ctl("sync", cwd=project)
+    stream = client.stream(rpc(daemon), "watch", {"index": "project", "since": clock}, WAIT_S)
+    event = next(stream)
+    assert (event["kind"], event["changed"], event["removed"]) == ("commit", ["src/breaker.py"], ["src/server.go"])
+    stream.close()
+    asked = {"index": "project", "since": clock, "query": '"circuit breaker"'}
+    stream = client.stream(rpc(daemon), "watch", asked, WAIT_S)
+    assert [match["path"] for match in next(stream)["matches"]] == ["src/breaker.py"]
+    stream.close()
+    stream = client.stream(rpc(daemon), "watch", {"index": "project", "since": {"epoch": "x", "seq": 1}}, WAIT_S)
+    assert next(stream)["kind"] == "missed"
+    stream.close()

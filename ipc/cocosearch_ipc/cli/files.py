@@ -71,6 +71,14 @@ def watch(args: argparse.Namespace, env: Env) -> int:
     """One line (or JSON object) for each batch that became searchable, or new match, until interrupted."""
     given = ("index", "query", "limit", "min_score", "all_chunks")
     params = {name: value for name in given if (value := getattr(args, name))}
+    if args.since is not None:
+        epoch, _, number = args.since.rpartition(":")
+        if not number.isdecimal():
+            out.error(
+                f"{args.since} is no clock", "EPOCH:SEQ, as `cocosearchctl sync --json` has it", as_json=args.json
+            )
+            return exits.USAGE
+        params = query.with_place(params | {"since": {"epoch": epoch, "seq": int(number)}})
     for event in client.stream(address.rpc_socket(env), "watch", params, QUIET_S):
         if args.json:
             out.line(json.dumps(event))
@@ -82,6 +90,8 @@ def watch(args: argparse.Namespace, env: Env) -> int:
 
 def _print_event(event: dict[str, Any]) -> None:
     where = f"{event['index']} {event['as_of']['seq']}"
+    if event.get("kind") == "missed":
+        out.note(f"{where}: the clock is too old, or of another run of the daemon: anything may have changed")
     if event.get("matches"):
         for found in answers.grep({"results": event["matches"]}, {}, ""):
             out.line(f"{where} {found}")
