@@ -7,10 +7,12 @@ from psycopg import sql
 
 from cocosearchd.model import Chunk, Filter, IndexRecord, Symbol
 from cocosearchd.store import matching
-from cocosearchd.store.matching import Matching, Starts, matching_keys
+from cocosearchd.store.filters import filter_sql
+from cocosearchd.store.matching import Matching, Starts
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import delete_file, replace_file
 from cocosearchd.store.records import file_records, generation
+from cocosearchd.store.statements import compose
 from tests.store.support import file_write, new_index
 
 FILTERS = [
@@ -43,7 +45,12 @@ def with_symbol(chunk: Chunk, kind: str, dice: random.Random) -> Chunk:
 async def check(db: Database, record: IndexRecord, found: Starts, where: Filter) -> None:
     there = {file.path for file in await file_records(db, record)}
     kept = sorted((path, start) for path, starts in found.items() if path in there for start in starts.tolist())
-    assert kept == sorted(key[:2] for key in await matching_keys(db, record, where, 9999)), where
+    condition, values = filter_sql(where)
+    query = compose(
+        "select filename, lower(location) from {chunks} where {filter} order by 1, 2", record, filter=condition
+    )
+    async with db.connection() as connection:
+        assert kept == await (await connection.execute(query, values)).fetchall(), where
 
 
 async def test_what_is_remembered_follows_every_commit(db: Database) -> None:

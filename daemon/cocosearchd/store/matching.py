@@ -13,20 +13,10 @@ from numpy.typing import NDArray
 from cocosearchd.model import Filter, IndexRecord
 from cocosearchd.store.filters import filter_sql
 from cocosearchd.store.pool import Database
-from cocosearchd.store.rows import Key
 from cocosearchd.store.statements import statement
 
 KEPT_FILTERS = 32  # of all indexes together; 8 bytes for each chunk that passes
 Starts = dict[str, NDArray[np.int64]]  # path -> first bytes of the chunks that pass, ascending
-
-
-async def matching_keys(db: Database, record: IndexRecord, where: Filter, limit: int) -> tuple[Key, ...]:
-    """The keys of at most `limit` chunks, in no order."""
-    condition, values = filter_sql(where)
-    async with db.connection() as connection:
-        cursor = connection.cursor(binary=True)
-        await cursor.execute(statement("matching_keys", record, filter=condition), values | {"limit": limit})
-        return tuple(await cursor.fetchall())
 
 
 @dataclass(slots=True)

@@ -410,10 +410,6 @@ vacuum (analyze) {chunks}
 -- name: analyze
 analyze {chunks}
 
--- name: matching_keys
--- Keys only, in no order: for a ranking that holds the rest in memory.
-select filename, lower(location), upper(location) from {chunks} where {filter} limit %(limit)s
-
 -- name: matching_since
 -- Each file that was written after a generation, with the first bytes of its chunks that pass, packed; null: none does.
 select f.filename, f.generation, string_agg(int8send(lower(c.location)), ''::bytea) filter (where c.filename is not null)
