@@ -30,7 +30,7 @@ ALLOWED = {
     *("json", "json.decoder", "json.encoder", "json.scanner", "_json", "re", "sre_compile", "sre_parse", "_sre"),
     *("re._casefix", "re._compiler", "re._constants", "re._parser", "enum", "types", "operator", "_operator"),
     *("functools", "_functools", "collections", "_collections", "itertools", "keyword", "reprlib", "copyreg"),
-    *("socket", "_socket", "selectors", "select", "math", "errno", "array", "struct", "_struct", "collections.abc"),
+    *("_socket", "struct", "_struct", "collections.abc"),
     *("unicodedata", "__future__"),
     *("cocosearch_ipc", "cocosearch_ipc.address", "cocosearch_ipc.client", "cocosearch_ipc.cli"),
     *("cocosearch_ipc.cli.exits", "cocosearch_ipc.cli.main", "cocosearch_ipc.cli.query"),

@@ -50,7 +50,7 @@ _FILLERS = (
     "that the their them then there these they this those too use used uses using was were what when where which who "
     "why will with would you your"
 )
-_FILTER = re.compile(r"-?\b(?:lang|language|path|sym|symbol|name|index|topic):\S+")
+_FILTERS = ("lang", "language", "path", "sym", "name", "index", "topic")
 _ENDINGS = ("ations", "ation", "ings", "ing", "ies", "ed", "ers", "er", "es", "s", "e")
 _STEM = 4  # characters that an ending must leave: `string` is no form of `str`
 
@@ -68,7 +68,10 @@ def lines(code: str, language: str) -> list[list[tuple[str, str]]]:
 
 def wanted(query: str) -> re.Pattern[str] | None:
     """Matches what `query` asks for: its names as they are, its words in their forms, where a word or hump begins."""
-    words = sorted(set(re.findall(r"\w{3,}", _FILTER.sub(" ", query))), key=len, reverse=True)
+    asked = " ".join(
+        part for part in query.split() if part.lstrip("-").partition(":")[0] not in _FILTERS or ":" not in part
+    )
+    words = sorted(set(re.findall(r"\w{3,}", asked)), key=len, reverse=True)
     forms = [form for word in words if word.lower() not in _FILLERS.split() for form in _forms(word)]
     return re.compile("|".join(forms)) if forms else None
 
