@@ -5,7 +5,6 @@ import shutil
 import socket
 import threading
 import time
-import typing
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,8 +12,6 @@ import psutil
 import pytest
 
 from cocosearch_ipc import client
-from cocosearch_ipc import protocol as p
-from cocosearch_ipc.methods import METHODS
 from tests.daemon import Daemon, make_daemon
 
 pytestmark = pytest.mark.timeout(120)

@@ -1,0 +1,472 @@
+"""What a hostile or broken client sends to a real daemon: each is refused cleanly, and the daemon goes on answering.
+
+The tables of methods, tools and paths drive it, so that what is added later is tried as well. Beside it: peers of other
+users, slow clients with short patience and garbage in test_serve.py, certificates in test_tls.py.
+"""
+
+import contextlib
+import errno
+import http.client
+import json
+import os
+import resource
+import shutil
+import socket
+import subprocess
+import time
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StreamableHttpTransport
+
+from cocosearch_ipc import client, openrpc, shapes
+from cocosearch_ipc import protocol as p
+from cocosearch_ipc.app import OPEN_PATHS
+from cocosearch_ipc.methods import METHODS
+from cocosearch_ipc.page import site
+from tests.daemon import Daemon, make_daemon
+from tests.ipc.test_rpc import UnixHTTP
+
+pytestmark = pytest.mark.timeout(120)
+
+SECRET = "the-launch-code-is-0000"
+# SQL, LIKE, tsquery, regular expressions, globs, terminals, shells, formats, JSON, Unicode, length.
+NASTY = (
+    "'; drop table codeindex; --",
+    '" or 1=1 /*',
+    "%_\\%%",
+    "$1 :a &| !x <-> (",
+    "(((((?P<",
+    "(a+)+$" + "a" * 40,
+    "[[:alpha:]{999999}",
+    "**/**/**/**/**/{a,b}[!",
+    "\x1b[31m\r\n\x07",
+    "$(reboot) `reboot` {0.__class__} %n%s",
+    "\N{RIGHT-TO-LEFT OVERRIDE}\u0301\ufeff",
+    "a" * 20_000,
+    "",
+)
+# Parameters that name files or directories, in any method there is or will be.
+FILES = {"path", "paths", "not_paths", "under", "pattern", "cwd", "root", "why_not", "filename", "path_prefix", "file"}
+# What a refusal looks like. INTERNAL_ERROR is none: it would be a defect.
+REFUSALS = {p.INVALID_PARAMS, p.NOT_FOUND, p.REFUSED, p.CONFLICT, p.UNAVAILABLE}
+ENDING = {"shutdown"}  # does what it says, whatever is sent
+
+
+@dataclass
+class Target:
+    """A real daemon with one index, `it`, and things beside it that nobody may have."""
+
+    daemon: Daemon
+    root: Path
+    port: int
+    token: str
+
+    @property
+    def rpc(self) -> str:
+        return str(self.daemon.home / "run" / "rpc.sock")
+
+    def traversals(self) -> tuple[str, ...]:
+        """Ways to name the secret outside of the root, and the one inside."""
+        outside = self.root.parent / "secret.txt"
+        return (
+            "../secret.txt",
+            "a/../../secret.txt",
+            "./../secret.txt",
+            "....//secret.txt",
+            "..\\secret.txt",
+            "%2e%2e/secret.txt",
+            "a.py/../../secret.txt",
+            str(outside),
+            f"/{outside}",
+            f"file://{outside}",
+            "link.txt",
+            "away/secret.txt",
+            ".env",
+            "/proc/self/root" + str(outside),
+        )
+
+    def answers(self) -> None:
+        """It is as it was."""
+        assert "Traceback" not in self.daemon.log, self.daemon.log[-4000:]
+        assert "rpc_failed" not in self.daemon.log, self.daemon.log[-4000:]
+        reply = client.call(self.rpc, "search", {"query": "found", "index": "it"})
+        assert [result["path"] for result in reply["results"]] == ["a.py"]
+        assert client.call(self.rpc, "index_stats", {"index": "it"})["files"] == 1
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    scratch = tmp_path_factory.mktemp("beside")
+    root = scratch / "project"
+    root.mkdir()
+    (scratch / "secret.txt").write_text(SECRET)
+    (root / "a.py").write_text("def found() -> int:\n    return 1\n")
+    (root / ".env").write_text(f"KEY={SECRET}\n")
+    (root / "link.txt").symlink_to(scratch / "secret.txt")
+    (root / "away").symlink_to(scratch)
+    daemon = make_daemon()
+    run = daemon.home / "run"
+    run.mkdir(mode=0o700)
+    for name in ("rpc.sock", "mcp.sock"):  # left by a kill: nobody listens
+        stale = socket.socket(socket.AF_UNIX)
+        stale.bind(str(run / name))
+        stale.close()
+    (run / "rpc.lock").touch()
+    daemon.start()
+    try:
+        rpc = str(run / "rpc.sock")
+        client.call(rpc, "index_codebase", {"path": str(root), "name": "it"})
+        list(client.stream(rpc, "follow", {"index": "it"}))
+        url = client.call(rpc, "status")["mcp"]["url"]
+        token = (daemon.home / "state" / "token").read_text().strip()
+        yield Target(daemon, root, int(url.rpartition(":")[2].partition("/")[0]), token)
+    finally:
+        daemon.stop()
+        daemon.sweep()
+        shutil.rmtree(daemon.home, ignore_errors=True)
+
+
+# ---- texts ----
+
+
+def test_every_text_parameter_of_every_method_takes_or_refuses_anything(target: Target) -> None:
+    asked, defects = 0, list[str]()
+    for method, name, make in _texts():
+        for value in NASTY:
+            asked += 1
+            defects += _defects(target, method, name, make(value))
+    assert asked > 300
+    assert defects == []
+    target.answers()
+
+
+def test_nul_bytes_are_refused_in_every_text_parameter(target: Target) -> None:
+    accepted = list[str]()
+    for method, name, make in _texts():
+        try:
+            _first(target, method, make("a\0b"))
+            accepted.append(f"{method}.{name}")
+        except client.CallFailed as failed:
+            if failed.code != p.INVALID_PARAMS:
+                accepted.append(f"{method}.{name}: {failed.message}")
+    assert accepted == []
+    target.answers()
+
+
+def test_no_file_parameter_reaches_beyond_the_root(target: Target) -> None:
+    taken = set[str]()
+    for method, name, make in _texts():
+        if name in FILES and method != "index_codebase":  # which is told where to look, by those who may
+            taken.add(f"{method}.{name}")
+            for value in target.traversals():
+                shown = ""
+                with contextlib.suppress(client.CallFailed):
+                    shown = json.dumps(_first(target, method, make(value)))
+                assert SECRET not in shown, (method, name, value)
+    assert taken >= {"get_file.path", "list_files.under", "list_files.pattern", "find_related.path", "search.paths"}
+    unknown = {
+        name
+        for _, request in METHODS.values()
+        for name in typing.get_type_hints(request)
+        if {"path", "paths", "file", "files", "dir", "directory", "root"} & set(name.split("_")) and name not in FILES
+    }
+    assert unknown <= {"weights_file"}, "is it the name of a file? then it belongs into FILES"
+    target.answers()
+
+
+async def test_every_text_parameter_of_every_tool_as_well(target: Target) -> None:
+    headers = {"Authorization": f"Bearer {target.token}"}
+    transport = StreamableHttpTransport(f"http://127.0.0.1:{target.port}/mcp", headers=headers)
+    values = (
+        NASTY[0],
+        NASTY[3],
+        NASTY[4],
+        NASTY[8],
+        "a\0b",
+        target.traversals()[0],
+        str(target.root.parent / "secret.txt"),
+    )
+    defects, asked = list[str](), 0
+    async with Client(transport) as asking:
+        for tool in await asking.list_tools():
+            fixed = {"query": "found", "filename": "a.py", "line": 1, "path": "/nowhere", "timeout_s": 0}
+            schema = tool.input_schema
+            given = {name: value for name, value in fixed.items() if name in schema["properties"]}
+            given |= {"index_name": "it"} if "index_name" in schema["properties"] else {}
+            for name in (n for n, s in schema["properties"].items() if "string" in json.dumps(s)):
+                for value in values:
+                    listed = schema["properties"][name].get("anyOf", [{}])[0].get("type") == "array"
+                    asked += 1
+                    given_now = given | {name: [value] if listed else value}
+                    answer = await asking.call_tool(tool.name, given_now, raise_on_error=False)
+                    shown = "".join(getattr(block, "text", "") for block in answer.content)
+                    if SECRET in shown or shown.startswith("Error calling tool") or "internal error" in shown:
+                        defects.append(f"{tool.name}({name}={value[:30]!r}): {shown[:80]}")
+    assert asked > 150
+    assert defects == []
+    target.answers()
+
+
+def _texts() -> Iterator[tuple[str, str, Any]]:
+    """Each method and text parameter, also inside of lists and objects, and what makes parameters of a value."""
+    for method, (_, request) in METHODS.items():
+        if method in ENDING:
+            continue
+        for name, kind in typing.get_type_hints(request).items():
+            for wrap in _wraps(kind):
+                yield method, name, lambda value, n=name, r=request, w=wrap: _around(r, n) | {n: w(value)}
+
+
+def _wraps(kind: Any) -> Iterator[Any]:
+    """How a text gets into a value of this kind."""
+    arguments = [a for a in typing.get_args(kind) if a is not types.NoneType]
+    origin = typing.get_origin(kind)
+    if kind is str:
+        yield lambda value: value
+    elif origin in (types.UnionType, typing.Union):
+        for argument in arguments:
+            yield from _wraps(argument)
+    elif origin is tuple:
+        for inner in _wraps(arguments[0]):
+            yield lambda value, i=inner: [i(value)]
+    elif is_dataclass(kind):
+        for name, field in typing.get_type_hints(kind).items():
+            for inner in _wraps(field):
+                yield lambda value, n=name, i=inner, k=kind: _around(k, n) | {n: i(value)}
+
+
+def _around(request: type, name: str) -> dict[str, object]:
+    """Plain values for the other parameters."""
+    plain: dict[str, object] = {
+        "query": "found",
+        "path": "/nowhere",
+        "paths": ["/nowhere"],
+        "index": "it",
+        "line": 1,
+        "session": "none",
+        "text": "x",
+        "sync_timeout_ms": 0,
+        "timeout_ms": 0,
+    }
+    if name in ("indexes", "topics", "cwd"):
+        del plain["index"]  # the other way to say which; and so nothing that is tried clears the index of these tests
+    if request is p.SearchRequest:
+        del plain["paths"]  # there they are globs
+    hints = typing.get_type_hints(request)
+    return {key: value for key, value in plain.items() if key in hints and key != name}
+
+
+def _first(target: Target, method: str, params: dict[str, Any]) -> Any:
+    """The answer; of a stream what comes first, if it comes soon."""
+    if not openrpc.streams(method):
+        return client.call(target.rpc, method, params, 20.0)
+    stream = client.stream(target.rpc, method, params, 0.3)
+    try:
+        return next(stream, None)
+    except client.CallFailed as failed:
+        if failed.code == p.TIMED_OUT:
+            return None  # it is subscribed, and nothing happens
+        raise
+    finally:
+        stream.close()
+
+
+def _defects(target: Target, method: str, name: str, params: dict[str, Any]) -> list[str]:
+    try:
+        _first(target, method, params)
+    except client.CallFailed as failed:
+        if failed.code not in REFUSALS:
+            return [f"{method}.{name} {str(params)[:80]}: {failed.code} {failed.message}"]
+    return []
+
+
+# ---- HTTP ----
+
+BIG = b" " * (10 << 20)
+
+
+@pytest.mark.parametrize("path", ["/mcp", "/messages/", site.RPC])
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("known", [False, True])
+def test_ten_megabytes_over_tcp(target: Target, path: str, chunked: bool, known: bool) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
+    headers = {"Content-Type": "application/json"} | ({"Authorization": f"Bearer {target.token}"} if known else {})
+    body = (BIG[i : i + (1 << 20)] for i in range(0, len(BIG), 1 << 20)) if chunked else BIG
+    status = 0
+    with contextlib.suppress(ConnectionError):  # refused before all of it was sent
+        connection.request("POST", path, body, headers, encode_chunked=chunked)
+        status = connection.getresponse().status
+    connection.close()
+    assert status in (0, 413 if known else 401)
+    target.answers()
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+def test_ten_megabytes_over_the_unix_sockets(target: Target, chunked: bool) -> None:
+    connection = UnixHTTP(target.rpc)
+    body = (BIG[i : i + (1 << 20)] for i in range(0, len(BIG), 1 << 20)) if chunked else BIG
+    status = 0
+    with contextlib.suppress(ConnectionError):
+        connection.request("POST", "/rpc", body, {"Content-Type": "application/json"}, encode_chunked=chunked)
+        status = connection.getresponse().status
+    connection.close()
+    assert status in (0, 413)
+    line = socket.socket(socket.AF_UNIX)
+    line.settimeout(10)
+    line.connect(str(target.daemon.home / "run" / "mcp.sock"))
+    with contextlib.suppress(ConnectionError):
+        line.sendall(BIG)  # no end of line
+        assert line.recv(100) == b""
+    line.close()
+    target.answers()
+
+
+FORGED = [
+    ({"Host": "evil.example"}, 421),
+    ({"Host": "127.0.0.1.nip.io"}, 421),
+    ({"Host": "localhost@evil.example"}, 421),
+    ({"Host": ""}, 421),
+    ({"Origin": "https://evil.example"}, 403),
+    ({"Origin": "null"}, 403),
+    ({"Origin": "http://localhost:3000"}, 403),
+    ({"Authorization": ""}, 401),
+    ({"Authorization": "Bearer"}, 401),
+    ({"Authorization": "Bearer ."}, 401),
+    ({"Authorization": "Bearer " + "A" * 8000}, 401),
+    ({"Authorization": "Basic {token}"}, 401),
+    ({"Authorization": "Bearer {token}x"}, 401),
+    ({"Authorization": "Bearer {half}"}, 401),
+    ({"X-Forwarded-For": "127.0.0.1", "X-Forwarded-Host": "localhost", "Authorization": "Bearer x"}, 401),
+]
+
+
+@pytest.mark.parametrize(("forged", "status"), FORGED)
+def test_forged_headers_on_every_path(target: Target, forged: dict[str, str], status: int) -> None:
+    half = target.token[: len(target.token) // 2]
+    given = {"Authorization": f"Bearer {target.token}"}
+    given |= {name: value.format(token=target.token, half=half) for name, value in forged.items()}
+    for path in ("/mcp", "/sse", "/messages/", "/metrics", site.RPC, *sorted(OPEN_PATHS)):
+        for method in ("GET", "POST"):
+            connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
+            connection.request(method, path, b"{}" if method == "POST" else None, given)
+            found = connection.getresponse().status
+            connection.close()
+            if status == 401 and path in OPEN_PATHS:
+                assert found in (200, 405)
+            else:
+                assert found == status, (method, path)
+    target.answers()
+
+
+def test_the_token_is_not_taken_from_the_address(target: Target) -> None:
+    for path in (f"/metrics?token={target.token}", f"/metrics?access_token={target.token}", f"/{target.token}/metrics"):
+        connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
+        connection.request("GET", path)
+        assert connection.getresponse().status == 401
+        connection.close()
+    assert target.token not in target.daemon.log
+
+
+@pytest.mark.parametrize(
+    "path", ["/%00", "/status/%2e%2e/site.py", "/status/..%2f..%2ftls.py", "//etc/passwd", "/status//rpc"]
+)
+def test_odd_paths(target: Target, path: str) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
+    connection.request("GET", path, headers={"Authorization": f"Bearer {target.token}"})
+    assert connection.getresponse().status in (404, 405)
+    connection.close()
+
+
+# ---- connections ----
+
+
+@pytest.mark.parametrize("unix", [False, True])
+def test_a_thousand_idle_connections_and_fifty_slow_ones(target: Target, unix: bool) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard, 4096), hard))
+    held = list[socket.socket]()
+    try:
+        for number in range(1000):
+            s = socket.socket(socket.AF_UNIX if unix else socket.AF_INET)
+            s.settimeout(10)
+            s.connect(target.rpc if unix else ("127.0.0.1", target.port))
+            if number >= 950:
+                s.sendall(b"POST /rpc HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")
+            held.append(s)
+        for drop in b"abc":
+            for s in held[950:]:
+                with contextlib.suppress(ConnectionError):
+                    s.send(bytes([drop]))
+            target.answers()
+        began = time.monotonic()
+        connection = http.client.HTTPConnection("127.0.0.1", target.port, timeout=10)
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().read() == b"ok\n"
+        connection.close()
+        assert time.monotonic() - began < 5
+    finally:
+        for s in held:
+            s.close()
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    target.answers()
+
+
+def test_more_bridges_than_there_is_room_for(target: Target) -> None:
+    held = list[socket.socket]()
+    try:
+        for _ in range(400):
+            held.append(socket.socket(socket.AF_UNIX))
+            held[-1].settimeout(10)
+            while held[-1].connect_ex(str(target.daemon.home / "run" / "mcp.sock")) == errno.EAGAIN:
+                time.sleep(0.01)  # the kernel's queue is full
+        target.answers()
+        assert held[-1].recv(1) == b""  # turned away, while the first ones may still speak
+    finally:
+        for s in held:
+            s.close()
+    target.answers()
+
+
+# ---- the runtime directory ----
+
+
+@pytest.mark.parametrize("kind", ["symbolic link", "world-writable", "another user's", "a file"])
+def test_a_daemon_does_not_start_in_a_runtime_directory_of_others(tmp_path: Path, kind: str) -> None:
+    if kind == "another user's" and os.geteuid() != 0:
+        pytest.skip("only root can give a directory away")
+    daemon = make_daemon()
+    run = daemon.home / "run"
+    if kind == "symbolic link":
+        (tmp_path / "real").mkdir(mode=0o700)
+        run.symlink_to(tmp_path / "real")
+    elif kind == "a file":
+        run.touch()
+    else:
+        run.mkdir()
+        run.chmod(0o777 if kind == "world-writable" else 0o700)
+        if kind == "another user's":
+            os.chown(run, 65534, 65534)
+    try:
+        done = subprocess.run(
+            [daemon.bin / "cocosearchd"], env=daemon.environment, capture_output=True, text=True, timeout=60
+        )
+        assert done.returncode == 1
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("error: ")
+        assert "hint: " in line
+        assert not (daemon.home / "state" / "postgres").exists()
+    finally:
+        daemon.sweep()
+        shutil.rmtree(daemon.home, ignore_errors=True)
+
+
+def test_names_of_files_are_known_to_the_decoder() -> None:
+    """A file name may hold bytes that are no UTF-8, in every parameter that names one."""
+    assert {"path", "paths", "cwd", "root"} <= shapes._FILE_NAMES
