@@ -62,7 +62,8 @@ def crowd(daemon: Daemon, rest: Path, busy: Path, idle: list[float]) -> None:
 
     bulk = threading.Thread(target=index)
     bulk.start()
-    time.sleep(2)
+    while "busy" not in {index["name"] for index in daemon.json("status")["indexes"]}:
+        time.sleep(0.1)
     saves = {"the index being made": Saves(daemon, "busy", busy), "another index": Saves(daemon, "rest", rest)}
     while not done.is_set():
         for each in saves.values():
