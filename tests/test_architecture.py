@@ -73,7 +73,9 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.store",
         "cocosearch_ipc.protocol",
     },
+    "cocosearchd.commits": set(),
     "cocosearchd.indexes": {
+        "cocosearchd.commits",
         "cocosearchd.index_settings",
         "cocosearchd.project",
         "cocosearchd.tuning",
@@ -112,6 +114,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.protocol",
     },
     "cocosearchd.tuning": {
+        "cocosearchd.embedding",
         "cocosearchd.index_settings",
         "cocosearchd.indexing",
         "cocosearchd.search",

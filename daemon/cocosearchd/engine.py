@@ -14,7 +14,7 @@ import psutil
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
 from cocosearchd import replies
-from cocosearchd.embedding.late import LateEmbedder
+from cocosearchd.embedding.former import Embedders
 from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, StoreUnavailable
 from cocosearchd.indexes import Indexes, RunningIndex
 from cocosearchd.indexing.updater import Updater
@@ -55,7 +55,7 @@ class Engine(Workspace):
     def __init__(
         self,
         db: Database,
-        embedder: LateEmbedder,
+        embedders: Embedders,
         indexes: Indexes,
         pipeline: Pipeline,
         updater: Updater,
@@ -63,8 +63,8 @@ class Engine(Workspace):
         about: About,
         stop: Callable[[], None],
     ) -> None:
-        super().__init__(db, indexes, settings, Overlays(embedder), pipeline.disk)
-        self._embedder, self._pipeline, self._updater = embedder, pipeline, updater
+        super().__init__(db, indexes, settings, Overlays(embedders.of), pipeline.disk)
+        self._embedder, self._pipeline, self._updater = embedders.configured, pipeline, updater
         self._about, self._stop = about, stop
         self._latency = Latency()
 
@@ -157,9 +157,11 @@ class Engine(Workspace):
         while True:
             yield await self._progress(index)
             status = index.root.status()
-            if index.refusal is not None or (status.state in AT_REST and not status.pending):
+            rests = index.refusal is not None or (status.state in AT_REST and not status.pending)
+            if index.following is None and rests:
                 return
             await anyio.sleep(FOLLOW_S)
+            index = self._indexes.get(index.record.name)  # another one may have taken its place
 
     def watch(self, request: w.WatchRequest) -> AsyncIterator[w.WatchEvent]:
         """Committed batches as they become searchable, or what a saved query finds in them; until the client goes."""
@@ -286,8 +288,9 @@ class Engine(Workspace):
             return -1, -1
 
     async def _progress(self, index: RunningIndex) -> p.IndexProgress:
-        _, chunks = await self._counts(index)
-        return replies.progress(index.record, index.root.status(), chunks)
+        made = index.following or index
+        _, chunks = await self._counts(made)
+        return replies.progress(replace(made.record, name=index.record.name), made.root.status(), chunks)
 
     async def _index_status(self, index: RunningIndex) -> p.IndexStatus:
         files, chunks = await self._counts(index)

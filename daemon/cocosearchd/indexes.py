@@ -1,27 +1,28 @@
 """The running indexes: each a record, the root it copies and its words in memory. Started and stopped at run time.
 
 An index whose rows were made by another embedder than the configured one is listed but not run: it says how it was made
-and what to do (`IdentityMismatch`). Other settings are followed as they change: exactly the files that they affect are
-read again, and the index answers meanwhile. What an answer needs of an index is in `RunningIndex`.
+and what to do (`IdentityMismatch`). Once that is done (`rebuild`) it answers with the embedder it was made by, and is
+kept fresh, while the next one is filled beside it, which then takes its place. Other settings are followed as they
+change: exactly the files that they affect are read again. What an answer needs of an index is in `RunningIndex`.
 """
 
 import logging
 import os
-from collections.abc import AsyncIterator, Collection
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Collection
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import anyio
 from anyio.abc import TaskGroup
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.streams.memory import MemoryObjectReceiveStream
 
+from cocosearchd.commits import CommitFeed
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.errors import (
     CocoSearchError,
     Conflict,
-    EmbedderUnavailable,
     IdentityMismatch,
     InvalidInput,
     NotFound,
@@ -35,11 +36,11 @@ from cocosearchd.roots.registry import check_root, propose_name
 from cocosearchd.roots.watched import WatchedRoot
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.settings import Loaded
-from cocosearchd.store import records
+from cocosearchd.store import records, standing
 from cocosearchd.store.pool import Database
 from cocosearchd.store.vector_index import ensure_vector_index
 from cocosearchd.supervise import supervise
-from cocosearchd.tuning import RunningIndex, Tuning
+from cocosearchd.tuning import RunningIndex, Tuning, complete, refusal_of
 
 __all__ = ["Indexes", "RunningIndex", "limits_of"]
 
@@ -47,7 +48,7 @@ log = logging.getLogger(__name__)
 
 QUIET_S = 20.0  # without a commit: building a vector index beside bulk writes would be undone by them
 LOOK_S = 1.0  # between looks at files of settings; a question that waits for changes looks by itself
-MAX_WAITING_COMMITS = 1000  # for a subscriber; a commit is a name, a number and the paths of a batch
+FILL_LOOK_S, GRACE_S = 0.5, 5.0
 
 
 class Indexes:
@@ -66,7 +67,7 @@ class Indexes:
         self._tuning = Tuning(db, updater, loaded)
         self._state_dir, self._tasks = state_dir, tasks
         self._running: dict[str, RunningIndex] = {}
-        self._listeners: frozenset[MemoryObjectSendStream[Commit]] = frozenset()
+        self._commits = CommitFeed()
         # Adding, removing and other settings are one at a time; answers only wait for settings that just changed.
         self._changing = anyio.Lock()
 
@@ -139,24 +140,18 @@ class Indexes:
                 found[name] = other
         return tuple(found.values()), tuple(said)
 
-    @asynccontextmanager
-    async def commits(self) -> AsyncIterator[MemoryObjectReceiveStream[Commit]]:
+    def commits(self) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[Commit]]:
         """Commits of all indexes from now on, each after its hook has ended. It ends for a reader that is too slow."""
-        send, receive = anyio.create_memory_object_stream[Commit](MAX_WAITING_COMMITS)
-        self._listeners |= {send}
-        try:
-            async with receive:
-                yield receive
-        finally:
-            self._listeners -= {send}
-            send.close()
+        return self._commits.follow()
 
     async def start_all(self) -> None:
         """Start what the registry names."""
         async with self._changing:
             await self._tuning.read(self._tuning.loaded)
+            await self._drop_former()
+            following = {record.root: record for record in await standing.list_standing(self._db, "next")}
             for record in await records.list_indexes(self._db):
-                await self._start(record)
+                await self._start(record, following.get(record.root))
 
     async def add(self, path: bytes, name: str | None, topics: tuple[str, ...]) -> tuple[RunningIndex, bool]:
         """The index of `path`, and whether it is new.
@@ -208,12 +203,16 @@ class Indexes:
         """Stop the index and drop its tables; (files, chunks) that are gone."""
         async with self._changing:
             index = self.get(name)
+            await self._abandon(index)
             await self._stop(index)
             await index.lexical.discard()
             return await records.drop_index(self._db, index.record)
 
     async def rebuild(self, name: str) -> RunningIndex:
-        """Index every file again with the embedder and settings of now."""
+        """Index every file again with the embedder and settings of now.
+
+        With another embedder than it was made by, the index goes on answering until the next one is complete.
+        """
         async with self._changing:
             index = self.get(name)
             fingerprint = self._embedder.fingerprint
@@ -221,42 +220,59 @@ class Indexes:
             if identity == index.record.identity:
                 index.root.rescan("asked for", force=True)
                 return index
+            if index.following is not None and index.following.record.identity == identity:
+                return index
+            await self._abandon(index)
+            following = await standing.next_index(self._db, index.record, fingerprint.dimension, identity)
             await self._stop(index)
-            await index.lexical.discard()
-            record = await records.set_identity(self._db, index.record, fingerprint.dimension, identity)
-            return await self._start(replace(record, topics=index.given))
+            return await self._start(replace(index.record, topics=index.given), following)
 
     async def recheck(self) -> None:
         """Refuse what an embedder that has just become known did not make: it was run on trust until now."""
         async with self._changing:
             for index in self.all():
-                if index.refusal is None and (refusal := self._refusal(index.record)) is not None:
+                if index.following is not None and refusal_of(self._embedder, index.following.record) is not None:
+                    await self._abandon(index)
+                refusal = refusal_of(self._embedder, index.record)
+                if index.refusal is None and index.following is None and refusal is not None:
                     log.error("index_refused", extra={"error": refusal.message, "hint": refusal.hint})
                     index.refusal = refusal
-                    await self._updater.remove(index.record.name)
+                    await self._updater.remove(index.lane)
                     index.tasks.cancel()
 
     async def committed(self, commit: Commit) -> None:
         """The hook after each commit: words first, then the generation by which the caches are keyed."""
-        index = self._running.get(commit.index)
+        index = self._in_lane(commit.index)
         if index is None:
             return
         await index.lexical.apply(commit)
         index.record = replace(index.record, generation=max(index.record.generation, commit.generation))
-        for listener in self._listeners:
-            try:
-                listener.send_nowait(commit)
-            except anyio.WouldBlock:
-                self._cut_off(listener)
+        if self._running.get(index.record.name) is not index:
+            return  # it does not answer yet
+        self._commits.tell(replace(commit, index=index.record.name))
 
-    def _cut_off(self, listener: MemoryObjectSendStream[Commit]) -> None:
-        """A reader that does not keep up is cut off: it knows by the end of its stream that it must ask again."""
-        log.warning("subscriber_too_slow")
-        listener.close()
-        self._listeners -= {listener}
+    def _every(self) -> tuple[RunningIndex, ...]:
+        """Those that answer, and those that will."""
+        return tuple(one for index in self.all() for one in (index, index.following) if one is not None)
 
-    async def _start(self, record: IndexRecord) -> RunningIndex:
-        given, refusal = record.topics, self._refusal(record)
+    def _in_lane(self, lane: str) -> RunningIndex | None:
+        """The index that the updater knows by this name."""
+        return next((index for index in self._every() if index.lane == lane), None)
+
+    async def _start(self, record: IndexRecord, following: IndexRecord | None = None) -> RunningIndex:
+        """`following` is to take the place of it, unless its embedder is not the configured one either."""
+        if following is not None and refusal_of(self._embedder, following) is not None:
+            await records.drop_index(self._db, following)
+            following = None
+        index = await self._begin(record, None if following else refusal_of(self._embedder, record))
+        self._running[record.name] = index
+        if following is not None:
+            index.following = await self._begin(following, None)
+            self._tasks.start_soon(supervise, f"embedder of {record.name}", partial(self._follow, index))
+        return index
+
+    async def _begin(self, record: IndexRecord, refusal: IdentityMismatch | None) -> RunningIndex:
+        given = record.topics
         record, settings, files = await self._tuning.begin(record, refused=refusal is not None)
         sync_dir = self._state_dir / "sync" / record.slug
         index = RunningIndex(
@@ -268,14 +284,52 @@ class Indexes:
             given,
             settings,
             await records.lacking(self._db, record),
+            lane=record.name,
         )
         if files:
             index.tell(("since the daemon ran last",), files)
-        self._running[record.name] = index
         if refusal is None:
             self._tasks.start_soon(self._run, index)
             await self._updater.add(record, index.root, self._tuning.rules(settings))
         return index
+
+    # -- another embedder
+
+    async def _follow(self, index: RunningIndex) -> None:
+        """Let the next index take the place of this one when it is complete; for ever: a supervised task has no end."""
+        while (following := index.following) is not None:
+            await anyio.sleep(FILL_LOOK_S)
+            if complete(index, following):
+                async with self._changing:
+                    if index.following is following:
+                        await self._replace(index, following)
+        await anyio.sleep(GRACE_S)  # questions that began before may still read the old tables
+        async with self._changing:
+            await self._drop_former()
+        await anyio.sleep_forever()
+
+    async def _replace(self, index: RunningIndex, following: RunningIndex) -> None:
+        promoted = await standing.promote(self._db, index.record, following.record)
+        following.record = replace(promoted, topics=index.record.topics)
+        following.given = index.given
+        self._running[promoted.name], index.following = following, None
+        log.info("embedder_switched", extra={"index": promoted.name, "embedder": promoted.identity.model})
+        await self._updater.remove(index.lane)
+        index.tasks.cancel()
+        await index.lexical.discard()
+
+    async def _abandon(self, index: RunningIndex) -> None:
+        """Drop the next index, if one is being filled."""
+        following, index.following = index.following, None
+        if following is not None:
+            await self._updater.remove(following.lane)
+            following.tasks.cancel()
+            await following.lexical.discard()
+            await records.drop_index(self._db, following.record)
+
+    async def _drop_former(self) -> None:
+        for record in await standing.list_standing(self._db, "former"):
+            await records.drop_index(self._db, record)
 
     # -- settings that change
 
@@ -283,7 +337,7 @@ class Indexes:
         """Follow the files of settings, for ever; to be supervised."""
         while True:
             await anyio.sleep(LOOK_S)
-            for index in self.all():
+            for index in self._every():
                 await self.refresh(index)
             if await self._tuning.outdated():
                 await self.configure(self._tuning.loaded)
@@ -294,7 +348,7 @@ class Indexes:
         seen = stamps(root) if index.root.local else await anyio.to_thread.run_sync(stamps, root)
         if index.refusal is None and seen != index.settings.stamps:
             async with self._changing:
-                if self._running.get(index.record.name) is index:
+                if self._in_lane(index.lane) is index:
                     with suppress(CocoSearchError):
                         await self._tuning.follow(index)
 
@@ -302,7 +356,7 @@ class Indexes:
         """Follow other settings of the daemon, as far as they are of indexes."""
         async with self._changing:
             await self._tuning.read(loaded)
-            for index in self.all():
+            for index in self._every():
                 if index.refusal is None:
                     index.settings = replace(index.settings, stamps=())  # if it fails now, it is tried again
                     with suppress(CocoSearchError):
@@ -335,20 +389,5 @@ class Indexes:
     async def _stop(self, index: RunningIndex) -> None:
         del self._running[index.record.name]
         if index.refusal is None:
-            await self._updater.remove(index.record.name)
+            await self._updater.remove(index.lane)
         index.tasks.cancel()
-
-    def _refusal(self, record: IndexRecord) -> IdentityMismatch | None:
-        """None also while the embedder is not known: its absence is no reason to stop finding words."""
-        try:
-            fingerprint = self._embedder.fingerprint
-        except EmbedderUnavailable:
-            return None
-        if fingerprint.pairs() == record.identity.embedder:
-            return None
-        built = dict(record.identity.embedder)
-        return IdentityMismatch(
-            f"index {record.name!r} was built with {built.get('provider')}/{built.get('model')} "
-            f"({record.dimension}-d); configured: {fingerprint}",
-            f"cocosearchctl reindex {record.name}, or configure what it was built with",
-        )

@@ -120,6 +120,12 @@ class IndexIdentity:
     chunker: str  # name and version: "definitions-1", "recursive-1:1000/300"
     header_version: int
 
+    @property
+    def model(self) -> str:
+        """The embedder's provider and model, for people."""
+        made = dict(self.embedder)
+        return f"{made.get('provider')}/{made.get('model')}"
+
 
 @dataclass(frozen=True, slots=True)
 class IndexRecord:

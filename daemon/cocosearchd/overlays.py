@@ -5,7 +5,7 @@ embedded here, in the daemon: no query waits for the child, and what is unsaved 
 """
 
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
@@ -17,6 +17,7 @@ from cocosearchd.embedding.base import Embedder, Vectors
 from cocosearchd.errors import EmbedderUnavailable, NotFound, Refused
 from cocosearchd.indexing.chunk import Limits, chunk
 from cocosearchd.indexing.read import is_secret
+from cocosearchd.indexing.shaping import embedded_texts
 from cocosearchd.languages import detect, scopes
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk, IndexRecord
@@ -60,8 +61,9 @@ class _Session:
 class Overlays:
     """Sessions by name. A name is a secret: who has it sees what is unsaved. For one event loop."""
 
-    def __init__(self, embedder: Embedder) -> None:
-        self._embedder = embedder
+    def __init__(self, embedder_of: Callable[[tuple[tuple[str, str], ...]], Embedder]) -> None:
+        """`embedder_of` gives the embedder that makes vectors like those of an index, by the pairs of its identity."""
+        self._embedder_of = embedder_of
         self._sessions: dict[str, _Session] = {}
         self._changes = count(1)
 
@@ -88,7 +90,7 @@ class Overlays:
         held.latest[key] = change
         parsed = await anyio.to_thread.run_sync(parse, path, data)
         chunks = await anyio.to_thread.run_sync(chunk, parsed, rules.limits)
-        vectors, note = await self._vectors(chunks, record.dimension, held.files.get(key))
+        vectors, note = await self._vectors(path, chunks, record, held.files.get(key))
         if self._of(session).latest.get(key) == change:  # else it was put again or cleared meanwhile
             symbols = scopes.pack(parsed.symbols)
             held.files[key] = OverlayFile(path, text_of(data), parsed.language, chunks, vectors, symbols)
@@ -123,17 +125,18 @@ class Overlays:
         return self._sessions[session]
 
     async def _vectors(
-        self, chunks: tuple[Chunk, ...], dimension: int, before: OverlayFile | None
+        self, path: str, chunks: tuple[Chunk, ...], record: IndexRecord, before: OverlayFile | None
     ) -> tuple[Vectors, str | None]:
         """The vectors of chunks, those that were there before taken over; and why there are none."""
-        texts = [f"{one.header}\n{one.text}" for one in chunks]
-        known = _by_text(before) if before is not None else {}
+        made_by, dimension = record.identity.embedder, record.dimension
+        texts = embedded_texts(path, chunks, made_by)
+        known = _by_text(before, made_by) if before is not None else {}
         vectors = np.zeros((len(chunks), dimension), np.float32)
         missing = [text for text in dict.fromkeys(texts) if text not in known]
         made: Sequence[Vectors] = ()
         try:
             if missing:
-                made = list(await self._embedder.embed_documents(missing))
+                made = list(await self._embedder_of(made_by).embed_documents(missing))
         except EmbedderUnavailable as error:
             return vectors, f"the unsaved text is found by words only: {error.message}"
         found = {**known, **dict(zip(missing, made, strict=True))}
@@ -143,13 +146,10 @@ class Overlays:
         return vectors, None
 
 
-def _by_text(file: OverlayFile) -> Mapping[str, Vectors]:
+def _by_text(file: OverlayFile, made_by: tuple[tuple[str, str], ...]) -> Mapping[str, Vectors]:
     """Vectors by what was embedded; those that could not be made are asked for again."""
-    return {
-        f"{one.header}\n{one.text}": vector
-        for one, vector in zip(file.chunks, file.vectors, strict=True)
-        if vector.any()
-    }
+    texts = embedded_texts(file.path, file.chunks, made_by)
+    return {text: vector for text, vector in zip(texts, file.vectors, strict=True) if vector.any()}
 
 
 def _check(held: _Session, key: tuple[int, str], data: bytes, rules: Rules, total: int) -> None:

@@ -26,6 +26,7 @@ from cocosearch_ipc.app import FrontEnd
 from cocosearch_ipc.credentials import TokenFile
 from cocosearch_ipc.serve import serve
 from cocosearchd import logs
+from cocosearchd.embedding.former import Embedders
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.engine import About, Engine
@@ -159,8 +160,9 @@ async def _serve(running: Running) -> None:
         tasks.start_soon(supervise, "store", partial(_keep_store, running.store.postgres))
     await migrate_registry(db)
     embedder = LateEmbedder(partial(open_embedder, settings.embedder, places.api_key))
+    embedders = Embedders(embedder, settings.embedder, partial(open_embedder, api_key=places.api_key))
     await _try_embedder(embedder)
-    engine, indexes = await _engine(running, embedder, stop)
+    engine, indexes = await _engine(running, embedders, stop)
     engines.append((engine, indexes))
     if embedder.error is not None:
         tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder, indexes))
@@ -173,12 +175,13 @@ async def _serve(running: Running) -> None:
     front = FrontEnd(engine, token, version=version(), max_body_bytes=server.max_body_bytes, hosts=hosts)
     await serve(front, running.bound, started=partial(_ready, running), stopping=stop, tls=running.tls)
     places.notifier.stopping()
-    await embedder.aclose()
+    await embedders.aclose()
 
 
-async def _engine(running: Running, embedder: LateEmbedder, stop: anyio.Event) -> tuple[Engine, Indexes]:
+async def _engine(running: Running, embedders: Embedders, stop: anyio.Event) -> tuple[Engine, Indexes]:
     """The parts of the daemon, put together."""
     settings, places, db = running.settings, running.places, running.store.db
+    embedder = embedders.configured
 
     async def on_commit(commit: Commit) -> None:
         await indexes.committed(commit)
@@ -193,11 +196,11 @@ async def _engine(running: Running, embedder: LateEmbedder, stop: anyio.Event) -
     )
     updater = Updater(spec, on_commit)
     indexes = Indexes(db, updater, embedder, running.loaded, places.state, running.tasks)
-    pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of)
+    pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of, embedders.of)
     running.tasks.start_soon(supervise, "updater", updater.run)
     await indexes.start_all()
     running.tasks.start_soon(supervise, "settings", indexes.watch_settings)
-    return Engine(db, embedder, indexes, pipeline, updater, settings, running.about(), stop.set), indexes
+    return Engine(db, embedders, indexes, pipeline, updater, settings, running.about(), stop.set), indexes
 
 
 def _tls(server: ServerSettings, places: Places) -> SSLContext | None:

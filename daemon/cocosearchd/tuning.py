@@ -6,7 +6,8 @@ from functools import partial
 
 import anyio
 
-from cocosearchd.errors import IdentityMismatch
+from cocosearchd.embedding.late import LateEmbedder
+from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch
 from cocosearchd.index_settings import SCOPE, IndexSettings, changed, read_index_settings, sentence
 from cocosearchd.indexing.overrides import Overrides, read_overrides, stamps
 from cocosearchd.indexing.shaping import affected, identity_of, made_with
@@ -40,17 +41,48 @@ class RunningIndex:
     lacking: int = 0  # chunks of before the newest columns, when they were counted last
     note: str = ""
     noted_at: float = 0.0
+    lane: str = ""  # its name in the updater; it keeps that when it takes the place, and the name, of another
+    following: "RunningIndex | None" = None  # is being filled with another embedder, to take its place
 
     @property
     def said(self) -> tuple[str, ...]:
         """What a person should know of its settings."""
         recent = self.note and anyio.current_time() - self.noted_at < NOTED_S
-        return (*self.settings.said, *((self.note,) if recent else ()))
+        filling = (self._filling(self.following),) if self.following else ()
+        return (*self.settings.said, *((self.note,) if recent else ()), *filling)
+
+    def _filling(self, following: "RunningIndex") -> str:
+        old, new = self.record.identity.model, following.record.identity.model
+        status = following.root.status()
+        return f"vectors of {new}: {status.done} of {status.total or '?'} files; until all are there, {old} answers"
 
     def tell(self, differ: tuple[str, ...], files: int) -> None:
         """Note and log what a change of settings did: `files` are read again for it."""
         self.note, self.noted_at = sentence(differ, files), anyio.current_time()
         log.info("settings_changed", extra={"index": self.record.name, "changed": differ, "files": files})
+
+
+def complete(index: RunningIndex, following: RunningIndex) -> bool:
+    """Whether the next index has all that is in scope, but for files that the one that answers lacks as well."""
+    status, failed = following.root.status(), {file.path for file in index.root.status().failed}
+    lost = [file for file in status.failed if file.retry_in_s is not None and file.path not in failed]
+    settled = status.total is not None and status.state in ("live", "degraded") and not status.pending
+    return settled and not lost and following.lexical.generation >= following.record.generation
+
+
+def refusal_of(embedder: LateEmbedder, record: IndexRecord) -> IdentityMismatch | None:
+    """Why an index is not run. None also while the embedder is not known: that is no reason to stop finding words."""
+    try:
+        fingerprint = embedder.fingerprint
+    except EmbedderUnavailable:
+        return None
+    if fingerprint.pairs() == record.identity.embedder:
+        return None
+    return IdentityMismatch(
+        f"index {record.name!r} was built with {record.identity.model} ({record.dimension}-d); "
+        f"configured: {fingerprint}",
+        f"cocosearchctl reindex {record.name}, or configure what it was built with",
+    )
 
 
 class Tuning:
@@ -116,7 +148,7 @@ class Tuning:
             made, files = await self._remade(index.record, settings)
             return made
 
-        await self._updater.renew(index.record.name, self.rules(settings), change)
+        await self._updater.renew(index.lane, self.rules(settings), change)
         identity, noted = self._wanted(index.record, settings)
         index.record = replace(index.record, identity=identity, made_with=tuple(sorted(noted.items())))
         return files

@@ -26,6 +26,15 @@ def daemon(stopped: Daemon) -> Daemon:
 
 
 @pytest.fixture
+def other_daemon() -> Iterator[Daemon]:
+    """A second one, that has not been started."""
+    daemon = make_daemon()
+    yield daemon
+    daemon.sweep()
+    shutil.rmtree(daemon.home, ignore_errors=True)
+
+
+@pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A small git repository in three languages."""
     root = tmp_path / "project"

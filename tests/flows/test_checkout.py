@@ -3,23 +3,14 @@
 import random
 import shutil
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.daemon import Daemon, git, make_daemon
+from tests.daemon import Daemon, git
 from tests.flows.test_crash import digest, in_sync, populate, write
 
 FILES = 120
-
-
-@pytest.fixture
-def other_daemon() -> Iterator[Daemon]:
-    daemon = make_daemon()
-    yield daemon
-    daemon.sweep()
-    shutil.rmtree(daemon.home, ignore_errors=True)
 
 
 def two_branches(root: Path) -> None:

@@ -116,7 +116,7 @@ async def test_the_answer_is_that_of_saved_text(db: Database, tmp_path: Path, wa
     warm = tmp_path / "words" if way == "code" else None
     settings = SearchSettings(profile="classic" if way == "classic" else "code")
     corpus = await new_corpus(db, tmp_path / "root", FILES, lexical=warm, settings=settings)
-    overlays = Overlays(corpus.embedder)
+    overlays = Overlays(lambda _: corpus.embedder)
     queries = [replace(query, use_hybrid=hybrid) for query in QUERIES for hybrid in (None, True, False)]
     with overlays.session() as session:
         overlay = await held(corpus, UNSAVED, overlays, session)
@@ -138,7 +138,7 @@ async def test_the_answer_is_that_of_saved_text(db: Database, tmp_path: Path, wa
 
 
 async def test_a_file_emptied_in_the_editor_is_not_found(corpus: Corpus) -> None:
-    overlays = Overlays(corpus.embedder)
+    overlays = Overlays(lambda _: corpus.embedder)
     with overlays.session() as session:
         overlay = await held(corpus, {"app/mail.py": "\n"}, overlays, session)
         hits = await ask(corpus, Query("send_mail deliver a message to a mailbox"), overlay)
@@ -147,7 +147,7 @@ async def test_a_file_emptied_in_the_editor_is_not_found(corpus: Corpus) -> None
 
 
 async def test_texts_are_shown_and_related_as_they_are_in_the_editor(corpus: Corpus) -> None:
-    overlays = Overlays(corpus.embedder)
+    overlays = Overlays(lambda _: corpus.embedder)
     with overlays.session() as session:
         overlay = await held(corpus, UNSAVED, overlays, session)
         shown = await get_file(
@@ -171,7 +171,7 @@ async def test_texts_are_shown_and_related_as_they_are_in_the_editor(corpus: Cor
 
 
 async def test_a_session_ends_with_all_its_text(corpus: Corpus) -> None:
-    overlays = Overlays(corpus.embedder)
+    overlays = Overlays(lambda _: corpus.embedder)
     with overlays.session() as mine, overlays.session() as other:
         await held(corpus, UNSAVED, overlays, mine)
         assert overlays.of(other, corpus.record) is None
@@ -188,7 +188,7 @@ async def test_a_session_ends_with_all_its_text(corpus: Corpus) -> None:
 
 
 async def test_bounds_and_refusals(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    overlays = Overlays(corpus.embedder)
+    overlays = Overlays(lambda _: corpus.embedder)
     with overlays.session() as session:
         for data in (b"a\0b", b"x" * (1 << 21), b"-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n"):
             with pytest.raises(Refused):
@@ -213,7 +213,7 @@ async def test_bounds_and_refusals(corpus: Corpus, monkeypatch: pytest.MonkeyPat
 
 async def test_words_are_found_while_the_model_is_away(corpus: Corpus) -> None:
     embedder = Away()
-    overlays = Overlays(embedder)
+    overlays = Overlays(lambda _: embedder)
     with overlays.session() as session:
         await held(corpus, {"app/quota.py": UNSAVED["app/quota.py"]}, overlays, session)
         embedder.answers = False

@@ -19,7 +19,7 @@ from cocosearchd.embedding.base import Embedder
 from cocosearchd.indexing import recursive
 from cocosearchd.indexing.chunk import Limits, chunk, describe
 from cocosearchd.indexing.read import SourceFile, is_secret
-from cocosearchd.indexing.shaping import embeds_path
+from cocosearchd.indexing.shaping import embedded_texts
 from cocosearchd.indexing.target import FileTarget, WantedFile
 from cocosearchd.languages import detect, scopes
 from cocosearchd.languages.parse import QueryOverrides, parse
@@ -67,7 +67,7 @@ class Embedding:
         self._embedder = embedder
         self._key = embedder.fingerprint.digest()
         self._dimension = embedder.fingerprint.dimension
-        self._with_path = embeds_path(embedder.fingerprint.pairs())
+        self._made_by = embedder.fingerprint.pairs()
         self._gathers = embedder.fingerprint.provider not in CHEAP
 
     @coco.fn.as_async(batching=True, max_batch_size=BATCH_TEXTS)
@@ -79,8 +79,7 @@ class Embedding:
         """Shape (len(chunks), dimension)."""
         if not chunks:
             return np.empty((0, self._dimension), np.float32)
-        cut = "" if self._with_path else path
-        texts = [f"{one.header.removeprefix(cut).lstrip()}\n{one.text}" for one in chunks]
+        texts = embedded_texts(path, chunks, self._made_by)
         if not self._gathers:
             return await self._embedder.embed_documents(texts)
         return np.stack(await asyncio.gather(*(self.embed(text) for text in texts)))

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
 from cocosearchd.languages import blocks
 from cocosearchd.languages.symbols import QueryOverrides
-from cocosearchd.model import IndexIdentity
+from cocosearchd.model import Chunk, IndexIdentity
 from cocosearchd.settings import IndexingSettings
 from cocosearchd.store.remake import NO_LIMIT, Affected
 
@@ -33,6 +33,12 @@ def identity_of(embedder: tuple[tuple[str, str], ...], indexing: IndexingSetting
     """What an embedder (pairs of its fingerprint) and the chunker make of an index."""
     version = HEADER_VERSION if embeds_path(embedder) else HEADER_VERSION + _WITHOUT_PATH
     return IndexIdentity(embedder, chunker_id(limits_of(indexing)), version)
+
+
+def embedded_texts(path: str, chunks: Iterable[Chunk], embedder: tuple[tuple[str, str], ...]) -> list[str]:
+    """What is embedded of the chunks of a file."""
+    cut = "" if embeds_path(embedder) else path
+    return [f"{one.header.removeprefix(cut).lstrip()}\n{one.text}" for one in chunks]
 
 
 def embeds_path(embedder: tuple[tuple[str, str], ...]) -> bool:

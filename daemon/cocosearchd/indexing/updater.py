@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import anyio
@@ -138,7 +138,7 @@ class Updater:
         """
         lane, ruled = self._lanes[name], self._ruled[name]
         async with ruled.gate.shut():
-            lane.record = await change()
+            lane.record = replace(await change(), name=name)  # the child knows it by the name it was given first
             ruled.rules = rules
             child = self._child
             if child is None or not self._up.is_set():

@@ -18,14 +18,16 @@ import sys
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cocosearchd.embedding.base import Embedder
+from cocosearchd.embedding.former import Embedders
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.embedding.remembering import Counters, RememberingEmbedder
-from cocosearchd.errors import IdentityMismatch
+from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch
 from cocosearchd.indexing import wire
 from cocosearchd.indexing.app import IndexApp, Outcome, describe
 from cocosearchd.indexing.index_file import Rules, Tools
@@ -33,6 +35,7 @@ from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.indexing.shaping import identity_of, limits_of
 from cocosearchd.indexing.target import FileTarget
 from cocosearchd.model import IndexRecord
+from cocosearchd.settings import EmbedderSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
 
@@ -51,7 +54,9 @@ class Worker:
         self._indexes: dict[str, Index] = {}
         self._target = FileTarget()
         self._counters = Counters()
-        self._embedder = LateEmbedder(self._opened_embedder)
+        self._embedders = Embedders(
+            LateEmbedder(partial(self._opened_embedder, spec.embedder)), spec.embedder, self._opened_embedder
+        )
         self._opening = asyncio.Lock()
         self._precedence = Precedence()
         self._store: tuple[Database, Path] | None = None
@@ -81,7 +86,7 @@ class Worker:
             os._exit(0)  # nobody waits for these batches any more, and every step of them survives a kill
         for index in self._indexes.values():
             await index.close()
-        await self._embedder.aclose()
+        await self._embedders.aclose()
 
     async def _work(self, index: "Index", message: dict[str, Any]) -> None:
         """Answer for every path, whatever goes wrong: a process that ended would have the files blamed for it."""
@@ -110,7 +115,7 @@ class Worker:
         """The running app of the index, started at its first batch. Raises `CocoSearchError`."""
         async with index.opening:
             if index.app is None:
-                embedder = await self._embedder.opened()
+                embedder = await self._embedder_of(index.record)
                 rules = _rules(index, embedder)
                 database, memory = await self._opened_store()
                 tools = Tools(rules, embedder, self._target, self._guard)
@@ -121,8 +126,14 @@ class Worker:
             assert index.app is not None
             return index.app
 
-    async def _opened_embedder(self) -> Embedder:
-        settings, folder = self._spec.embedder, Path(self._spec.state_dir) / "embeddings"
+    async def _embedder_of(self, record: IndexRecord) -> Embedder:
+        """The one that an index is made by, which the settings may name no more. Raises `EmbedderUnavailable`."""
+        with contextlib.suppress(EmbedderUnavailable):
+            await self._embedders.configured.opened()
+        return await self._embedders.of(record.identity.embedder).opened()
+
+    async def _opened_embedder(self, settings: EmbedderSettings) -> Embedder:
+        folder = Path(self._spec.state_dir) / "embeddings"
         embedder = await open_embedder(settings, self._spec.api_key)
         return await RememberingEmbedder.over(embedder, folder, settings.cache_bytes, self._counters)
 
@@ -135,7 +146,7 @@ class Worker:
                 database = await self._stack.enter_async_context(opening)
                 memories = Path(self._spec.state_dir) / "cocoindex"
                 memory = memories / await records.incarnation(database)
-                numbers = {str(record.number) for record in await records.list_indexes(database)}
+                numbers = {str(number) for number in await records.numbers(database)}
                 await asyncio.to_thread(prune, memories, memory, numbers)
                 self._store = database, memory
             return self._store

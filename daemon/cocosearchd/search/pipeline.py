@@ -5,6 +5,7 @@ plan -> cache -> embed -> cache -> retrieve -> rank -> rerank -> select -> expan
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 import anyio
@@ -58,6 +59,7 @@ class Embedded:
 
 
 Embed = Callable[[str, Trace], Awaitable[Embedded]]
+EmbedderOf = Callable[[tuple[tuple[str, str], ...]], Embedder]
 
 
 class Pipeline:
@@ -69,9 +71,14 @@ class Pipeline:
         embedder: Embedder,
         settings: SearchSettings,
         lexical_of: LexicalOf | None = None,
+        embedder_of: EmbedderOf | None = None,
     ) -> None:
-        """`lexical_of` gives the lexical index of an index by name; where there is none, PostgreSQL answers alone."""
-        self._db, self._embedder, self._settings = db, embedder, settings
+        """`lexical_of` gives the lexical index of an index by name; where there is none, PostgreSQL answers alone.
+
+        `embedder_of` gives the embedder that an index was made by, where that may be another than `embedder`.
+        """
+        self._db, self._settings = db, settings
+        self._embedder_of = embedder_of or (lambda _: embedder)
         self._looker = Looker(db, lexical_of, load_weights(settings.weights_file))
         self._cache = Cache(settings.cache_bytes, settings.cache_ttl_s)
         self._context = Context(settings.context_lines, settings.line_width)
@@ -101,7 +108,9 @@ class Pipeline:
                 plan = replace(plan, overlay=overlay.digest)
             trace.tell("plan", lambda: describe_plan(plan))
         try:
-            found, use = await self._find(record, plan, query, trace, embed or self.embed, overlay)
+            found, use = await self._find(
+                record, plan, query, trace, embed or partial(self.embed, record.identity.embedder), overlay
+            )
         except StoreUnavailable as error:
             kept = self._cache.last_known(record.number, plan)
             if kept is None:
@@ -110,11 +119,14 @@ class Pipeline:
             return replace(answer, outdated=f"{error.message}; this is an earlier answer")
         return await self._shown(record, found, use, view, trace, overlay)
 
-    async def embed(self, text: str, trace: Trace) -> Embedded:
-        """The vector of a question. Why there is none is a note and no error: words are still found."""
+    async def embed(self, made_by: tuple[tuple[str, str], ...], text: str, trace: Trace) -> Embedded:
+        """The vector of a question, as the embedder makes it whose pairs are given.
+
+        Why there is none is a note and no error: words are still found.
+        """
         try:
             with trace.stage("embed"):
-                vector = await self._embedder.embed_query(text)
+                vector = await self._embedder_of(made_by).embed_query(text)
         except EmbedderUnavailable as error:
             return Embedded(None, f"found by words only: {error.message}", lasting=False)
         return Embedded(vector) if vector.any() else Embedded(None, "found by words only: the model knows none of them")
@@ -186,7 +198,7 @@ class Pipeline:
 
     def _check_identity(self, record: IndexRecord) -> None:
         """Vectors of different models are never compared."""
-        fingerprint = self._embedder.fingerprint
+        fingerprint = self._embedder_of(record.identity.embedder).fingerprint
         if self._known[0] is not fingerprint:
             self._known = (fingerprint, fingerprint.pairs())
         if self._known[1] != record.identity.embedder:

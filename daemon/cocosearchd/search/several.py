@@ -57,7 +57,7 @@ async def search_several(
     Raises `IdentityMismatch` when the indexes were made by different embedders, and the first error if all fail.
     """
     check_same_embedder(records)
-    once = _Once(pipeline)
+    once = _Once(pipeline, records[0])
     # A budget is for the whole answer, so it is applied after merging.
     unlimited = replace(query, budget_chars=None, budget_tokens=None)
     outcomes: list[Answer | CocoSearchError | None] = [None] * len(records)
@@ -88,13 +88,14 @@ async def search_several(
 class _Once:
     """Embeds for all indexes together, and only if one of them has to be searched."""
 
-    def __init__(self, pipeline: Pipeline) -> None:
+    def __init__(self, pipeline: Pipeline, record: IndexRecord) -> None:
+        self._made_by = record.identity.embedder
         self._pipeline, self._lock, self._done = pipeline, anyio.Lock(), dict[str, Embedded]()
 
     async def embed(self, text: str, trace: Trace) -> Embedded:
         async with self._lock:
             if text not in self._done:
-                self._done[text] = await self._pipeline.embed(text, trace)
+                self._done[text] = await self._pipeline.embed(self._made_by, text, trace)
             return self._done[text]
 
 

@@ -45,9 +45,11 @@ async def schema_change(db: Database) -> AsyncIterator[Connection]:
         yield connection
 
 
-async def registered(connection: Connection, name: str | None = None) -> tuple[IndexRecord, ...]:
-    """The indexes in the registry, by number; with a `name`, the one that has it or none."""
-    rows = await (await connection.execute(statement("indexes"), {"name": name})).fetchall()
+async def registered(
+    connection: Connection, name: str | None = None, standing: str | None = None
+) -> tuple[IndexRecord, ...]:
+    """The indexes in the registry, by number; with a `name`, the one that has it or none; or those of a `standing`."""
+    rows = await (await connection.execute(statement("indexes"), {"name": name, "standing": standing})).fetchall()
     return tuple(
         IndexRecord(
             number=number,

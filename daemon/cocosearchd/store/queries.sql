@@ -20,25 +20,35 @@ update cocosearch_registry set version = %(version)s where version <> %(version)
 select incarnation::text from cocosearch_registry
 
 -- name: indexes
--- All of them, or the one of a name.
+-- All of them, or the one of a name, or those of a standing.
 select number, name, slug, root, topics, dimension, embedder, chunker, header_version, generation, made_with
 from cocosearch_indexes
-where %(name)s::text is null or name = %(name)s
+where (%(name)s::text is null or name = %(name)s) and (%(standing)s::text is null or standing = %(standing)s)
 order by number
 
 -- name: index_conflict
 -- What a new index would collide with.
-select name, root from cocosearch_indexes where name = %(name)s or root = %(root)s
+select name, root from cocosearch_indexes where standing = 'current' and (name = %(name)s or root = %(root)s)
 
 -- name: taken_slugs
 select slug from cocosearch_indexes
 
 -- name: insert_index
 insert into cocosearch_indexes
-    (name, slug, root, topics, dimension, embedder, chunker, header_version, identity, generation)
+    (name, slug, root, topics, dimension, embedder, chunker, header_version, identity, generation, standing)
 select %(name)s, %(slug)s, %(root)s, %(topics)s::text[], %(dimension)s, %(embedder)s, %(chunker)s, %(header_version)s,
-       %(identity)s, generation_floor
+       %(identity)s, generation_floor, %(standing)s
 from cocosearch_registry
+
+-- name: retire_index
+update cocosearch_indexes set standing = 'former', name = %(away)s || '-' where number = %(old)s
+
+-- name: promote_index
+-- Its generation is above that of the index whose name it takes: no generation of a name is used for two contents.
+update cocosearch_indexes
+set standing = 'current', name = %(name)s, last_change = now(),
+    generation = greatest(generation, (select generation from cocosearch_indexes where number = %(old)s)) + 1
+where number = %(new)s
 
 -- name: set_identity
 update cocosearch_indexes

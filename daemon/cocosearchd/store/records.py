@@ -101,19 +101,33 @@ async def create_index(
                 f"{taken} is taken by index {other_name} of {_shown(other_root)}",
                 f"choose another name, or forget it with `cocosearchctl clear {other_name}`",
             )
-        used = {row[0] for row in await (await connection.execute(statement("taken_slugs"))).fetchall()}
-        slug = next(slug for slug in slugs(name) if slug not in used)
-        values = {"name": name, "slug": slug, "root": root, "topics": list(topics)}
-        await connection.execute(statement("insert_index"), values | identity_values(dimension, identity))
-        (record,) = await registered(connection, name)
-        await upgrade_tables(connection, record)
+        values = {"name": name, "root": root, "topics": list(topics), "standing": "current"}
+        return await insert_index(connection, values, dimension, identity)
+
+
+async def insert_index(
+    connection: Connection, values: dict[str, Any], dimension: int, identity: IndexIdentity
+) -> IndexRecord:
+    """A row of the registry and empty tables, within a change of the schema; `values`: name, root, topics, standing."""
+    used = {row[0] for row in await (await connection.execute(statement("taken_slugs"))).fetchall()}
+    slug = next(slug for slug in slugs(values["name"]) if slug not in used)
+    row = values | identity_values(dimension, identity) | {"slug": slug}
+    await connection.execute(statement("insert_index"), row)
+    (record,) = await registered(connection, values["name"])
+    await upgrade_tables(connection, record)
     return record
 
 
 async def list_indexes(db: Database) -> tuple[IndexRecord, ...]:
-    """All indexes, oldest first."""
+    """All indexes that answer, oldest first; see `standing` for those that do not yet, or no more."""
     async with db.connection() as connection:
-        return await registered(connection)
+        return await registered(connection, standing="current")
+
+
+async def numbers(db: Database) -> frozenset[int]:
+    """Of all indexes, whatever their standing."""
+    async with db.connection() as connection:
+        return frozenset(record.number for record in await registered(connection))
 
 
 async def drop_index(db: Database, record: IndexRecord) -> tuple[int, int]:

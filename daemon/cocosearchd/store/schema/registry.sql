@@ -32,8 +32,11 @@ create table cocosearch_indexes (
     -- Of the last migration of its tables.
     version integer not null default 0,
     -- What shaped the rows beside its identity: name to value, as `remake.made_with` says. Empty: the defaults.
-    made_with jsonb not null default '{{}}'
+    made_with jsonb not null default '{{}}',
+    -- An index that changes its embedder has two rows meanwhile: the one that answers, and the next one, which is being
+    -- filled. A former one has been replaced and is only there until its tables are dropped.
+    standing text not null default 'current' check (standing in ('current', 'next', 'former'))
 ) with (fillfactor = 50);
 
 -- A root may be longer than a btree's entry.
-create unique index cocosearch_indexes_root on cocosearch_indexes (sha256(root));
+create unique index cocosearch_indexes_root on cocosearch_indexes (sha256(root), standing) where standing <> 'former';
