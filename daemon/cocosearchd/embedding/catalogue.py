@@ -1,5 +1,6 @@
 """Which models could be used from here, one line each: what is shipped, installed, on a server, or missing and why."""
 
+import asyncio
 import importlib.util
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -73,10 +74,14 @@ async def _onnx(settings: EmbedderSettings, api_key: str) -> list[Model]:
         return [Model("onnx", "", "not installed", "pip install 'cocosearchd[onnx]'")]
     if settings.provider != "onnx":
         return [Model("onnx", "", "not configured", "embedder.model names a directory with model.onnx")]
-    home = Path(settings.model).expanduser()
+    return [await asyncio.to_thread(_directory, settings.model)]
+
+
+def _directory(path: str) -> Model:
+    home = Path(path).expanduser()
     missing = [name for name in ("model.onnx", "tokenizer.json") if not (home / name).is_file()]
     state: State = "unreachable" if missing else "available"
-    return [Model("onnx", home.name, state, f"{home}: no {' and no '.join(missing)}" if missing else str(home))]
+    return Model("onnx", home.name, state, f"{home}: no {' and no '.join(missing)}" if missing else str(home))
 
 
 async def _sentence_transformers(settings: EmbedderSettings, api_key: str) -> list[Model]:
