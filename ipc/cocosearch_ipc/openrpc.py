@@ -29,6 +29,25 @@ ERRORS = {
 }
 
 
+# Parameters of a typical call; a method that is not here is called without any.
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "search": {"query": "where are retries decided", "languages": ["python"], "limit": 3},
+    "index_codebase": {"path": "/home/me/code/project", "name": "project"},
+    "follow": {"index": "project"},
+    "index_stats": {"index": "project"},
+    "clear_index": {"index": "project"},
+    "reindex": {"index": "project"},
+    "list_files": {"index": "project", "under": "src", "pattern": "**/*.py"},
+    "get_file": {"index": "project", "path": "src/retry.py", "start_line": 10, "end_line": 40},
+    "find_related": {"index": "project", "path": "src/retry.py", "line": 12},
+    "locate": {"paths": ["/home/me/code/project/src"]},
+    "watch": {"index": "project", "lifecycle": True},
+    "overlay.put": {"session": "6f1c", "path": "/home/me/code/project/src/retry.py", "text": "TIMES = 4\n"},
+    "overlay.clear": {"session": "6f1c"},
+    "sync": {"index": "project", "timeout_ms": 2000},
+}
+
+
 def nearest(method: str) -> str | None:
     """The known method that `method` was probably meant to be."""
     return next(iter(difflib.get_close_matches(method, METHODS, 1)), None)
@@ -75,6 +94,12 @@ def _described(method: str) -> dict[str, Any]:
             for name, schema in parameters["properties"].items()
         ],
         "result": {"name": "result", "schema": shapes.schema(result_type(method))},
+        "examples": [
+            {
+                "name": method,
+                "params": [{"name": name, "value": value} for name, value in EXAMPLES.get(method, {}).items()],
+            }
+        ],
     }
 
 
@@ -92,8 +117,22 @@ for programs: the method `rpc.discover` (OpenRPC 1.3.2).
 
 JSON-RPC 2.0, `POST /rpc` on the Unix socket `rpc.sock` of the runtime directory. Whoever may open the socket may ask.
 
-    curl --unix-socket "$XDG_RUNTIME_DIR/cocosearch/rpc.sock" http://localhost/rpc --json \\
+    SOCKET="$XDG_RUNTIME_DIR/cocosearch/rpc.sock"
+    curl -sS --unix-socket "$SOCKET" http://localhost/rpc --json \\
       '{"jsonrpc": "2.0", "id": 1, "method": "search", "params": {"query": "where are retries decided"}}'
+
+Several at once; progress as it comes; at most half a second of work; the schema of everything:
+
+    curl -sS --unix-socket "$SOCKET" http://localhost/rpc --json \\
+      '[{"jsonrpc": "2.0", "id": 1, "method": "status"}, {"jsonrpc": "2.0", "id": 2, "method": "list_indexes"}]'
+    curl -sSN --unix-socket "$SOCKET" http://localhost/rpc --json \\
+      '{"jsonrpc": "2.0", "id": 1, "method": "follow"}' -H "Accept: application/x-ndjson"
+    curl -sS --unix-socket "$SOCKET" http://localhost/rpc -H "X-Cocosearch-Deadline-Ms: 500" --json \\
+      '{"jsonrpc": "2.0", "id": 1, "method": "sync"}'
+    curl -sS --unix-socket "$SOCKET" http://localhost/rpc --json '{"jsonrpc": "2.0", "id": 1, "method": "rpc.discover"}'
+    curl -sS --unix-socket "$SOCKET" http://localhost/readyz
+
+Programs in Python may copy `cocosearch_ipc/client.py`: it needs the standard library only.
 
 - A batch has at most 100 calls, a body 1 MiB. A call without `id` is a notification and gets no answer (HTTP 204).
 - Closing the connection cancels the call. `X-Cocosearch-Deadline-Ms` limits how long the daemon works on it.
@@ -116,9 +155,15 @@ def _section(name: str) -> str:
             default = "required" if field in schema.get("required", ()) else f"`{_default(described)}`"
             lines.append(f"| `{field}` | {_type(described)} | {default} |")
         lines.append("")
+    lines += [f"    {json.dumps(_example(name))}", ""]
     kind = "Yields" if streams(name) else "Returns"
     lines += [f"{kind} {_result(result_type(name))}", ""]
     return "\n".join(lines)
+
+
+def _example(method: str) -> dict[str, Any]:
+    params = {"params": EXAMPLES[method]} if method in EXAMPLES else {}
+    return {"jsonrpc": "2.0", "id": 1, "method": method} | params
 
 
 def _result(kind: Any) -> str:

@@ -3,10 +3,12 @@
 import http.client
 import json
 import logging
+import os
 import re
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -15,7 +17,7 @@ from typing import Any
 import pytest
 import structlog
 
-from cocosearch_ipc import client, openrpc
+from cocosearch_ipc import client, openrpc, shapes
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.methods import METHODS
 from tests.ipc.conftest import Served
@@ -214,11 +216,46 @@ def test_the_table_of_methods_is_published(served: Served) -> None:
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
-def test_the_documented_curl_example(served: Served) -> None:
-    body = '{"jsonrpc": "2.0", "id": 1, "method": "list_indexes"}'
-    command = ["curl", "-sS", "--unix-socket", served.rpc, "http://localhost/rpc", "--json", body]
-    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert json.loads(shown)["result"]["indexes"][0]["name"] == "demo"
+@pytest.mark.parametrize("document", ["rpc.md", "observability.md"])
+def test_the_documented_curl_examples(served: Served, document: str, tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / document).read_text("utf-8")
+    blocks = re.findall(r"(?:^    .*\n)+", text, re.MULTILINE)
+    script = "\n".join(block for block in blocks if "curl" in block or "SOCKET=" in block)
+    (tmp_path / "runtime").mkdir()
+    (tmp_path / "runtime" / "cocosearch").symlink_to(served.run)
+    env = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(tmp_path / "runtime")}
+    done = subprocess.run(
+        ["bash", "-euc", script.replace("curl ", "curl --fail -w '\\n' ")], env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    answers = done.stdout.split("\n")
+    assert script.count("curl ") >= (6 if document == "rpc.md" else 1)
+    if document == "rpc.md":
+        assert json.loads(answers[0])["result"]["results"][0]["path"] == "src/retry.py"
+        assert [reply["id"] for reply in json.loads(answers[1])] == [1, 2]
+        assert json.loads(answers[2])["method"] == "$/progress"
+        assert "error" not in done.stdout.partition('"openrpc"')[0]
+    else:
+        assert "cocosearch_index_chunks" in done.stdout
+
+
+def test_every_method_has_an_example_that_is_understood() -> None:
+    for method, (_, request) in METHODS.items():
+        shapes.decode(request, openrpc.EXAMPLES.get(method, {}))
+    assert set(openrpc.EXAMPLES) <= set(METHODS)
+
+
+def test_the_client_alone_is_enough(served: Served, tmp_path: Path) -> None:
+    shutil.copy(Path(str(client.__file__)), tmp_path / "vendored.py")
+    code = (
+        "import sys; sys.path[:0] = [sys.argv[1]]\n"
+        "import vendored\n"
+        "print(vendored.call(sys.argv[2], 'search', {'query': 'x', 'index': 'demo'})['results'][0]['path'])\n"
+        "print([e['state'] for e in vendored.stream(sys.argv[2], 'follow', {'index': 'demo'})][-1])\n"
+    )
+    command = [sys.executable, "-I", "-S", "-c", code, str(tmp_path), served.rpc]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert done.stdout == "src/retry.py\nlive\n", done.stderr
 
 
 def test_health_readiness_and_metrics(served: Served) -> None:
