@@ -20,7 +20,7 @@ from cocosearchd.indexes import Indexes, RunningIndex
 from cocosearchd.indexing.updater import Updater
 from cocosearchd.model import Freshness
 from cocosearchd.overlays import Overlays
-from cocosearchd.requests import query_of, wants_symbols, with_defaults
+from cocosearchd.requests import explains, query_of, wants_symbols, with_defaults
 from cocosearchd.saved import SavedQuery, gathered
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.pipeline import Answer, Pipeline
@@ -90,7 +90,7 @@ class Engine(Workspace):
             self._pipeline,
             [index.record for index in indexes],
             asked,
-            explain=request.explain,
+            explain=explains(request),
             overlays=self._unsaved(request.session, indexes),
         )
         for answer in merged.answers:
@@ -104,7 +104,7 @@ class Engine(Workspace):
             "exact" if all(answer.cache == "exact" for answer in merged.answers) else "miss",
             timings,
             (*notes, *merged.notes),
-            {name: dict(trace.details) for name, trace in merged.traces.items()} if request.explain else None,
+            {name: dict(trace.details) for name, trace in merged.traces.items()} if explains(request) else None,
         )
 
     async def _meant(self, request: p.SearchRequest) -> tuple[tuple[RunningIndex, ...], Query, tuple[str, ...]]:
@@ -124,7 +124,7 @@ class Engine(Workspace):
     async def _search_one(
         self, index: RunningIndex, request: p.SearchRequest, asked: Query, notes: tuple[str, ...]
     ) -> p.SearchReply:
-        trace = Trace(explain=request.explain)
+        trace = Trace(explain=explains(request))
         began = time.perf_counter()
         with trace.stage("sync"):
             freshness = await self._freshness(index, request.sync_timeout_ms)
@@ -139,7 +139,7 @@ class Engine(Workspace):
             answer.cache,
             trace.timings_ms,
             (*notes, *answer.notes),
-            dict(trace.details) if request.explain else None,
+            dict(trace.details) if explains(request) else None,
         )
 
     async def index_codebase(self, request: p.IndexCodebaseRequest) -> p.IndexCodebaseReply:

@@ -23,6 +23,11 @@ def wants_symbols(request: p.SearchRequest) -> bool:
     return bool(request.symbol_types or request.symbol_name or inline.symbol_types or inline.symbol_names)
 
 
+def explains(request: p.SearchRequest) -> bool:
+    """Whether the answer is to say how it came about: also when it is asked why a place is not in it."""
+    return request.explain or request.why_not is not None
+
+
 def query_of(request: p.SearchRequest) -> Query:
     """The part of a request that is asked of each index."""
     return Query(

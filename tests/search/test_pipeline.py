@@ -411,3 +411,18 @@ async def test_exact_hits_and_listings_are_not_embedded(db: Database, tmp_path: 
     await corpus.ask("deliver mail lang:python")
     await corpus.ask("sym:class")
     assert embedder.asked == ["deliver mail"]
+
+
+async def test_a_list_of_symbols_names_the_symbol_that_was_asked_for(db: Database, tmp_path: Path) -> None:
+    text = "class Small:\n    pass\n\n\nclass Wanted:\n    pass\n\n\ndef tail():\n    return 1\n"
+    corpus = await new_corpus(db, tmp_path / "root", {"a.py": text, "b.py": "def wanted_too():\n    return 2\n"})
+    hits = (await corpus.ask(Query("name:*wanted*"))).hits
+    assert [(hit.path, hit.symbol_type, hit.symbol_name) for hit in hits] == [
+        ("a.py", "class", "Wanted"),
+        ("b.py", "function", "wanted_too"),
+    ]
+    # All of a file, without being asked for all chunks.
+    long = "\n\n".join(f"def step_{n}(value):\n" + f"    value += {n}\n" * 30 + "    return value" for n in range(4))
+    await corpus.save("c.py", long)
+    hits = (await corpus.ask(Query("sym:function name:step_*"))).hits
+    assert [hit.symbol_name for hit in hits] == [f"step_{n}" for n in range(4)]

@@ -20,6 +20,7 @@ from cocosearchd.search.lexical_document import ChunkText, FileText
 from cocosearchd.store.file_states import FileState
 from cocosearchd.store.globs import exact_glob, path_regex, symbol_regex
 from cocosearchd.store.queries import Candidate, Key
+from cocosearchd.store.rows import with_symbol
 
 Vector = NDArray[np.float32]
 
@@ -69,6 +70,19 @@ class Overlay:
             for chunk, vector in zip(file.chunks, file.vectors, strict=True)
             if _chunk_passes(chunk, where)
         )
+
+    def symbols(self, where: Filter) -> tuple[Candidate, ...]:
+        """The definitions that pass a filter, as the store lists them."""
+        named = (row for row, _ in self.passing(where) if row.symbol_name)
+        return tuple(with_symbol(row, self._symbols[row.key], where) for row in named)
+
+    @cached_property
+    def _symbols(self) -> Mapping[Key, tuple[tuple[str, str], ...]]:
+        return {
+            (file.path, chunk.start_byte, chunk.end_byte): tuple((s.kind, s.qualified_name) for s in chunk.symbols)
+            for file in self.files.values()
+            for chunk in file.chunks
+        }
 
     def compared(self, where: Filter, vector: Vector) -> tuple[Candidate, ...]:
         """The chunks that pass a filter and have a vector, with their cosine similarity as score.

@@ -156,7 +156,10 @@ def relevance(one: Scored) -> float:
 
 
 def select(plan: Plan, scored: Sequence[Scored]) -> tuple[Scored, ...]:
-    """What is shown: relevant enough, the best chunk of each file unless all are wanted, at most `limit`."""
+    """What is shown: relevant enough, the best chunk of each file unless all are wanted, at most `limit`.
+
+    A list of symbols has all of each file.
+    """
     chosen: list[Scored] = []
     files: set[str] = set()
     for one in scored:
@@ -164,7 +167,7 @@ def select(plan: Plan, scored: Sequence[Scored]) -> tuple[Scored, ...]:
             break
         if one.candidate.path in files or (plan.min_score and relevance(one) < plan.min_score):
             continue
-        if not plan.all_chunks:
+        if not plan.all_chunks and not plan.listing:
             files.add(one.candidate.path)
         chosen.append(one)
     return tuple(chosen)

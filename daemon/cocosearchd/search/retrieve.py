@@ -30,8 +30,7 @@ async def retrieve(
     if plan.listing:
         symbols = await queries.list_symbols(db, record, stored.where, plan.depth)
         if overlay is not None:
-            unsaved = (row for row, _ in overlay.passing(plan.where) if row.symbol_name)
-            symbols = tuple(sorted((*symbols, *unsaved), key=lambda row: row.key)[: plan.depth])
+            symbols = tuple(sorted((*symbols, *overlay.symbols(plan.where)), key=lambda row: row.key)[: plan.depth])
         return Legs(keyword=symbols, every_word=len(symbols))
     vectors, (words, every_word) = await asyncio.gather(
         _vector_leg(db, record, stored, vector), _keyword_leg(db, record, stored, wanted=keyword)

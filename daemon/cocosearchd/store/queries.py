@@ -32,6 +32,7 @@ from cocosearchd.store.rows import (
     candidate,
     columns_of,
     stored_chunk,
+    with_symbol,
 )
 from cocosearchd.store.statements import named_statements, statement
 
@@ -208,10 +209,15 @@ async def chunks_with_files(
 
 
 async def list_symbols(db: Database, record: IndexRecord, where: Filter, limit: int) -> tuple[Candidate, ...]:
-    """Chunks that are definitions and pass the filter, by path and place."""
+    """Chunks that are definitions and pass the filter, by path and place, each with a symbol that passes."""
     condition, values = filter_sql(where)
-    async with db.connection() as connection:
-        return await _candidates(connection, record, "list_symbols", condition, values | {"limit": limit})
+    async with db.connection() as connection, connection.cursor(binary=True) as cursor:
+        query = statement("list_symbols", record, **_parts(condition))
+        await cursor.execute(query, values | {"limit": limit})
+        return tuple(
+            with_symbol(candidate(row), tuple(zip(kinds or (), names or (), strict=True)), where)
+            for *row, kinds, names in await cursor.fetchall()
+        )
 
 
 async def file_chunks(

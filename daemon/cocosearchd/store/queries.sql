@@ -357,7 +357,8 @@ join {chunks} c on c.filename = asked.filename and c.location = int8range(a, b)
 order by n
 
 -- name: list_symbols
-select {columns}, 0::float8
+-- With every symbol of a chunk, so that the one that was asked for can be shown.
+select {columns}, 0::float8, symbol_kinds, symbol_names
 from {chunks} c
 where symbol_name is not null and {filter}
 order by filename, location

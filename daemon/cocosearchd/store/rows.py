@@ -1,6 +1,7 @@
 """The values that go into and come out of the tables of one index, and how they are rows. Pure."""
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -10,7 +11,8 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 from psycopg.types.range import Int8Range
 
-from cocosearchd.model import Chunk, Fingerprint, ParseReport, SkipReason
+from cocosearchd.model import Chunk, Filter, Fingerprint, ParseReport, SkipReason
+from cocosearchd.store.globs import symbol_regex
 from cocosearchd.store.records import pack_fingerprint
 
 Key = tuple[str, int, int]  # path, start byte, end byte
@@ -205,6 +207,17 @@ def candidate(row: Sequence[Any]) -> Candidate:
     """A row of `columns` and a score."""
     *columns, definitions, header, score = row
     return Candidate(*(*columns, tuple(definitions), header, float(score)))
+
+
+def with_symbol(found: Candidate, symbols: Sequence[tuple[str, str]], where: Filter) -> Candidate:
+    """The candidate, named after the first of its symbols, (kind, qualified name), that passes the symbol filter."""
+    wanted = re.compile(symbol_regex(where.symbol_name or "*"), re.IGNORECASE)
+    for kind, name in ((found.symbol_type or "", found.symbol_name or ""), *symbols):
+        if name and (not where.symbol_types or kind in where.symbol_types) and wanted.search(name):
+            own = name == found.symbol_name
+            signature = found.symbol_signature if own else None
+            return replace(found, symbol_type=kind, symbol_name=name, symbol_signature=signature)
+    return found
 
 
 def stored_chunk(row: Sequence[Any]) -> StoredChunk:

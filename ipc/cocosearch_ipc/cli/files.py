@@ -40,7 +40,7 @@ def cat(args: argparse.Namespace, env: Env) -> int:
     """A file of an index, or the lines FIRST-LAST of it."""
     path, first, last = place(args.place)
     params = query.with_place({"index": args.index} if args.index else {}) | {"path": path}
-    params |= {name: line for name, line in (("start_line", first), ("end_line", last)) if line}
+    params |= {name: line for name, line in (("start_line", first), ("end_line", last)) if line is not None}
     reply = client.call(address.rpc_socket(env), "get_file", params)
     if args.json:
         out.document(reply)
@@ -57,7 +57,10 @@ def cat(args: argparse.Namespace, env: Env) -> int:
 def related(args: argparse.Namespace, env: Env) -> int:
     """Code in other files like the definition at PATH:LINE."""
     path, line, _ = place(args.place)
-    params = query.with_place({"index": args.index} if args.index else {}) | {"path": path, "line": line or 1}
+    params = query.with_place({"index": args.index} if args.index else {}) | {
+        "path": path,
+        "line": 1 if line is None else line,
+    }
     reply = client.call(address.rpc_socket(env), "find_related", params | ({"limit": args.limit} if args.limit else {}))
     if args.json:
         out.document(reply)
