@@ -5,6 +5,7 @@ import os
 import re
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from cocosearch_ipc.cli.config import starter
@@ -126,3 +127,25 @@ def test_the_starter_names_every_setting_and_holds_when_all_of_it_is_set(tmp_pat
     assert (project.name, project.said) == ("shop", ())
     (tmp_path / "cocosearch.yaml").write_text(starter("shop"))
     assert read_project(os.fsencode(tmp_path), {}).given == ()
+
+
+def test_rows_of_an_older_version_answer_with_a_warning(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    store = daemon.json("status")["store"]["dsn"]
+    old = "symbol_kinds = null, symbol_names = null, chunk_hash = 'of another version'"
+    with psycopg.connect(store, autocommit=True) as connection:  # as an upgrade leaves them
+        connection.execute(f"update codeindex_project__project_chunks set {old}")
+    daemon.stop()
+    daemon.start()
+    warning = "chunks of project are of an older version"
+    reply = daemon.query("sym:method retry")
+    assert [hit["path"] for hit in reply["results"]] == ["src/retry.py"]
+    assert warning in reply["notes"][0]
+    assert daemon.query("retry")["notes"] == [], "nothing is lacking for this"
+    chunks = daemon.json("stats", "project")["chunks"]
+    assert daemon.json("stats", "project")["notes"] == daemon.json("list")["indexes"][0]["notes"]
+    assert daemon.json("stats", "project")["notes"][0].startswith(f"{chunks} {warning}")
+    daemon.ctl("reindex", "project")
+    daemon.ctl("sync", "project")
+    assert daemon.json("stats", "project")["notes"] == []
+    assert daemon.query("sym:method retry")["notes"] == []
