@@ -151,3 +151,10 @@ def test_names_of_chunks() -> None:
     found, _ = ask("LOAD", files={"a.js": "function LOAD() {}\n---\nfunction load() {}\n---\nLOAD()"})
     # A function, 2, and the lead of the very name, 1; 0.8 of 2 where the case differs; a use is no definition.
     assert found.chunk_names.tolist() == pytest.approx([3.0, 1.6, 0.0])
+
+
+def test_an_exact_name_is_found_first_however_deep_it_lies() -> None:
+    deep = "/".join("abcdefghijklmnop") + "/deep.py"
+    files = {f"near{number}.py": f"def word_{number}(): ..." for number in range(8)} | {deep: "def word_alone(): ..."}
+    found, symbol = ask("word_alone", files=files)
+    assert rank_code(found, symbol, load_weights(), 3)[0].path == deep

@@ -22,6 +22,7 @@ Floats = NDArray[np.float32]
 # benchmarks.quality.legs and the annotated line spans: a cosine share of 1 to 2.5 is best; names want 0.6 to 1.5.
 _NAME_SHARE, _COSINE_SHARE = 0.9, 1.5
 _FULL_VALUE = 3.0  # of a definition: a type
+_FAR = np.float32(4.0)  # levels: beyond that it says no more how deep a file lies
 _RAW_SHARE = 0.1  # of BM25 points per word of the query
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
 _KNOWN = {
@@ -86,7 +87,7 @@ def signals(found: Evidence) -> dict[str, Floats]:
     scaled |= {name: values[name] / np.float32(_FULL_VALUE) for name in ("symF", "symI")}
     scaled["s_raw"] = values["s_raw"] * np.float32(_RAW_SHARE)
     scaled["sole"] = features.sole(values["whole"], values["symF"])
-    scaled["depth"] = values["depth"] - values["depth"].mean() if len(values["depth"]) else values["depth"]
+    scaled["depth"] = _beside_others(values["depth"])
     scaled["lsize"] = features.standardised(values["lsize"])
     if found.best_cosines is not None and found.file_cosines is not None:
         # Both by the mean vectors, which are known of every file, however many chunks were compared.
@@ -95,6 +96,11 @@ def signals(found: Evidence) -> dict[str, Floats]:
         # What the words leave open, the vectors may decide: learned, and small where every word is found.
         scaled["chunk_alone"] = scaled["chunk"] * np.float32(1 - found.chunk_coverage.max(initial=0))
     return scaled
+
+
+def _beside_others(depths: Floats) -> Floats:
+    """Levels below the usual; a file that lies far below all others must still be found by its exact name."""
+    return np.clip(depths - depths.mean(), -_FAR, _FAR) if len(depths) else depths
 
 
 def rank_code(
