@@ -72,6 +72,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.roots",
         "cocosearchd.store",
         "cocosearch_ipc.protocol",
+        "cocosearch_ipc.workspace",
     },
     "cocosearchd.commits": set(),
     "cocosearchd.indexes": {

@@ -14,6 +14,7 @@ import psutil
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
 from cocosearchd import replies
+from cocosearchd.embedding.base import digest_of
 from cocosearchd.embedding.former import Embedders
 from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, StoreUnavailable
 from cocosearchd.indexes import Indexes, RunningIndex
@@ -64,7 +65,8 @@ class Engine(Workspace):
         stop: Callable[[], None],
     ) -> None:
         super().__init__(db, indexes, settings, Overlays(embedders.of), pipeline.disk)
-        self._embedder, self._pipeline, self._updater = embedders.configured, pipeline, updater
+        self._embedders, self._embedder = embedders, embedders.configured
+        self._pipeline, self._updater = pipeline, updater
         self._about, self._stop = about, stop
         self._latency = Latency()
 
@@ -244,6 +246,17 @@ class Engine(Workspace):
             warnings=(*about.warnings(), *self._indexes.said),
             queries=self._latency.summary(),
         )
+
+    async def models(self, request: p.Empty) -> w.ModelsReply:  # noqa: ARG002 - the shape of a verb
+        """What could be used, and what is."""
+        known, found = self._embedder_status(), await self._embedders.models()
+        entries = tuple(w.ModelEntry(each.provider, each.model, each.state, each.detail) for each in found)
+        uses = [self._model_use(index, known.get("digest")) for index in self._indexes.all()]
+        return w.ModelsReply(known, entries, tuple(uses))
+
+    def _model_use(self, index: RunningIndex, configured: str | None) -> w.ModelUse:
+        following = index.following.record if index.following else None
+        return replies.model_use(index.record, following, digest_of(index.record.identity.embedder), configured)
 
     async def shutdown(self, request: p.Empty) -> p.ShutdownReply:  # noqa: ARG002 - the shape of a verb
         """Stop cleanly; the reply is sent first."""

@@ -7,6 +7,7 @@ from datetime import UTC
 from typing import Literal
 
 from cocosearch_ipc import protocol as p
+from cocosearch_ipc import workspace as w
 from cocosearchd.model import Clock, Freshness, Hit, IndexRecord
 from cocosearchd.roots.status import RootStatus
 from cocosearchd.store.records import IndexStatistics, ParseFailure
@@ -53,6 +54,20 @@ def index_status(record: IndexRecord, status: RootStatus, files: int, chunks: in
         skipped=dict(status.skipped),
         watcher=status.watcher,
         unreadable=status.unreadable,
+    )
+
+
+def model_use(record: IndexRecord, following: IndexRecord | None, digest: str, configured: str | None) -> w.ModelUse:
+    """What an index was made by, `digest`, beside the digest of the configured embedder, None if that is not known."""
+    made = dict(record.identity.embedder)
+    return w.ModelUse(
+        record.name,
+        made.get("provider", ""),
+        made.get("model", ""),
+        record.dimension,
+        digest,
+        configured is None or configured == digest,
+        following.identity.model if following else None,
     )
 
 

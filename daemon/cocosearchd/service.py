@@ -160,7 +160,7 @@ async def _serve(running: Running) -> None:
         tasks.start_soon(supervise, "store", partial(_keep_store, running.store.postgres))
     await migrate_registry(db)
     embedder = LateEmbedder(partial(open_embedder, settings.embedder, places.api_key))
-    embedders = Embedders(embedder, settings.embedder, partial(open_embedder, api_key=places.api_key))
+    embedders = Embedders(embedder, settings.embedder, partial(open_embedder, api_key=places.api_key), places.api_key)
     await _try_embedder(embedder)
     engine, indexes = await _engine(running, embedders, stop)
     engines.append((engine, indexes))

@@ -21,6 +21,7 @@ METHODS: dict[str, tuple[str, type]] = {
     "find_related": ("find_related", workspace.FindRelatedRequest),
     "config": ("config", workspace.ConfigRequest),
     "languages": ("languages", p.Empty),
+    "models": ("models", p.Empty),
     "locate": ("locate", workspace.LocateRequest),
     "watch": ("watch", workspace.WatchRequest),
     "overlay.open": ("overlay_open", p.Empty),

@@ -226,6 +226,38 @@ class ConfigReply:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ModelEntry:
+    """A model that could make vectors, or a provider that has none. `detail`: where it is, or what to do."""
+
+    provider: str
+    model: str
+    state: str  # in use, available, unreachable, not installed, not configured
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelUse:
+    """What an index was made by; `following` is the model that it is being made anew with."""
+
+    index: str
+    provider: str
+    model: str
+    dimension: int
+    fingerprint: str  # SHA-256 of all that changes a vector
+    configured: bool  # whether that is the embedder of the settings
+    following: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelsReply:
+    """`configured` is the embedder of the settings: provider, model, dimension, digest and whether it is up."""
+
+    configured: dict[str, Any]
+    models: tuple[ModelEntry, ...]
+    indexes: tuple[ModelUse, ...] = ()
+
+
 class WorkspaceEngine(Protocol):
     """What an engine may have beside `Engine`. Front ends offer the verbs that `methods.METHODS` has a row for."""
 
@@ -243,6 +275,9 @@ class WorkspaceEngine(Protocol):
 
     async def languages(self, request: Empty) -> LanguagesReply:
         """What is supported."""
+
+    async def models(self, request: Empty) -> ModelsReply:
+        """Which embedding models could be used, and the one of each index. Asks the servers."""
 
     async def locate(self, request: LocateRequest) -> LocateReply:
         """Which index some directories are in, without waiting for anything."""

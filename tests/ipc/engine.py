@@ -159,6 +159,9 @@ class FixedEngine:
     async def languages(self, request: p.Empty) -> w.LanguagesReply:
         return w.LanguagesReply((w.LanguageEntry("go", (".go",), "tree-sitter", True, True),))
 
+    async def models(self, request: p.Empty) -> w.ModelsReply:
+        return w.ModelsReply({"provider": "builtin"}, (w.ModelEntry("builtin", "static_v1", "in use"),))
+
     async def locate(self, request: w.LocateRequest) -> w.LocateReply:
         for path in request.paths:
             for name, root in self.indexes.items():

@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import partial
 
 from cocosearchd.embedding.base import Embedder
+from cocosearchd.embedding.catalogue import Model, catalogue
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import PROVIDERS
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
@@ -17,9 +18,12 @@ OpenIt = Callable[[EmbedderSettings], Awaitable[Embedder]]
 class Embedders:
     """Hands out embedders by the pairs of their fingerprint; each is opened at most once."""
 
-    def __init__(self, configured: LateEmbedder, settings: EmbedderSettings, open_it: OpenIt) -> None:
+    def __init__(
+        self, configured: LateEmbedder, settings: EmbedderSettings, open_it: OpenIt, api_key: str = ""
+    ) -> None:
         """`open_it` opens what settings say; it raises `EmbedderUnavailable` and `BadSettings` as `open_embedder`."""
         self.configured, self._settings, self._open = configured, settings, open_it
+        self._api_key = api_key
         self._former: dict[Pairs, LateEmbedder] = {}
 
     def of(self, pairs: Pairs) -> LateEmbedder:
@@ -37,6 +41,11 @@ class Embedders:
         if pairs not in self._former:
             self._former[pairs] = LateEmbedder(partial(self._opened, pairs))
         return self._former[pairs]
+
+    async def models(self) -> tuple[Model, ...]:
+        """What could be used."""
+        opened = self.configured.fingerprint if self.configured.error is None else None
+        return await catalogue(self._settings, opened, self._api_key)
 
     async def aclose(self) -> None:
         """Release all of them."""

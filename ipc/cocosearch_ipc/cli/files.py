@@ -119,6 +119,26 @@ def languages(args: argparse.Namespace, env: Env) -> int:
     return exits.OK
 
 
+def models(args: argparse.Namespace, env: Env) -> int:
+    """Models that could be used, and the one of each index."""
+    reply = client.call(address.rpc_socket(env), "models")
+    if args.json:
+        out.document(reply)
+        return exits.OK
+    rows = [("provider", "model", "state", "")]
+    rows += [(each["provider"], each["model"], each["state"], each["detail"]) for each in reply["models"]]
+    for row in tables.table(rows):
+        out.line(row)
+    uses = [("index", "made by", "dimension", "")]
+    for use in reply["indexes"]:
+        note = f"until {use['following']} is complete" if use["following"] else ""
+        note = note or ("" if use["configured"] else f"cocosearchctl reindex {use['index']}")
+        uses.append((use["index"], f"{use['provider']}/{use['model']}", str(use["dimension"]), note))
+    for row in tables.table(uses) if reply["indexes"] else ():
+        out.line(row)
+    return exits.OK
+
+
 def place(text: str) -> tuple[str, int | None, int | None]:
     """`path`, `path:3` or `path:3-9` as path, first and last line."""
     found = re.fullmatch(r"(.+?):(\d+)(?:-(\d+))?", text)

@@ -308,6 +308,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("cat", "Print a file of an index.", "cocosearchctl cat src/retry.py:10-40", _place, "files:cat"),
     Verb("related", "Find code like a definition.", "cocosearchctl related src/a.py:12", _related, "files:related"),
     Verb("watch", "Print what becomes searchable.", "cocosearchctl watch --query TODO", _watch, "files:watch"),
+    Verb("models", "List the embedding models.", "cocosearchctl models", _nothing, "files:models"),
     Verb("languages", "List the languages.", "cocosearchctl languages", _nothing, "files:languages"),
     Verb("status", "Show the daemon and its indexes.", "cocosearchctl status --open", _status, "status:status"),
     Verb("top", "Watch the daemon at work.", "cocosearchctl top", _top, "top:run"),
