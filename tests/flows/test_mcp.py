@@ -1,12 +1,17 @@
 """Real MCP clients against the real daemon, over both HTTP transports; and who is turned away."""
 
+import warnings
 from pathlib import Path
 from typing import Any
 
+import anyio
 import httpx
+import mcp_types
 import pytest
 from fastmcp import Client
+from fastmcp.client.messages import MessageHandler
 from fastmcp.client.transports import SSETransport, StreamableHttpTransport
+from mcp.shared.exceptions import MCPDeprecationWarning
 
 from tests.daemon import Daemon
 
@@ -55,3 +60,67 @@ async def test_strangers_are_refused(served: dict[str, str], headers: dict[str, 
     async with httpx.AsyncClient() as client:
         reply = await client.post(served["url"], json={}, headers=known | headers)
     assert reply.status_code == status
+
+
+class Told(MessageHandler):
+    """Keeps what the server says about resources."""
+
+    def __init__(self) -> None:
+        self.relisted, self.updated = 0, set[str]()
+
+    async def on_resource_list_changed(self, message: mcp_types.ResourceListChangedNotification) -> None:
+        self.relisted += 1
+
+    async def on_resource_updated(self, message: mcp_types.ResourceUpdatedNotification) -> None:
+        self.updated.add(str(message.params.uri))
+
+
+async def test_what_others_change_is_told(served: dict[str, str], daemon: Daemon, project: Path) -> None:
+    told, elsewhere = Told(), daemon.home / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "b.py").write_text("B = 1\n")
+    stats, file = "cocosearch://index/project/stats", "cocosearch://index/project/file/src/retry.py"
+    transport = StreamableHttpTransport(served["url"], headers={"Authorization": f"Bearer {served['token']}"})
+    async with Client(transport, message_handler=told, mode="legacy") as client:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", MCPDeprecationWarning)
+            for uri in (stats, file):
+                await client.session.subscribe_resource(uri)
+        await anyio.sleep(0.5)  # what it tells begins when it is asked
+        (project / "src" / "retry.py").write_text("def should_retry() -> bool:\n    return False\n")
+        await anyio.to_thread.run_sync(daemon.ctl, "up", str(elsewhere), "--wait")
+        with anyio.fail_after(30):
+            while told.relisted < 1 or told.updated < {stats, file}:
+                await anyio.sleep(0.05)
+        (read,) = await client.read_resource(file)
+        assert isinstance(read, mcp_types.TextResourceContents)
+        assert read.text.rstrip() == "def should_retry() -> bool:\n    return False"
+        await anyio.to_thread.run_sync(daemon.ctl, "clear", "elsewhere", "--yes")
+        with anyio.fail_after(30):
+            while told.relisted < 2:
+                await anyio.sleep(0.05)
+
+
+async def test_indexing_reports_progress_and_its_wait_can_be_given_up(served: dict[str, str], daemon: Daemon) -> None:
+    many = daemon.home / "many"
+    many.mkdir()
+    for number in range(400):
+        (many / f"m{number}.py").write_text(f"def f{number}() -> int:\n    return {number}\n")
+    seen = list[float]()
+
+    async def progress(done: float, total: float | None, message: str | None) -> None:
+        seen.append(done)
+
+    transport = StreamableHttpTransport(served["url"], headers={"Authorization": f"Bearer {served['token']}"})
+    async with Client(transport, progress_handler=progress) as client:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as group:
+                group.start_soon(client.call_tool, "index_codebase", {"path": str(many)})
+                with anyio.fail_after(30):
+                    while not seen:
+                        await anyio.sleep(0.01)
+                scope.cancel()
+        reply = await client.call_tool("index_codebase", {"path": str(many)})  # it goes on; this waits for it
+    assert reply.structured_content is not None
+    assert reply.structured_content["created"] is False
+    assert reply.structured_content["progress"]["done"] == 400
