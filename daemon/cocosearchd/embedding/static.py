@@ -13,7 +13,6 @@ Files of a model `NAME` in a directory, all made by `training`:
 
 import hashlib
 import json
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -33,6 +32,8 @@ _RUN = re.compile(r"[^\W_]+")
 _BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
 # Both bound memory, about 10 MB and 4 MB: identifiers repeat within a project, not for ever.
 REMEMBERED_RUNS, REMEMBERED_UNKNOWN = 60_000, 4096
+_BLOCK = 16  # texts at a time: the vectors of their words, about 1 MB, stay in a core's cache
+Counts = tuple[Mapping[int, float], Mapping[int, float]]  # word number -> how often: in the body, in the header
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,30 +132,23 @@ class Encoder:
         """As `queries`, of texts whose first line is a header: a path, and names after a blank."""
         return self._encoded(texts, self._document)
 
-    def _encoded(self, texts: Sequence[str], sum_of: Callable[[str], Vectors]) -> Vectors:
+    def _encoded(self, texts: Sequence[str], counted: Callable[[str], Counts]) -> Vectors:
         vectors = np.zeros((len(texts), self._model.dimension), dtype=np.float32)
-        for vector, text in zip(vectors, texts, strict=True):
+        for start in range(0, len(texts), _BLOCK):
             if len(self._runs) > REMEMBERED_RUNS or len(self._unknown) > REMEMBERED_UNKNOWN:
                 self._forget()
-            vector += sum_of(text)
-            length = math.sqrt(float(vector @ vector))
-            if length > 0:
-                vector /= length
+            block = slice(start, start + _BLOCK)
+            self._add([counted(text) for text in texts[block]], vectors[block])
+        lengths = np.sqrt(np.einsum("ij,ij->i", vectors, vectors))
+        vectors /= np.where(lengths > 0, lengths, 1)[:, None]
         return vectors
 
-    def _query(self, text: str) -> Vectors:
-        numbers, counts = _arrays(Counter(self._numbers(text)))
-        return self._sum(numbers, counts**self._model.weighing.power)
+    def _query(self, text: str) -> Counts:
+        return Counter(self._numbers(text)), {}
 
-    def _document(self, text: str) -> Vectors:
+    def _document(self, text: str) -> Counts:
         header, _, body = text.partition("\n")
-        inside, above = Counter(self._numbers(body)), self._header(header)
-        numbers, counts = _arrays(inside, above)
-        weights = counts**self._model.weighing.power
-        head = weights[len(inside) :]
-        if len(above):
-            head *= self._model.weighing.header * (weights[: len(inside)].sum() + 1) / head.sum()
-        return self._sum(numbers, weights)
+        return Counter(self._numbers(body)), self._header(header)
 
     def _header(self, text: str) -> dict[int, float]:
         path, _, names = text.partition(" ")
@@ -184,27 +178,35 @@ class Encoder:
         mean: Vectors = (self._model.scales[rows] / len(rows)) @ self._model.rows[rows].astype(np.float32)
         return mean
 
-    def _sum(self, numbers: NDArray[np.int64], weights: Vectors) -> Vectors:
-        if len(numbers) and numbers.max() >= self._first_unknown:
-            known = numbers < self._first_unknown
-            unknown = [self._unknown_vectors[number - self._first_unknown] for number in numbers[~known].tolist()]
-            total: Vectors = self._sum_known(numbers[known], weights[known]) + weights[~known] @ np.stack(unknown)
-            return total
-        return self._sum_known(numbers, weights)
+    def _add(self, texts: Sequence[Counts], sums: Vectors) -> None:
+        """Add to each row the vectors of its text's words. All at once but the last step: calls of NumPy cost most."""
+        parts = [part for text in texts for part in text]
+        sizes = [len(part) for part in parts]
+        numbers = np.fromiter(chain.from_iterable(parts), dtype=np.int64, count=sum(sizes))
+        counts = chain.from_iterable(part.values() for part in parts)
+        weights = np.fromiter(counts, dtype=np.float32, count=len(numbers)) ** self._model.weighing.power
+        part_of = np.repeat(np.arange(len(parts)), sizes)
+        inside, above = np.bincount(part_of, weights, len(parts)).reshape(-1, 2).T
+        shares = np.ones((len(texts), 2), dtype=np.float32)
+        shares[:, 1] = self._model.weighing.header * (inside + 1) / np.where(above > 0, above, 1)
+        weights *= shares.ravel()[part_of]
+        vectors = self._vectors(numbers, weights)
+        ends = np.cumsum(sizes)[1::2].tolist()
+        for row, start, end in zip(sums, [0, *ends], ends, strict=False):
+            np.dot(weights[start:end], vectors[start:end], out=row)
 
-    def _sum_known(self, rows: NDArray[np.int64], weights: NDArray[np.float32]) -> Vectors:
-        total: Vectors = (weights * self._scales.take(rows)) @ self._rows.take(rows, axis=0).astype(np.float32)
-        return total
+    def _vectors(self, numbers: NDArray[np.int64], weights: Vectors) -> Vectors:
+        """The unscaled rows of words; their scales go into `weights`, which are fewer."""
+        unknown = np.flatnonzero(numbers >= self._first_unknown)
+        given = [self._unknown_vectors[number - self._first_unknown] for number in numbers[unknown].tolist()]
+        numbers[unknown] = 0
+        scales, vectors = self._scales.take(numbers), self._rows.take(numbers, axis=0).astype(np.float32)
+        if given:
+            scales[unknown], vectors[unknown] = 1, given
+        weights *= scales
+        return vectors
 
     def _forget(self) -> None:
         self._runs.clear()
         self._unknown.clear()
         self._unknown_vectors.clear()
-
-
-def _arrays(*counters: Mapping[int, float]) -> tuple[NDArray[np.int64], Vectors]:
-    """Keys and values of all, one after the other."""
-    size = sum(map(len, counters))
-    keys = np.fromiter(chain.from_iterable(counters), dtype=np.int64, count=size)
-    values = chain.from_iterable(each.values() for each in counters)
-    return keys, np.fromiter(values, dtype=np.float32, count=size)
