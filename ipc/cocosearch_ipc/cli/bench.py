@@ -29,6 +29,7 @@ Env = Mapping[str, str]
 
 PREFIX = "cocosearch-bench-"
 SAVES, STARTS = 10, 10
+PATIENCE_S = 60.0
 QUESTIONS = (
     "where are errors handled",
     "open a connection with a timeout",
@@ -111,6 +112,8 @@ def _scratch(path: str, files: int, progress: "_Progress") -> Iterator[tuple[Pat
         client.call(path, "index_codebase", {"path": str(root), "name": root.name})
         *_, last = client.stream(path, "follow", {"index": root.name}, 300.0)
         took = time.perf_counter() - began
+        if not last["chunks"]:
+            raise _broken(f"nothing of {root} was indexed ({last['failed']} files failed)")
         yield (
             root,
             [
@@ -145,12 +148,20 @@ def _saves(path: str, root: Path, progress: "_Progress") -> Iterator[Figure]:
         name = f"saved_just_now_{number}"
         (root / "saved.py").write_text(f"def {name}():\n    return {number}\n", "utf-8")
         began = time.perf_counter()
-        while True:
-            reply = client.call(path, "search", {"query": name, "index": root.name, "limit": 1})
-            if reply["results"] and name in reply["results"][0]["content"]:
-                break
+        while not _found(path, name, root.name):
+            if time.perf_counter() - began > PATIENCE_S:
+                raise _broken(f"a saved file was not found within {PATIENCE_S:g} s")
         times.append((time.perf_counter() - began) * 1000)
     yield _figure("save to answer", "ms", times)
+
+
+def _found(path: str, name: str, index: str) -> bool:
+    reply = client.call(path, "search", {"query": name, "index": index, "limit": 1})
+    return bool(reply["results"]) and name in reply["results"][0]["content"]
+
+
+def _broken(message: str) -> client.CallFailed:
+    return client.CallFailed(message, "cocosearchctl doctor", code=0)
 
 
 def _questions(path: str, index: str, progress: "_Progress") -> Iterator[Figure]:

@@ -76,7 +76,7 @@ def _flat(value: object) -> str | None:
     if isinstance(value, float):
         return f"{value:.4g}"
     if not isinstance(value, dict | list):
-        return "-" if value is None else str(value)
+        return "-" if value in (None, "") else str(value)
     inner = value.values() if isinstance(value, dict) else value
     if any(isinstance(item, dict | list) and item for item in inner):
         return None
