@@ -127,7 +127,7 @@ def test_questions_beside_a_checkout(daemon: Daemon, project: Path) -> None:
 
 @pytest.mark.slow
 def test_questions_beside_large_checkouts(daemon: Daemon, project: Path) -> None:
-    seen = beside_checkouts(daemon, project, 5000, checkouts=10)
+    seen = beside_checkouts(daemon, project, 5000, checkouts=4)
     assert seen["fresh"]
     assert seen["not fresh"], "the checkout was too quick to be noticed"
 
