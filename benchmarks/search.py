@@ -1,9 +1,10 @@
-"""Latency of the search pipeline: real text, synthetic vectors, a PostgreSQL of its own.
+"""Latency of the search pipeline: real text, vectors of the built-in model, a PostgreSQL of its own.
 
-    python -m benchmarks.search [--chunks 10000] [--queries 200] [--writer] [--several N]
+    python -m benchmarks.search [--chunks 10000] [--queries 100] [--writer] [--several N] [--home DIR]
 
 Wall time is from the pipeline's call to its answer, hits widened from disk. CPU is of this process (all threads) and of
-PostgreSQL, each per query. Questions are words of a random chunk, or a name that one defines.
+PostgreSQL, each per query. Questions are words of a random file, or a name that one defines. With `--home` the index is
+made once and kept: a million chunks take a quarter of an hour.
 """
 
 import argparse
@@ -12,7 +13,7 @@ import random
 import re
 import tempfile
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from itertools import cycle
@@ -23,127 +24,40 @@ import psutil
 from numpy.typing import NDArray
 
 from benchmarks.measure import cpu_seconds, machine, percentile
-from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
-from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunk, chunker_id
+from benchmarks.search_corpus import SHARES, Home, connected, corpus
+from cocosearchd.embedding.builtin import BuiltinEmbedder
+from cocosearchd.indexing.chunk import Limits, chunk
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.scopes import pack
-from cocosearchd.model import Commit, Filter, IndexIdentity, IndexRecord
+from cocosearchd.model import Commit, Filter, IndexRecord
+from cocosearchd.search.code_candidates import file_mask
 from cocosearchd.search.disk import content_hash
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.several import search_several
 from cocosearchd.search.trace import Trace
-from cocosearchd.settings import DatabaseSettings, SearchSettings
+from cocosearchd.settings import SearchSettings
 from cocosearchd.store.embedded import EmbeddedPostgres
-from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database
-from cocosearchd.store.queries import FileWrite, file_chunks, replace_file, vector_search
-from cocosearchd.store.records import create_index, list_indexes
+from cocosearchd.store.queries import FileWrite, file_chunks, replace_file
 
-DIMENSION, LATENT, CLUSTERS, NOISE = 256, 24, 3000, 0.3
-# Folders by the share of files that lie in them: what a filter is measured with.
-SHARES = {"five": 0.05, "one": 0.01, "rare": 0.0005}
-RECALL_QUERIES = 50
-SERVER = {"shared_buffers": "256MB", "max_connections": "50", "jit": "off", "random_page_cost": "1.1"}
-
-
-class SyntheticEmbedder:
-    """Vectors of clusters of very unequal sizes in few dimensions, with noise: near to what models give."""
-
-    def __init__(self, seed: int) -> None:
-        self.fingerprint = EmbedderFingerprint("synthetic", "clusters", str(seed), DIMENSION)
-        rng = np.random.default_rng(seed)
-        self._spread = rng.standard_normal((LATENT, DIMENSION)).astype(np.float32)
-        self._centres = rng.standard_normal((CLUSTERS, LATENT)).astype(np.float32)
-        self._shares = 1 / np.arange(1, CLUSTERS + 1)
-        self._shares /= self._shares.sum()
-
-    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """One vector for each text, by its content."""
-        return np.stack([self._vector(text) for text in texts]) if texts else np.zeros((0, DIMENSION), np.float32)
-
-    async def embed_query(self, text: str) -> Vectors:
-        """The vector of a question."""
-        return self._vector(text)
-
-    async def aclose(self) -> None:
-        """Nothing is held."""
-
-    def _vector(self, text: str) -> NDArray[np.float32]:
-        rng = np.random.default_rng(int.from_bytes(content_hash(text.encode()), "big"))
-        centre = self._centres[rng.choice(CLUSTERS, p=self._shares)]
-        latent = centre + NOISE * rng.standard_normal(LATENT).astype(np.float32)
-        vector = latent @ self._spread + NOISE * rng.standard_normal(DIMENSION).astype(np.float32)
-        found: NDArray[np.float32] = (vector / np.linalg.norm(vector)).astype(np.float32)
-        return found
+RECALL_QUERIES = 40
 
 
 @dataclass
 class Bench:
     """An index, what answers from it, and what it can be asked."""
 
+    home: Home
     db: Database
     record: IndexRecord
-    embedder: SyntheticEmbedder
+    embedder: BuiltinEmbedder
     pipeline: Pipeline
     lexical: LexicalIndex
     plain: list[str]
     names: list[str]
     postgres: EmbeddedPostgres
-
-
-def sources(seed: int) -> Iterator[tuple[str, bytes]]:
-    """Python files of the packages that are installed here, in a random order."""
-    paths = sorted(Path(np.__file__).resolve().parents[1].rglob("*.py"))
-    random.Random(seed).shuffle(paths)
-    for path in paths:
-        data = path.read_bytes()
-        if 200 < len(data) < 100_000:
-            yield path.name, data
-
-
-def folder(rng: random.Random) -> str:
-    """Where the next file lies."""
-    drawn = rng.random()
-    for name, share in SHARES.items():
-        if drawn < share:
-            return name
-        drawn -= share
-    return f"rest{rng.randrange(20)}"
-
-
-async def fill(db: Database, root: Path, embedder: SyntheticEmbedder, name: str, chunks: int, seed: int) -> IndexRecord:
-    """Index files until there are enough chunks; their copies lie below `root`."""
-    identity = IndexIdentity(embedder.fingerprint.pairs(), chunker_id(Limits()), HEADER_VERSION)
-    record = await create_index(db, name, bytes(root), (), DIMENSION, identity)
-    rng, done = random.Random(seed), 0
-    for number, (base, data) in enumerate(sources(seed)):
-        path = f"{folder(rng)}/{number}_{base}"
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        (root / path).write_bytes(data)
-        parsed = parse(path, data)
-        pieces = chunk(parsed, Limits())
-        vectors = await embedder.embed_documents([piece.text for piece in pieces])
-        await replace_file(
-            db,
-            record,
-            FileWrite(
-                path,
-                content_hash(data),
-                None,
-                parsed.language,
-                pieces,
-                vectors,
-                parsed.report,
-                None,
-                pack(parsed.symbols),
-            ),
-        )
-        done += len(pieces)
-        if done >= chunks:
-            break
-    return next(each for each in await list_indexes(db) if each.name == name)
 
 
 def questions(root: Path, count: int, seed: int) -> tuple[list[str], list[str]]:
@@ -162,23 +76,29 @@ def questions(root: Path, count: int, seed: int) -> tuple[list[str], list[str]]:
 
 
 @asynccontextmanager
-async def opened(home: Path, chunks: int, count: int) -> AsyncIterator[Bench]:
-    """A filled index in a PostgreSQL below `home`."""
-    postgres = EmbeddedPostgres(home / "state", SERVER)
-    try:
-        async with Database.open(postgres.ensure(), DatabaseSettings(pool_max=8)) as db:
-            await migrate_registry(db)
-            embedder, root = SyntheticEmbedder(1), home / "root"
-            root.mkdir()
-            record = await fill(db, root, embedder, "bench", chunks, 1)
-            lexical = LexicalIndex(db, record, home / "lexical")
-            await lexical.catch_up()
-            async with db.connection() as connection:
-                await connection.execute("vacuum analyze")
+async def opened(home: Home, chunks: int, count: int) -> AsyncIterator[Bench]:
+    """A filled index in a PostgreSQL below `home`, its words in memory, saved for the next time."""
+    async with connected(home) as (db, postgres):
+        record = await corpus(db, home, "bench", chunks)
+        lexical = LexicalIndex(db, record, home.words / "bench")
+        async with warm(lexical):
+            embedder = BuiltinEmbedder()
             pipeline = Pipeline(db, embedder, SearchSettings(), lambda _: lexical)
-            yield Bench(db, record, embedder, pipeline, lexical, *questions(root, count, 2), postgres)
+            asked = questions(home.root / "bench", count, 2)
+            yield Bench(home, db, record, embedder, pipeline, lexical, *asked, postgres)
+
+
+@asynccontextmanager
+async def warm(lexical: LexicalIndex) -> AsyncIterator[None]:
+    """The index at work, as the daemon runs it."""
+    running = asyncio.create_task(lexical.run())
+    try:
+        while not lexical.warm:  # noqa: ASYNC110 - it has no event for that
+            await asyncio.sleep(0.1)
+        yield
     finally:
-        postgres.stop()
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
 
 
 async def measure(bench: Bench, name: str, texts: Sequence[str], ask: Callable[[str], Awaitable[object]]) -> None:
@@ -213,6 +133,8 @@ async def latencies(bench: Bench) -> None:
     print("| question | wall p50 ms | wall p95 | CPU p50 ms | CPU p95 | PostgreSQL CPU mean ms | n |")
     print("|---|---|---|---|---|---|---|")
     again = [text for text, _ in zip(cycle(plain[:20]), range(5 * len(plain)), strict=False)]
+    for text in plain[:20]:
+        await row(bench)(text)
     await measure(bench, "kept (exact)", again, row(bench))
     await measure(bench, "code, plain words", plain, row(bench, use_cache=False))
     await measure(bench, "code, a name", names, row(bench, use_cache=False))
@@ -220,6 +142,13 @@ async def latencies(bench: Bench) -> None:
         ask = row(bench, use_cache=False, paths=(f"{folder_name}/**",))
         await measure(bench, f"code, filter on {share:.2%} of files", plain, ask)
     await measure(bench, "code, functions only", plain, row(bench, use_cache=False, symbol_types=("function",)))
+    phrases = [f'"{" ".join(text.split()[:2])}" {text}' for text in plain[:20]]
+    await measure(bench, "code, a phrase in quotes", phrases, row(bench, use_cache=False))
+
+
+async def through_postgres(bench: Bench) -> None:
+    """The rows of the profile that asks PostgreSQL, and of the other one while it has to."""
+    plain, names = bench.plain, bench.names
     await measure(bench, "classic, plain words", plain, row(bench, use_cache=False, profile="classic"))
     await measure(bench, "classic, a name", names, row(bench, use_cache=False, profile="classic"))
     for folder_name, share in SHARES.items():
@@ -227,27 +156,66 @@ async def latencies(bench: Bench) -> None:
         await measure(bench, f"classic, filter on {share:.2%} of files", plain, ask)
     ask = row(bench, use_cache=False, profile="classic", reranker="functional")
     await measure(bench, "classic, functional reranker", plain[:50], ask)
-    warm, bench.pipeline = bench.pipeline, Pipeline(bench.db, bench.embedder, SearchSettings())
+    with_words, bench.pipeline = bench.pipeline, Pipeline(bench.db, bench.embedder, SearchSettings())
     await measure(bench, "code while the lexical index is cold, plain words", plain, row(bench, use_cache=False))
     await measure(bench, "code while the lexical index is cold, a name", names, row(bench, use_cache=False))
-    bench.pipeline = warm
+    bench.pipeline = with_words
 
 
 async def recall(bench: Bench) -> None:
-    """The vector leg against an exact scan in memory of the vectors as stored."""
-    keys, vectors = list[tuple[str, int, int]](), list[NDArray[np.float32]]()
+    """The vector leg, and what the profile `code` compares, against an exact scan of the vectors as stored."""
+    keys, vectors = list[tuple[str, int, int]](), list[NDArray[np.float16]]()
     async for file in file_chunks(bench.db, bench.record, None):
         for one in file.chunks:
             if one.vector is not None:
                 keys.append((file.path, one.start_byte, one.end_byte))
-                vectors.append(one.vector.astype(np.float32))
-    matrix, hits = np.stack(vectors), 0
-    asked = bench.plain[:RECALL_QUERIES]
-    for text in asked:
-        vector = await bench.embedder.embed_query(text)
-        best = {keys[place] for place in np.argsort(-(matrix @ vector))[:10].tolist()}
-        hits += len(best & {each.key for each in await vector_search(bench.db, bench.record, vector, Filter(), 10)})
-    print(f"recall@10 of the vector leg: {hits / (10 * len(asked)):.4f} (n={len(asked)})")
+                vectors.append(one.vector)
+    matrix = np.stack(vectors)
+    print("| recall@10 of the cosines that `code` compares | mean | least | n |")
+    print("|---|---|---|---|")
+    for name in ("", *SHARES):
+        rows = [number for number, key in enumerate(keys) if not name or key[0].startswith(f"{name}/")]
+        found = [await _recall_of(bench, text, name, keys, matrix, rows) for text in bench.plain[:RECALL_QUERIES]]
+        shown = f"filter on {SHARES[name]:.2%} of files" if name else "no filter"
+        print(f"| {shown} | {sum(found) / len(found):.3f} | {min(found):.1f} | {len(found)} |")
+
+
+async def _recall_of(
+    bench: Bench,
+    text: str,
+    folder_name: str,
+    keys: Sequence[tuple[str, int, int]],
+    matrix: NDArray[np.float16],
+    rows: Sequence[int],
+) -> float:
+    """The share of the ten chunks nearest by an exact scan that are among the ten nearest that were compared."""
+    vector = await bench.embedder.embed_query(text)
+    if not vector.any() or not rows:
+        return 1.0
+    exact = np.concatenate(
+        [matrix[rows[start : start + 50_000]].astype(np.float32) @ vector for start in range(0, len(rows), 50_000)]
+    )
+    best = {keys[rows[place]][:2] for place in np.argsort(-exact)[:10].tolist()}
+    found = await compared(bench, text, vector, (f"{folder_name}/**",) if folder_name else ())
+    return len(best & set(found)) / len(best)
+
+
+async def compared(
+    bench: Bench, text: str, vector: NDArray[np.float32], paths: tuple[str, ...]
+) -> list[tuple[str, int]]:
+    """The ten chunks that pass the filter and have the highest cosine known to the profile `code`."""
+    where = Filter(paths=paths)
+    evidence = await bench.lexical.evidence(
+        bench.lexical.query(text), vector, None, lambda living: file_mask(where, living.paths, living.languages)
+    )
+    assert evidence is not None
+    assert evidence.cosines is not None
+    cosines = np.nan_to_num(evidence.cosines, nan=-2)
+    mask = file_mask(where, evidence.paths, evidence.languages)
+    if mask is not None:
+        cosines[~mask[evidence.chunk_files]] = -2
+    order = np.argsort(-cosines)[:10].tolist()
+    return [(evidence.paths[evidence.chunk_files[chunk]], int(evidence.keys[chunk, 0])) for chunk in order]
 
 
 async def with_writer(bench: Bench) -> None:
@@ -291,14 +259,13 @@ async def with_writer(bench: Bench) -> None:
         await writing
 
 
-async def with_several(bench: Bench, home: Path, count: int, chunks: int) -> None:
+async def with_several(bench: Bench, count: int, chunks: int) -> None:
     """One question to `count` indexes that together have `chunks` chunks."""
     lexical, records = dict[str, LexicalIndex](), list[IndexRecord]()
     for number in range(count):
         name = f"part{number}"
-        record = await fill(bench.db, home / name, bench.embedder, name, chunks // count, 10 + number)
-        records.append(record)
-        lexical[name] = LexicalIndex(bench.db, record, home / "words" / name)
+        records.append(await corpus(bench.db, bench.home, name, chunks // count, 10 + number))
+        lexical[name] = LexicalIndex(bench.db, records[-1], bench.home.words / name)
         await lexical[name].catch_up()
     pipeline = Pipeline(bench.db, bench.embedder, SearchSettings(), lexical.get)
 
@@ -308,26 +275,38 @@ async def with_several(bench: Bench, home: Path, count: int, chunks: int) -> Non
     await measure(bench, f"code, {count} indexes of {chunks // count} chunks", bench.plain, ask)
 
 
-async def main() -> None:
+async def run(options: argparse.Namespace, home: Path) -> None:
+    """Everything that was asked for."""
+    home.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240
+    home.chmod(0o711)  # noqa: ASYNC240
+    async with opened(Home(home), options.chunks, options.queries) as bench:
+        print(dict(bench.lexical.sizes()))
+        await latencies(bench)
+        if not options.code:
+            await through_postgres(bench)
+        if options.several:
+            await with_several(bench, options.several, options.chunks)
+        if options.writer:
+            await with_writer(bench)
+        memory = psutil.Process().memory_full_info()
+        print(f"memory: {memory.uss / 2**20:.0f} MiB of its own, {memory.rss / 2**20:.0f} MiB with mapped files")
+        await recall(bench)
+
+
+def main() -> None:
     """Fill, ask, print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--chunks", type=int, default=10_000)
-    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--queries", type=int, default=100)
     parser.add_argument("--writer", action="store_true", help="also measure beside a writer")
     parser.add_argument("--several", type=int, default=0, metavar="N", help="also ask N smaller indexes at once")
+    parser.add_argument("--code", action="store_true", help="leave out what PostgreSQL ranks: seconds at a million")
+    parser.add_argument("--home", type=Path, metavar="DIR", help="keep the index here for the next time")
     options = parser.parse_args()
     print(machine())
     with tempfile.TemporaryDirectory(prefix="cocosearch-bench-", dir="/tmp") as home:
-        Path(home).chmod(0o711)  # noqa: ASYNC240
-        async with opened(Path(home), options.chunks, options.queries) as bench:
-            print(dict(bench.lexical.sizes()))
-            await latencies(bench)
-            if options.writer:
-                await with_writer(bench)
-            if options.several:
-                await with_several(bench, Path(home), options.several, options.chunks)
-            await recall(bench)
+        asyncio.run(run(options, options.home or Path(home)))
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    main()

@@ -141,6 +141,15 @@ Programs in Python may copy `cocosearch_ipc/client.py`: it needs the standard li
 - `X-Cocosearch-Protocol` in an answer is the version of this protocol. A new field always has a default: send only
   what you mean, ignore what you do not know.
 - A daemon that stops answers HTTP 503 with error -32001.
+- An editor's unsaved text is searched in place of the disk by calls that name a session (`overlay.open`, a stream that
+  the editor leaves open); it is forgotten when that connection ends. In Python:
+
+      from cocosearch_ipc import address, client
+
+      with client.Session(address.rpc_socket(address.environment())) as session:
+          session.put("/home/me/project/app.py", buffer)  # at each pause in typing
+          session.call("search", {"query": "where are retries decided", "cwd": "/home/me/project"})
+          session.clear("/home/me/project/app.py")  # when it is saved or closed
 - File names that are no UTF-8 carry their bytes as lone surrogates U+DC80 to U+DCFF (PEP 383).
 """
 
