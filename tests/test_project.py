@@ -53,7 +53,7 @@ def test_all_that_may_stand_there(tmp_path: Path) -> None:
         "search.limit": (5, "cocosearch.yaml:11"),
     }
     assert found.said == ()
-    assert OWN <= set(keys())
+    assert not OWN - set(keys())
 
 
 def test_it_stands_between_the_users_file_and_the_environment(tmp_path: Path) -> None:
@@ -90,7 +90,8 @@ def test_no_other_setting_is_taken_from_a_project(tmp_path: Path, key: str) -> N
 
 
 def test_files_of_cocosearch_are_understood(tmp_path: Path) -> None:
-    text = "indexName: old\nembedding: {provider: openai, baseUrl: 'http://evil'}\nsearch: {resultLimit: 4, minScore: .3}\n"
+    text = "indexName: old\nembedding: {provider: openai, baseUrl: 'http://evil'}\n"
+    text += "search: {resultLimit: 4, minScore: .3}\n"
     found = project(tmp_path, text + "controller: {enabled: true}\nlogging: {file: true}\n")
     assert (found.name, [(one.key, one.value) for one in found.given]) == ("old", [("search.limit", 4)])
     assert [sentence.count(", ") for sentence in found.said] == [1, 3], "one sentence for all of a kind"
@@ -109,7 +110,7 @@ def test_the_environment_is_out_of_reach(tmp_path: Path) -> None:
     ("text", "sentence", "hint"),
     [
         ("topcis: [a]", "unknown setting 'topcis' in cocosearch.yaml:1", "did you mean topics?"),
-        ("indexing:\n  chunk_siz: 5", "unknown setting 'indexing.chunk_siz' in cocosearch.yaml:2", "indexing.chunk_size?"),
+        ("indexing:\n  chunk_siz: 5", "setting 'indexing.chunk_siz' in cocosearch.yaml:2", "indexing.chunk_size?"),
         ("name: [a]", "name in cocosearch.yaml:1 is not a name", "printable"),
         ("name: \"a\\e[31mb\"", "name in cocosearch.yaml:1 is not a name", "printable"),
         ("topics: [a, 3]", "topics in cocosearch.yaml:1 is not a list of names", "printable"),
