@@ -243,7 +243,7 @@ class Engine(Workspace):
             cache=asdict(self._pipeline.cache_statistics()),
             rss_bytes=await anyio.to_thread.run_sync(_resident, self._updater.pid, about.postgres()),
             indexes=(await self.list_indexes(request)).indexes,
-            warnings=(*about.warnings(), *self._indexes.said),
+            warnings=(*about.warnings(), *self._indexes.said, *filter(None, (self._updater.status.paused,))),
             queries=self._latency.summary(),
         )
 

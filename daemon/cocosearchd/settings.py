@@ -91,6 +91,8 @@ class IndexingSettings:
     queries_dir: str = ""  # <language>.scm files that extend or replace the built-in symbol queries
     inflight_files: int = 24  # files between read and commit: what a kill may lose (measured optimum 16 to 32)
     nice: int = 5
+    min_free_bytes: int = 512 << 20  # with less on the disk of the state directory, bulk work waits
+    pause_on_battery: bool = False  # bulk work waits while the computer runs on its battery
 
 
 @dataclass(frozen=True, slots=True)

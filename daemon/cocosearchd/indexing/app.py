@@ -10,6 +10,7 @@ import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -99,11 +100,12 @@ class IndexApp:
         hurried = [*paths, *gone] if urgent else []
         async with self._feed.turn([*paths, *gone]):
             with self._tools.target.hurrying(self.record.number, hurried):
-                return await self._process(paths, gone, force=force)
+                return await self._process(paths, gone, force=force, urgent=urgent)
 
-    async def _process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool) -> Outcome:
+    async def _process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool) -> Outcome:
         number = time.time_ns() if force else 0
-        read = await asyncio.to_thread(read_files, self.record.root, paths, self._tools.rules.max_file_bytes, number)
+        limit = self._tools.rules.max_file_bytes
+        read = await self._tools.apart(partial(read_files, self.record.root, paths, limit, number), urgent=urgent)
         sources = [item for item in read if isinstance(item, SourceFile)]
         missing = [*gone, *(item.path for item in read if isinstance(item, Missing))]
         failed = {item.path: item.error for item in read if isinstance(item, Unread)}

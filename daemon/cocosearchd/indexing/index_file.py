@@ -5,10 +5,15 @@ are remembered by their texts, in `embedding.remembering`, so a changed file emb
 """
 
 import asyncio
+import ctypes
 import hashlib
+import platform
+import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 import cocoindex as coco
 import numpy as np
@@ -31,9 +36,11 @@ BATCH_TEXTS = 64
 BULK_THREADS = 2  # parsing holds the interpreter for most of its time: more threads only take turns
 # Providers that make a vector in less time than CocoIndex needs to gather texts of several files.
 CHEAP = {"builtin"}
+IOPRIO_SET = {"x86_64": 251, "aarch64": 30}  # the number of the system call, by machine: <asm/unistd.h>
 NOT_PARSED = ParseReport("no_grammar")
 
 Vector = NDArray[np.float32]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +106,29 @@ class Tools:
         """`guard` is called with each path before it is parsed; see `WorkerSpec.crash_on`."""
         self.rules, self.target, self.guard = rules, target, guard
         self.embedding = Embedding(embedder)
-        self._bulk = ThreadPoolExecutor(BULK_THREADS, "bulk")
+        self._bulk = ThreadPoolExecutor(BULK_THREADS, "bulk", initializer=read_last)
         shaping = f"{rules!r} {embedder.fingerprint.digest()}"
         self.key = hashlib.blake2b(shaping.encode(), digest_size=16).digest()
 
     async def extracted(self, source: SourceFile) -> Extract:
-        """What `extract_file` says. Bulk work queues for few threads, so that what is urgent finds one free."""
-        threads = None if self.target.hurries(self.rules.index, source.path) else self._bulk
-        return await asyncio.get_running_loop().run_in_executor(threads, extract_file, source, self.rules)
+        """What `extract_file` says."""
+        urgent = self.target.hurries(self.rules.index, source.path)
+        return await self.apart(partial(extract_file, source, self.rules), urgent=urgent)
+
+    async def apart(self, work: Callable[[], T], *, urgent: bool) -> T:
+        """Do blocking work in a thread. Bulk work queues for few of them, so that what is urgent finds one free."""
+        return await asyncio.get_running_loop().run_in_executor(None if urgent else self._bulk, work)
 
     def __coco_memo_key__(self) -> bytes:
         """The same in every process for the same rules and fingerprint."""
         return self.key
+
+
+def read_last() -> None:
+    """What this thread asks of a disk comes after what others ask; where the kernel is not Linux, nothing happens."""
+    number = IOPRIO_SET.get(platform.machine())
+    if number is not None and sys.platform == "linux":
+        ctypes.CDLL(None).syscall(number, 1, 0, (2 << 13) | 7)  # this thread; best effort, the last of eight levels
 
 
 @coco.fn(memo=True)

@@ -7,9 +7,11 @@ batch by batch with nothing beside it and then in halves, until the path that ki
 
 import asyncio
 import logging
+import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import anyio
@@ -22,6 +24,7 @@ from cocosearchd.indexing.child import Child, started
 from cocosearchd.indexing.gate import Gate
 from cocosearchd.indexing.lane import Batch, BatchSource, Lane, Piece
 from cocosearchd.indexing.link import Link, WorkerDied
+from cocosearchd.indexing.restraint import Restraint
 from cocosearchd.indexing.wire import IndexRules, WorkerSpec
 from cocosearchd.model import Commit, IndexRecord
 
@@ -29,6 +32,7 @@ __all__ = ["Batch", "BatchSource", "IndexRules", "Updater", "WorkerSpec", "Worke
 
 log = logging.getLogger(__name__)
 
+LOOK_S = 5.0  # between looks at disk and battery
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 30.0
 # How often a path must end the child, with nothing beside it, to be set aside. Fewer could be somebody else's kills:
 # these hit one piece after another, as pieces take turns, but a path that kills does so at every turn.
@@ -50,6 +54,7 @@ class WorkerStatus:
     error: str | None
     computed: int = 0  # texts embedded since the daemon started
     reused: int = 0  # texts whose vectors were known
+    paused: str | None = None  # why bulk work waits
 
 
 @dataclass(slots=True)
@@ -101,6 +106,9 @@ class Updater:
         self._calm = asyncio.Event()  # clear while it is being found out which path ended the child
         self._calm.set()
         self._alone = asyncio.Lock()
+        self._restraint, self._looking = Restraint(Path(spawn.state_dir), spawn.indexing), asyncio.Lock()
+        self._look_at = 0.0
+        self._paused: str | None = None
         self._asked: set[_Job] = set()
         self._suspects: set[_Job] = set()
 
@@ -110,7 +118,9 @@ class Updater:
         state: WorkerState = "recovering" if self._state == "running" and self._suspects else self._state
         now = self._child.link.embedded if self._child is not None else Counter[str]()
         total = self._embedded + now
-        return WorkerStatus(state, self.pid, self._deaths, self._error, total["computed"], total["reused"])
+        return WorkerStatus(
+            state, self.pid, self._deaths, self._error, total["computed"], total["reused"], self._paused
+        )
 
     @property
     def pid(self) -> int | None:
@@ -252,9 +262,21 @@ class Updater:
 
     async def _pull(self, lane: Lane, edits: bool, jobs: anyio.abc.TaskGroup) -> None:
         while True:
+            if not edits:
+                await self._permitted()
             batch = await lane.next_batch(edits=edits)
             lane.count(batch, 1, edits=edits)
             jobs.start_soon(self._do, _Job(lane, batch, edits))
+
+    async def _permitted(self) -> None:
+        """Returns when bulk work may go on; looks at most every `LOOK_S`, for all indexes together."""
+        async with self._looking:
+            while time.monotonic() >= self._look_at:
+                self._paused = await asyncio.to_thread(self._restraint.reason)
+                if self._paused is None:
+                    self._look_at = time.monotonic() + LOOK_S
+                else:
+                    await anyio.sleep(LOOK_S)
 
     async def _do(self, job: _Job) -> None:
         lane, batch = job.lane, job.batch
