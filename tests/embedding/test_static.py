@@ -23,7 +23,7 @@ GOLDEN = Path(__file__).parent / "golden_static.json"
 MODEL = load(DATA, NAME)
 SHARED = Encoder(MODEL)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-FLOOR = 0.22  # .26 when the model was made, .22 with the one before
+FLOOR = 0.28  # .32 when the model was made, among 840 functions
 
 
 @pytest.fixture
