@@ -56,6 +56,7 @@ ABLATIONS = {
     "words": ("s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path"),
     "place and size": ("test", "prose", "hub", "depth", "lsize"),
 }
+ABLATED = ("vectors", "paths", "definitions")  # asked through the daemon as well: benchmarks.quality --folds
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,12 +151,14 @@ def folds(found: Sequence[Row]) -> tuple[frozenset[str], ...]:
 
 
 def write_folds(found: Sequence[Row], folder: Path) -> None:
-    """Per fold: the repositories it holds out, and the weights from all others."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for number, held_out in enumerate(folds(found)):
-        weights = fit_all([row for row in found if row.repository not in held_out])
-        text = json.dumps({"held_out": sorted(held_out), "weights": weights}, indent=1)
-        (folder / f"fold-{number}.json").write_text(text + "\n", "utf-8")
+    """Per fold: the repositories it holds out, and the weights from all others; the same in `without-GROUP`."""
+    places = {folder: ()} | {folder / f"without-{name}": ABLATIONS[name] for name in ABLATED}
+    for place, without in places.items():
+        place.mkdir(parents=True, exist_ok=True)
+        for number, held_out in enumerate(folds(found)):
+            weights = fit_all([row for row in found if row.repository not in held_out], without=without)
+            text = json.dumps({"held_out": sorted(held_out), "weights": weights}, indent=1)
+            (place / f"fold-{number}.json").write_text(text + "\n", "utf-8")
 
 
 def fit_all(
