@@ -79,7 +79,7 @@ def sentence(differ: tuple[str, ...], files: int) -> str:
     """What a change of settings did: `files` are read again for it."""
     what = f"settings changed: {', '.join(differ)}"
     if files:
-        return f"{what}; {files:,} files are read again"
+        return f"{what}; {files:,} {'files are' if files > 1 else 'file is'} read again"
     if set(differ) & set(SCOPE):
         return f"{what}; only files that come or go are touched"
     return f"{what}; no file is touched"

@@ -51,6 +51,8 @@ def test_a_row_keeps_its_promises(info: LanguageInfo) -> None:
         ("CMakeLists.txt", b"", "cmake"),
         ("notes.txt", b"", "text"),
         ("LICENSE", b"", "text"),
+        ("app/.env.example", b"KEY=\n", "ini"),
+        ("deploy/prod.env", b"KEY=1\n", "ini"),
         ("bin/run", b"#!/usr/bin/env python3\n", "python"),
         ("bin/run", b"#!/usr/bin/env -S uv run --script\n", "python"),
         ("bin/run", b"#!/usr/bin/env NODE_ENV=test node\n", "javascript"),

@@ -151,9 +151,9 @@ _MORE = (
     _row("rst", ".rst", ""),
     _row(
         "ini",
-        ".ini .cfg .conf .properties .editorconfig .service .timer .socket",
+        ".ini .cfg .conf .properties .editorconfig .service .timer .socket .env",
         "",
-        file_names=".editorconfig .gitconfig",
+        file_names=".editorconfig .gitconfig .env .envrc .env.example .env.sample .env.template .env.dist",
     ),
     _row("vim", ".vim", "vim", file_names=".vimrc"),
     _row("verilog", ".v .sv .svh", "verilog"),
