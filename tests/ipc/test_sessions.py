@@ -49,19 +49,7 @@ async def test_fastmcp(served: Served, kind: str, mode: Any) -> None:
         resources = [str(resource.uri) for resource in await client.list_resources()]
         (stats,) = await client.read_resource(session.STATS)
         prompt = await client.get_prompt("explain_codebase", {"focus": "errors"})
-    assert answer.structured_content is not None
-    assert indexed.structured_content is not None
-    session.check(
-        {
-            "tools": tools,
-            "path": answer.structured_content["results"][0]["path"],
-            "failed": [failed.is_error, _text(failed.content)],
-            "indexed": [indexed.structured_content["index"], progress[-1]],
-            "resources": resources,
-            "root": _json(stats)["root"],
-            "prompt": "focusing on errors" in str(prompt.messages[0].content),
-        }
-    )
+    session.check(_seen(tools, answer, failed, indexed, progress, resources, stats, prompt))
 
 
 @TRANSPORTS
@@ -82,22 +70,7 @@ async def test_the_python_sdk(served: Served, kind: str) -> None:
         resources = [str(resource.uri) for resource in (await client.list_resources()).resources]
         stats = await client.read_resource(session.STATS)
         prompt = await client.get_prompt("explain_codebase", {"focus": "errors"})
-    assert isinstance(answer, mcp_types.CallToolResult)
-    assert isinstance(failed, mcp_types.CallToolResult)
-    assert isinstance(indexed, mcp_types.CallToolResult)
-    assert answer.structured_content is not None
-    assert indexed.structured_content is not None
-    session.check(
-        {
-            "tools": tools,
-            "path": answer.structured_content["results"][0]["path"],
-            "failed": [failed.is_error, _text(failed.content)],
-            "indexed": [indexed.structured_content["index"], counts[-1]],
-            "resources": resources,
-            "root": _json(stats.contents[0])["root"],
-            "prompt": "focusing on errors" in str(prompt.messages[0].content),
-        }
-    )
+    session.check(_seen(tools, answer, failed, indexed, counts, resources, stats.contents[0], prompt))
 
 
 @pytest.mark.skipif(node.PROGRAM is None or not SDK.exists(), reason="no TypeScript SDK: `make clients`")
@@ -169,6 +142,28 @@ def _streams(served: Served, kind: str, stack: AsyncExitStack) -> Any:
         stack.push_async_callback(http.aclose)
         return streamable_http_client(f"{served.url}/mcp", http_client=http)
     return stdio_client(StdioServerParameters(command=CTL[0], args=[*CTL[1:], "mcp"], env=served.environment))
+
+
+def _seen(
+    tools: list[str],
+    answer: Any,
+    failed: Any,
+    indexed: Any,
+    progress: list[list[float | None]],
+    resources: list[str],
+    stats: Any,
+    prompt: Any,
+) -> dict[str, Any]:
+    """What the Python clients give, whose results are alike."""
+    return {
+        "tools": tools,
+        "path": answer.structured_content["results"][0]["path"],
+        "failed": [failed.is_error, _text(failed.content)],
+        "indexed": [indexed.structured_content["index"], progress[-1]],
+        "resources": resources,
+        "root": _json(stats)["root"],
+        "prompt": "focusing on errors" in str(prompt.messages[0].content),
+    }
 
 
 def _text(content: Any) -> str:
