@@ -86,7 +86,8 @@ def test_a_worker_that_was_stopped_makes_nothing_fresh(daemon: Daemon, project: 
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process: Linux only")
-@pytest.mark.parametrize("victim", ["daemon", pytest.param("worker", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("victim", ["daemon", "worker"])
 def test_no_file_handles_left(daemon: Daemon, project: Path, victim: str) -> None:
     daemon.ctl("up", str(project), "--wait")
     pid = daemon.json("status")["pid" if victim == "daemon" else "worker"]
@@ -142,17 +143,22 @@ def test_a_full_disk_below_the_state(stopped: Daemon, small_disk: Path, project:
     assert stopped.stop() == 0
 
 
-def test_postgresql_restarts_in_the_middle_of_its_transactions(daemon: Daemon, project: Path) -> None:
+@pytest.mark.parametrize(
+    "number",
+    [pytest.param(signal.SIGINT, marks=pytest.mark.slow, id="fast"), pytest.param(signal.SIGQUIT, id="immediate")],
+)
+def test_postgresql_restarts_in_the_middle_of_its_transactions(
+    daemon: Daemon, project: Path, number: signal.Signals
+) -> None:
+    """As its administrator would restart it, and as a power cut would."""
     daemon.ctl("up", str(project), "--wait")
-    for turn, number in enumerate((signal.SIGINT, signal.SIGQUIT)):  # fast shutdown; immediate, as after a power cut
-        for file in range(60):
-            save(project, f"written_in_turn{turn}_{file}")
-        until(lambda: bool(daemon.postgres()), "no postmaster")
-        time.sleep(0.15)
-        daemon.postgres()[0].send_signal(number)
-        assert honest(ask(daemon, f"written_in_turn{turn}_59", 500), f"written_in_turn{turn}_59")
-        for file in (0, 31, 59):
-            recovers(daemon, f"written_in_turn{turn}_{file}")
+    for file in range(60):
+        save(project, f"written_beside_{file}")
+    time.sleep(0.15)
+    daemon.postgres()[0].send_signal(number)
+    assert honest(ask(daemon, "written_beside_59", 500), "written_beside_59")
+    for file in (0, 31, 59):
+        recovers(daemon, f"written_beside_{file}")
 
 
 @pytest.mark.slow
