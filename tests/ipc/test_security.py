@@ -8,7 +8,6 @@ import contextlib
 import errno
 import http.client
 import json
-import os
 import resource
 import shutil
 import socket
@@ -437,22 +436,16 @@ def test_more_bridges_than_there_is_room_for(target: Target) -> None:
 # ---- the runtime directory ----
 
 
-@pytest.mark.parametrize("kind", ["symbolic link", "world-writable", "another user's", "a file"])
+@pytest.mark.parametrize("kind", ["symbolic link", "world-writable"])  # more of them in test_serve.py, below the daemon
 def test_a_daemon_does_not_start_in_a_runtime_directory_of_others(tmp_path: Path, kind: str) -> None:
-    if kind == "another user's" and os.geteuid() != 0:
-        pytest.skip("only root can give a directory away")
     daemon = make_daemon()
     run = daemon.home / "run"
     if kind == "symbolic link":
         (tmp_path / "real").mkdir(mode=0o700)
         run.symlink_to(tmp_path / "real")
-    elif kind == "a file":
-        run.touch()
     else:
         run.mkdir()
-        run.chmod(0o777 if kind == "world-writable" else 0o700)
-        if kind == "another user's":
-            os.chown(run, 65534, 65534)
+        run.chmod(0o777)
     try:
         done = subprocess.run(
             [daemon.bin / "cocosearchd"], env=daemon.environment, capture_output=True, text=True, timeout=60
