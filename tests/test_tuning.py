@@ -20,6 +20,7 @@ from cocosearchd.settings_layers import load
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import list_symbols
+from cocosearchd.store.remake import Affected, remake
 
 pytestmark = pytest.mark.anyio
 
@@ -201,6 +202,21 @@ async def test_a_query_of_the_user_reparses_the_files_of_its_language(dsn: str, 
         (queries / "python.scm").write_text("(module) @definition.module\n")
         assert await read_again(bench) == {"src/a.py", "gen/c.py"}
         assert not bench.indexes.said
+
+
+@pytest.mark.timeout(60)
+async def test_a_version_that_finds_other_symbols_reads_the_files_of_the_language_again(
+    dsn: str, tmp_path: Path
+) -> None:
+    async with shop(dsn, tmp_path) as bench:
+        record = bench.index.record
+        older = dict(record.made_with) | {"query.go": "of an older version"}
+        await remake(bench.db, record, record.identity, older, Affected())
+    async with running(dsn, tmp_path) as bench:
+        assert "1 file" in bench.index.said[0]
+        assert dict(bench.index.record.made_with) == dict(record.made_with)
+        await bench.touched()
+        assert await bench.symbols("function") == {"src/a.py", "gen/c.py", "src/b.go"}
 
 
 async def read_again(bench: Bench) -> set[str]:

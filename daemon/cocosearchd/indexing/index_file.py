@@ -51,6 +51,7 @@ class Rules:
     identity: IndexIdentity
     limits: Limits
     overrides: QueryOverrides
+    queries: tuple[tuple[str, str], ...]  # what finds symbols, as `shaping.query_notes` has it
     max_file_bytes: int
     index_secrets: bool
     any_type: bool  # files were named by the user: those of an unknown language are plain text

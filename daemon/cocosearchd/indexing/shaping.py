@@ -1,14 +1,15 @@
 """What of the settings shapes the rows of an index: its identity, and what is noted beside it. Pure.
 
-Only what differs from the defaults is noted, so an index of before there were notes counts as made with these.
+Of settings, only what differs from the defaults is noted. Of symbol queries, each is noted as it is in this version: a
+version that finds other symbols in a language reads the files of that language again.
 """
 
 import hashlib
 from collections.abc import Iterable, Mapping
 
 from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
-from cocosearchd.languages import blocks
-from cocosearchd.languages.symbols import QueryOverrides
+from cocosearchd.languages import blocks, tables
+from cocosearchd.languages.symbols import QueryOverrides, query_text
 from cocosearchd.model import Chunk, IndexIdentity
 from cocosearchd.settings import IndexingSettings
 from cocosearchd.store.remake import NO_LIMIT, Affected
@@ -55,7 +56,13 @@ def made_with(indexing: IndexingSettings, queries: QueryOverrides) -> dict[str, 
         noted["index_secrets"] = "true"
     if indexing.include or indexing.extend_include:
         noted["named"] = _digest(repr((indexing.include, indexing.extend_include)))
-    return noted | {f"{_QUERY}{language}": _digest(text) for language, text in queries}
+    return noted | query_notes(queries)
+
+
+def query_notes(queries: QueryOverrides) -> dict[str, str]:
+    """What finds the symbols of each language that has any: the built-in query with the user's additions."""
+    languages = {info.name for info in tables.languages() if info.symbols} | {language for language, _ in queries}
+    return {f"{_QUERY}{language}": _digest(query_text(language, queries)) for language in sorted(languages)}
 
 
 def affected(before: Notes, now: Notes) -> Affected:

@@ -32,7 +32,7 @@ from cocosearchd.indexing import wire
 from cocosearchd.indexing.app import IndexApp, Outcome, describe
 from cocosearchd.indexing.index_file import Rules, Tools
 from cocosearchd.indexing.precedence import Precedence
-from cocosearchd.indexing.shaping import identity_of, limits_of
+from cocosearchd.indexing.shaping import identity_of, limits_of, query_notes
 from cocosearchd.indexing.target import FileTarget
 from cocosearchd.model import IndexRecord
 from cocosearchd.settings import EmbedderSettings
@@ -212,6 +212,7 @@ def _rules(index: Index, embedder: Embedder) -> Rules:
         identity=record.identity,
         limits=limits_of(settings),
         overrides=index.rules.queries,
+        queries=tuple(query_notes(index.rules.queries).items()),
         max_file_bytes=settings.max_file_bytes,
         index_secrets=settings.index_secrets,
         any_type=bool(settings.include or settings.extend_include),
