@@ -158,3 +158,10 @@ def test_an_exact_name_is_found_first_however_deep_it_lies() -> None:
     files = {f"near{number}.py": f"def word_{number}(): ..." for number in range(8)} | {deep: "def word_alone(): ..."}
     found, symbol = ask("word_alone", files=files)
     assert rank_code(found, symbol, load_weights(), 3)[0].path == deep
+
+
+def test_an_exact_name_is_found_first_beside_a_file_of_another_size() -> None:
+    files = {f"many/m{number}.py": f"def on_{number}(): ..." for number in range(400)}
+    files["other.py"] = next(iter(AXES)) + "\n---\nx = 1" + "\n# a long comment" * 40  # with the question's vector
+    found, symbol = ask("on_5", vector=True, files=files)
+    assert rank_code(found, symbol, load_weights(), 3)[0].path == "many/m5.py"

@@ -22,12 +22,14 @@ Floats = NDArray[np.float32]
 # benchmarks.quality.legs and the annotated line spans: a cosine share of 1 to 2.5 is best; names want 0.6 to 1.5.
 _NAME_SHARE, _COSINE_SHARE = 0.9, 1.5
 _FULL_VALUE = 3.0  # of a definition: a type
-_FAR = np.float32(4.0)  # levels: beyond that it says no more how deep a file lies
+# Levels from the usual depth, and deviations from the usual size. Beyond that they say no more: else one file that is
+# unlike all others would come before an exact name.
+_FAR = np.float32(4.0)
 _RAW_SHARE = 0.1  # of BM25 points per word of the query
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
 _KNOWN = {
     "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "sole", "stemeq", "test",
-    "prose", "hub", "depth", "lsize", "chunk", "file", "chunk_alone",
+    "prose", "hub", "depth", "lsize", "chunk", "file", "lsize_unnamed", "s_mean_unnamed", "chunk_unnamed", "chunk_alone",
 }  # fmt: skip
 _LEXICAL = ("s3", "s_mean", "f_all", "f_def", "f_com", "f_path")
 
@@ -88,13 +90,18 @@ def signals(found: Evidence) -> dict[str, Floats]:
     scaled["s_raw"] = values["s_raw"] * np.float32(_RAW_SHARE)
     scaled["sole"] = features.sole(values["whole"], values["symF"])
     scaled["depth"] = _beside_others(values["depth"])
-    scaled["lsize"] = features.standardised(values["lsize"])
+    scaled["lsize"] = np.clip(features.standardised(values["lsize"]), -_FAR, _FAR)
     if found.best_cosines is not None and found.file_cosines is not None:
         # Both by the mean vectors, which are known of every file, however many chunks were compared.
         scaled["chunk"] = features.standing(found.best_cosines, found.file_cosines) * np.float32(_Z_SHARE)
         scaled["file"] = features.standing(found.file_cosines, found.file_cosines) * np.float32(_Z_SHARE)
-        # What the words leave open, the vectors may decide: learned, and small where every word is found.
         scaled["chunk_alone"] = scaled["chunk"] * np.float32(1 - found.chunk_coverage.max(initial=0))
+    # Where no file is named after what is asked, as when somebody asks as on the web, vectors decide and size does not:
+    # learned, and nothing where the question explains a name.
+    unnamed = np.float32(1 - values["p_s"].max(initial=0))
+    for name in ("lsize", "s_mean", "chunk"):
+        if name in scaled:
+            scaled[f"{name}_unnamed"] = scaled[name] * unnamed
     return scaled
 
 
