@@ -18,9 +18,7 @@ import argparse
 import asyncio
 import json
 import random
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -32,27 +30,16 @@ from benchmarks.quality.corpus import CODE_SUFFIXES, repositories
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.search.code_profile import Weights, load_weights, rank_code
-from cocosearchd.search.lexical_definitions import comment_spans
 from cocosearchd.search.lexical_document import ChunkText, FileText, document
 from cocosearchd.search.lexical_segment import Part, build
 from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import Evidence, View, evidence, view
 from cocosearchd.settings import EmbedderSettings
+from training.ranking.sentences import Sample, without_comments
 from training.ranking.signals import File, Place, defined_once, read
 
 WEB = {"web": True, "web, no docstrings": False}  # are the functions documented?
 SYSTEMS = ("code", "words alone", "vectors alone")
-_MARKS = re.compile(r"^[\s/*#!<>\"'-]+|[*/\"']+$", re.MULTILINE)
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z ,'()-]+")
-_BOILERPLATE = re.compile(r"licen[sc]e|copyright|todo|fixme|noqa|eslint|deprecated|generated|https?:", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A question and its one answer."""
-
-    text: str
-    place: Place
 
 
 def main() -> None:
@@ -118,32 +105,6 @@ def weights_for(repository: str, folder: Path | None) -> Weights:
 def names(files: Sequence[File]) -> list[Sample]:
     """Names that are defined in one place."""
     return [Sample(name, place) for name, place in defined_once(files)]
-
-
-def without_comments(files: Sequence[File]) -> tuple[list[Sample], list[File]]:
-    """A sentence per chunk that has a fit comment, and the files without any comment."""
-    samples, silent = list[Sample](), list[File]()
-    for path, language, chunks in files:
-        kept = []
-        for each in chunks:
-            spans = comment_spans(each.text, language)
-            sentence = next((s for start, end in spans if (s := first_sentence(each.text[start:end]))), "")
-            text = each.text
-            for start, end in reversed(spans):
-                text = text[:start] + text[end:]
-            if sentence and each.definitions and len(text.strip()) > 80:
-                samples.append(Sample(sentence, (path, each.start_byte)))
-            kept.append(replace(each, text=text))
-        silent.append((path, language, tuple(kept)))
-    return samples, silent
-
-
-def first_sentence(comment: str) -> str:
-    """Of 5 to 30 plain words, else nothing; a leading name of the function is dropped by being no plain word."""
-    text = " ".join(_MARKS.sub(" ", comment).split())
-    sentence = re.split(r"(?<=[a-z])\.(?:\s|$)|:\s", text)[0].strip()
-    fit = _PLAIN.fullmatch(sentence) and 5 <= len(sentence.split()) <= 30 and not _BOILERPLATE.search(sentence)
-    return sentence if fit else ""
 
 
 def chosen_of(samples: list[Sample], random_: random.Random, count: int) -> list[Sample]:

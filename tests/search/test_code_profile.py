@@ -165,3 +165,10 @@ def test_an_exact_name_is_found_first_beside_a_file_of_another_size() -> None:
     files["other.py"] = next(iter(AXES)) + "\n---\nx = 1" + "\n# a long comment" * 40  # with the question's vector
     found, symbol = ask("on_5", vector=True, files=files)
     assert rank_code(found, symbol, load_weights(), 3)[0].path == "many/m5.py"
+
+
+def test_where_no_name_explains_itself_vectors_count_more_and_size_less() -> None:
+    named, unnamed = (signals(ask(query, vector=True)[0]) for query in ("router", "zzz"))
+    for name in ("lsize", "s_mean", "chunk"):
+        assert not named[f"{name}_unnamed"].any()  # router.py explains itself
+        assert unnamed[f"{name}_unnamed"].tolist() == unnamed[name].tolist()

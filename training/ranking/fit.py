@@ -8,8 +8,9 @@ same data give the same weights. Cross-validation is over repositories (sorted n
 queries: files and habits of a repository are not in its own training set.
 
 The annotated symbols are few, and most are types that a file is named after. So the sets for symbols learn from names
-as well, drawn from the same checkouts: each is defined once, and its answer is the file that defines it. They are not
-part of the figures, but for the one called `name`.
+as well, drawn from the same checkouts: each is defined once, and its answer is the file that defines it. And the
+annotated questions are asked by somebody who knows the project, so the sets for plain language learn from sentences of
+comments as well, see `sentences`. Neither are part of the figures, but for those called `name` and `sentence`.
 """
 
 import argparse
@@ -30,31 +31,32 @@ from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
 from cocosearchd.settings import EmbedderSettings
+from training.ranking.sentences import SENTENCE, sentence_rows
 from training.ranking.signals import NAME, Row, rows
 
 Floats = NDArray[np.float64]
 WEIGHTS = Path(__file__).parents[2] / "daemon" / "cocosearchd" / "search" / "code_weights.json"
 L2, STEPS, FOLDS = 2e-3, 50, 5
 LEXICAL = ("s3", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "test", "prose", "depth", "lsize")
-VECTORS = ("chunk", "file", "chunk_alone")
-PLAIN = ("s_mean", "s_raw", "hub")  # of no use to symbols
+VECTORS = ("chunk", "file")
+PLAIN = ("s_mean", "s_raw", "hub", "lsize_unnamed", "s_mean_unnamed")  # of no use to symbols
 SYMBOL = ("sole", "stemeq")
 SETS = {
-    "plain": (False, (*LEXICAL, *PLAIN, *VECTORS)),
+    "plain": (False, (*LEXICAL, *PLAIN, *VECTORS, "chunk_unnamed")),
     "symbol": (True, (*LEXICAL, *SYMBOL, *VECTORS)),
     "plain_without_vectors": (False, (*LEXICAL, *PLAIN)),
     "symbol_without_vectors": (True, (*LEXICAL, *SYMBOL)),
 }
 ABLATIONS = {
     "nothing": (),
-    "vectors": VECTORS,
+    "vectors": (*VECTORS, "chunk_unnamed"),
     "paths": ("f_path", "p_s", "stemeq", "depth", "test", "prose", "hub"),
     "definitions": ("f_def", "symF", "symI", "sole"),
     "sole definitions": ("sole",),
     "comments": ("f_com",),
-    "chunk words": ("s3", "s_mean", "s_raw"),
-    "words": ("s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path"),
-    "place and size": ("test", "prose", "hub", "depth", "lsize"),
+    "chunk words": ("s3", "s_mean", "s_raw", "s_mean_unnamed"),
+    "words": ("s3", "s_mean", "s_raw", "s_mean_unnamed", "f_all", "f_def", "f_com", "f_path"),
+    "place and size": ("test", "prose", "hub", "depth", "lsize", "lsize_unnamed"),
 }
 ABLATED = ("vectors", "paths", "definitions")  # asked through the daemon as well: benchmarks.quality --folds
 
@@ -137,9 +139,9 @@ def cross_validated(found: Sequence[Row], vectors: bool, without: Collection[str
             if row.repository in held_out:
                 value = quality(row, trained[("symbol" if row.symbol else "plain") + suffix])
                 by_category[row.question.category].append(value)
-                if row.question.category != NAME:
+                if row.question.category in CATEGORIES:
                     by_repository[row.repository].append(value)
-    means = {category: float(np.mean(by_category[category])) for category in (*CATEGORIES, NAME)}
+    means = {category: float(np.mean(by_category[category])) for category in (*CATEGORIES, NAME, SENTENCE)}
     overall = float(np.mean([np.mean(values) for values in by_repository.values()]))
     return {"overall": overall} | means | {f"  {name}": float(np.mean(by_repository[name])) for name in names}
 
@@ -186,12 +188,12 @@ def provenance(
 ) -> dict[str, object]:
     """What the weights were made of."""
     head = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout.strip()
-    names = sum(row.question.category == NAME for row in found)
+    names, sentences = (sum(row.question.category == kind for row in found) for kind in (NAME, SENTENCE))
     where = f"{len({row.repository for row in found})} repositories: benchmarks/quality/data"
     return {
         "made_by": "python -m training.ranking.fit",
         "after_commit": head,
-        "data": f"{len(found) - names} queries and {names} names, {where}",
+        "data": f"{len(found) - names - sentences} queries, {names} names and {sentences} sentences, {where}",
         "embedder": dict(embedder.fingerprint.pairs()),
         "chunker": chunker_id(Limits()),
         "header_version": HEADER_VERSION,
@@ -214,7 +216,7 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     embedder = asyncio.run(open_embedder(EmbedderSettings()))
-    found = list(rows(arguments.checkouts, embedder))
+    found = [*rows(arguments.checkouts, embedder), *sentence_rows(arguments.checkouts, embedder)]
     code = [only_code(row) for row in found]
     if arguments.ablations:
         ablations(code)

@@ -21,7 +21,7 @@ from cocosearchd.search.code_profile import signals
 from cocosearchd.search.lexical_document import ChunkText, FileText, document
 from cocosearchd.search.lexical_segment import Part, build
 from cocosearchd.search.lexical_terms import Terms
-from cocosearchd.search.lexical_view import Evidence, evidence, view
+from cocosearchd.search.lexical_view import Evidence, View, evidence, view
 
 MAX_FILE_BYTES = 1 << 20
 NAME = "name"  # the category of questions that nobody asked: names drawn from the code
@@ -85,6 +85,15 @@ def read(root: Path) -> Iterator[File]:
 
 def _of_repository(repository: Repository, files: list[File], terms: Terms, embedder: Embedder | None) -> Iterator[Row]:
     asked = (*questions(repository.name), *name_questions(repository.name, files))
+    state = indexed(files, terms, embedder)
+    for question in asked:
+        vector = asyncio.run(embedder.embed_query(question.text)) if embedder else None
+        query = terms.query(question.text, repository.name)
+        yield _row(repository, question, query.symbol, evidence(state, query, terms, vector))
+
+
+def indexed(files: Sequence[File], terms: Terms, embedder: Embedder | None) -> View:
+    """What the daemon would have in memory of some files."""
     dimension = embedder.fingerprint.dimension if embedder else 0
     documents = []
     for name, language, chunks in files:
@@ -95,11 +104,7 @@ def _of_repository(repository: Repository, files: list[File], terms: Terms, embe
             )
             rows = (ChunkText(c.start_byte, c.end_byte, c.start_line, c.text, c.definitions) for c in chunks)
             documents.append(document(FileText(name, 1, language, tuple(rows), vectors), terms))
-    state = view((Part(build(documents, dimension)),), 1)
-    for question in asked:
-        vector = asyncio.run(embedder.embed_query(question.text)) if embedder else None
-        query = terms.query(question.text, repository.name)
-        yield _row(repository, question, query.symbol, evidence(state, query, terms, vector))
+    return view((Part(build(documents, dimension)),), 1)
 
 
 def _row(repository: Repository, question: Question, symbol: bool, found: Evidence) -> Row:

@@ -29,7 +29,7 @@ _RAW_SHARE = 0.1  # of BM25 points per word of the query
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
 _KNOWN = {
     "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "sole", "stemeq", "test",
-    "prose", "hub", "depth", "lsize", "chunk", "file", "lsize_unnamed", "s_mean_unnamed", "chunk_unnamed", "chunk_alone",
+    "prose", "hub", "depth", "lsize", "chunk", "file", "lsize_unnamed", "s_mean_unnamed", "chunk_unnamed",
 }  # fmt: skip
 _LEXICAL = ("s3", "s_mean", "f_all", "f_def", "f_com", "f_path")
 
@@ -95,7 +95,6 @@ def signals(found: Evidence) -> dict[str, Floats]:
         # Both by the mean vectors, which are known of every file, however many chunks were compared.
         scaled["chunk"] = features.standing(found.best_cosines, found.file_cosines) * np.float32(_Z_SHARE)
         scaled["file"] = features.standing(found.file_cosines, found.file_cosines) * np.float32(_Z_SHARE)
-        scaled["chunk_alone"] = scaled["chunk"] * np.float32(1 - found.chunk_coverage.max(initial=0))
     # Where no file is named after what is asked, as when somebody asks as on the web, vectors decide and size does not:
     # learned, and nothing where the question explains a name.
     unnamed = np.float32(1 - values["p_s"].max(initial=0))

@@ -1,0 +1,98 @@
+"""Sentences of comments as questions about code without comments, in files whose names say nothing.
+
+They stand for what people type who do not know the project: few words in common with the code, no name of a file.
+"""
+
+import asyncio
+import random
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.quality.corpus import CODE_SUFFIXES, Question, repositories
+from benchmarks.quality.metric import Target
+from cocosearchd.embedding.base import Embedder
+from cocosearchd.indexing.chunk import Limits, chunk
+from cocosearchd.languages.parse import parse
+from cocosearchd.search.code_profile import signals
+from cocosearchd.search.lexical_definitions import comment_spans
+from cocosearchd.search.lexical_terms import Terms
+from cocosearchd.search.lexical_view import evidence
+from training.ranking.signals import File, Place, Row, indexed, read
+
+SENTENCE = "sentence"  # the category of questions that nobody asked: sentences of comments
+SENTENCES, OTHERS = 8, 300  # of each repository: questions, and definitions among which the answer is looked for
+_LEAST = 80  # characters of a definition that can answer
+_MARKS = re.compile(r"^[\s/*#!<>\"'-]+|[*/\"']+$", re.MULTILINE)
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z ,'()-]+")
+_BOILERPLATE = re.compile(r"licen[sc]e|copyright|todo|fixme|noqa|eslint|deprecated|generated|https?:", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A question and its one answer."""
+
+    text: str
+    place: Place
+
+
+def sentence_rows(checkouts: Path, embedder: Embedder) -> Iterator[Row]:
+    """A row per sentence, repository by repository. Each definition is a file of its own with a number for a name."""
+    for repository in repositories():
+        root = checkouts / repository.name / repository.benchmark_root
+        yield from _of_repository(repository.name, [f for f in read(root) if f[0].endswith(CODE_SUFFIXES)], embedder)
+
+
+def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -> Iterator[Row]:
+    samples, silent = without_comments(files)
+    pool = {
+        (path, each.start_byte): (path, each.text)
+        for path, _, chunks in silent
+        for each in chunks
+        if each.definitions and len(each.text.strip()) > _LEAST
+    }
+    random_ = random.Random(repository)
+    chosen = random_.sample(samples, min(SENTENCES, len(samples)))
+    others = random_.sample(sorted(pool), min(OTHERS, len(pool)))
+    places = dict.fromkeys([*(sample.place for sample in chosen), *others])
+    names = {place: f"{number}.{place[0].rpartition('.')[2]}" for number, place in enumerate(places)}
+    languages = {path: language for path, language, _ in files}
+    parsed = ((place, chunk(parse(names[place], pool[place][1].encode()), Limits())) for place in places)
+    terms = Terms()
+    state = indexed([(names[p], languages[p[0]], chunks) for p, chunks in parsed], terms, embedder)
+    for sample in chosen:
+        query = terms.query(sample.text)
+        found = evidence(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
+        name, paths = names[sample.place], tuple(found.paths)
+        question = Question(sample.text, SENTENCE, (Target(name),))
+        answers = np.array([path == name for path in paths], np.bool_)
+        yield Row(repository, question, query.symbol, paths, signals(found), answers)
+
+
+def without_comments(files: Sequence[File]) -> tuple[list[Sample], list[File]]:
+    """A sentence per chunk that has a fit comment, and the files without any comment."""
+    samples, silent = list[Sample](), list[File]()
+    for path, language, chunks in files:
+        kept = []
+        for each in chunks:
+            spans = comment_spans(each.text, language)
+            sentence = next((s for start, end in spans if (s := first_sentence(each.text[start:end]))), "")
+            text = each.text
+            for start, end in reversed(spans):
+                text = text[:start] + text[end:]
+            if sentence and each.definitions and len(text.strip()) > _LEAST:
+                samples.append(Sample(sentence, (path, each.start_byte)))
+            kept.append(replace(each, text=text))
+        silent.append((path, language, tuple(kept)))
+    return samples, silent
+
+
+def first_sentence(comment: str) -> str:
+    """Of 5 to 30 plain words, else nothing; a leading name of the function is dropped by being no plain word."""
+    text = " ".join(_MARKS.sub(" ", comment).split())
+    sentence = re.split(r"(?<=[a-z])\.(?:\s|$)|:\s", text)[0].strip()
+    fit = _PLAIN.fullmatch(sentence) and 5 <= len(sentence.split()) <= 30 and not _BOILERPLATE.search(sentence)
+    return sentence if fit else ""
