@@ -2,6 +2,7 @@
 
 import itertools
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.search import lexical_scores
-from cocosearchd.search.lexical_segment import SEGMENT_CHUNKS, Part, build, compacted, merge, size_bytes
+from cocosearchd.search.lexical_scores import nearness
+from cocosearchd.search.lexical_segment import SEGMENT_CHUNKS, Part, build, compacted, merge, signs_of, size_bytes
 from cocosearchd.search.lexical_terms import Terms, term_hash
 from cocosearchd.search.lexical_view import SIGNALS, View, evidence, view
 from tests.search.toy import DIMENSION, documents
@@ -125,6 +127,26 @@ def test_a_large_index_looks_at_the_chunks_of_promising_files(monkeypatch: pytes
     assert found.values["s3"][found.paths.index("src/file3.py")] > 0
     assert found.file_cosines[found.paths.index("src/file7.py")] == pytest.approx(1.0, abs=0.01)
     assert not np.isnan(found.file_cosines).any()
+
+
+def test_signs_are_bits() -> None:
+    rows = np.zeros((2, 65), np.int8)
+    rows[0, 0], rows[0, 1], rows[1, 64] = 3, -3, 127
+    assert signs_of(rows).view(np.uint8).tolist() == [[0x80] + [0] * 15, [0] * 8 + [0x80] + [0] * 7]
+
+
+def test_a_chunk_is_near_whatever_the_rest_of_its_file_says() -> None:
+    random_ = np.random.default_rng(7)
+    vectors = random_.integers(-127, 128, (40, 64)).astype(np.int8)  # two chunks of each of 20 files
+    vectors[1::2] = -vectors[::2]  # whose mean says nothing
+    files = {f"{n}.py": f"first_{n}\n---\nsecond_{n}" for n in range(20)}
+    plain = build(documents(files), 64)
+    segment = replace(plain, vectors=vectors, signs=signs_of(vectors), scales=np.full(40, 1 / 127, np.float32))
+    asked = vectors[14] + random_.normal(0, 20, 64).astype(np.float32)
+    near = nearness(segment, asked, np.zeros(20, np.float32))
+    assert int(near.argmax()) == 7
+    segment.scales[:] = 0
+    assert not nearness(segment, asked, np.zeros(20, np.float32)).any()
 
 
 def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:

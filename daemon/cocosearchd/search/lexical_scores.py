@@ -1,9 +1,10 @@
 """Scores of one query over the parts of a state: BM25 of files and chunks, defined names, cosines. Pure.
 
-All files are scored by the words of their fields and by the mean of their vectors; that is cheap. Chunks are scored in
-the *promising* files only. In an index of at most `PROMISING` files that is every file; in a larger one, those that
-stand best by words or by vector. Measured on 25 repositories as one index of 3,700 files and 76,000 chunks: the same
-first answer to each of 173 questions, and the same NDCG@10, as when all chunks are scored; so it is with 128.
+All files are scored by the words of their fields, by the mean of their vectors and by the signs of the vectors of their
+chunks; that is cheap. Chunks are scored in the *promising* files only. In an index of at most `PROMISING` files that is
+every file; in a larger one, those that stand best by words or by vector. Measured on 25 repositories as one index of
+3,700 files and 76,000 chunks, with means in the place of signs: the same first answer to each of 173 questions, and the
+same NDCG@10, as when all chunks are scored; so it is with 128.
 """
 
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search import features
-from cocosearchd.search.lexical_segment import Part, Segment
+from cocosearchd.search.lexical_segment import Part, Segment, signs_of
 from cocosearchd.search.lexical_terms import QueryTerms, term_hash
 
 Floats = NDArray[np.float32]
@@ -99,22 +100,22 @@ def chunk_scores(
 def promising(
     parts: Sequence[Part],
     files: Sequence[dict[str, Floats]],
-    means: Sequence[Floats] | None,
+    near: Sequence[Floats] | None,
     allowed: Sequence[Mask] | None,
 ) -> list[Mask | None]:
     """Per part: the files whose chunks are looked at, (F,); None: all, and all are alive.
 
-    `means`: the cosine of each file's mean vector. `allowed`: files of which the best are looked at as well.
+    `near`: how near each file is to the query, as `nearness` says. `allowed`: files of which the best are looked at as
+    well.
     """
     alive = [part.alive if part.alive is not None else np.ones(part.segment.file_count, np.bool_) for part in parts]
     if sum(int(np.count_nonzero(each)) for each in alive) <= PROMISING:
         return [part.alive for part in parts]
     by_words = [each["f_all"] for each in files]
-    by_vector = None if means is None else [np.nan_to_num(each, nan=-1.0) for each in means]
     chosen = [
         _best(among, values, least)
         for among in ((alive,) if allowed is None else (alive, allowed))
-        for values, least in ((by_words, 0.0), (by_vector, -1.0))
+        for values, least in ((by_words, 0.0), (near, 0.0))
         if values is not None
     ]
     return [np.logical_or.reduce(masks) for masks in zip(*chosen, strict=True)]
@@ -136,6 +137,22 @@ def name_values(segment: Segment, query: QueryTerms) -> Names:
 def file_cosines(segment: Segment, vector: Floats) -> Floats:
     """(F,): of the mean vector of each file; NaN where a file has none."""
     return products(segment.file_vectors, segment.file_scales, vector)
+
+
+def nearness(segment: Segment, vector: Floats, means: Floats) -> Floats:
+    """(F,): how many signs the nearest chunk of each file shares with the query; 0 where none has a vector.
+
+    The angle between two vectors shows in the share of signs that differ (Charikar 2002), so it finds the chunks that
+    are worth a comparison at a tenth of the price. Of files that share as many, the nearer by `means` stands first.
+    """
+    if segment.vectors.shape[1] != len(vector) or not segment.file_count:
+        return np.zeros(segment.file_count, np.float32)
+    differ = np.zeros(segment.chunk_count, np.int16)
+    for column, asked in enumerate(signs_of(vector[None])[0]):
+        differ += np.bitwise_count(segment.signs[:, column] ^ asked)
+    alike = np.where(segment.scales > 0, np.float32(len(vector)) - differ, np.float32(0))
+    best = features.best_chunk(alike, segment.chunk_starts)
+    return np.where(best > 0, best + np.nan_to_num(means) / 2, np.float32(0)).astype(np.float32)
 
 
 def chunk_cosines(segment: Segment, vector: Floats, chosen: Mask | None) -> Floats:

@@ -18,7 +18,7 @@ MERGE_RATIO = 4  # the last two merge while the last is not this much smaller
 DEAD_SHARE = 0.2  # of the files of a segment, above which it is written anew; a guess
 
 _OF_FILES = ("generations", "characters", "file_lengths", "file_vectors", "file_scales")
-_OF_CHUNKS = ("keys", "start_lines", "chunk_lengths", "vectors", "scales")
+_OF_CHUNKS = ("keys", "start_lines", "chunk_lengths", "vectors", "scales", "signs")
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -46,6 +46,7 @@ class Segment:
     chunk_lengths: Floats  # (C,): terms of text and header
     vectors: NDArray[np.int8]  # (C, D); D = 0 without vectors
     scales: Floats  # (C,): what a row of vectors is to be multiplied with; 0 where there is no vector
+    signs: NDArray[np.uint64]  # (C, W): a bit for each number of a vector, W = D / 64 rounded up
     chunk_terms: NDArray[np.uint64]  # sorted, unique
     chunk_slices: Ints  # (terms + 1,)
     posting_chunks: NDArray[np.int32]  # (P,)
@@ -133,6 +134,7 @@ def build(documents: Sequence[Document], dimension: int = 0) -> Segment:
     chunk_order, chunk_terms, chunk_slices = _index(_joined([each.term for each in chunk], np.uint64))
     file_order, file_terms, file_slices = _index(_joined([each.term for each in file], np.uint64))
     file_numbers = np.repeat(np.arange(len(documents), dtype=np.int32), [len(each.term) for each in file])
+    vectors = _vectors([each.vectors for each in documents], counts.tolist(), dimension)
     return Segment(
         *_packed([each.path for each in documents]),
         *_packed([each.language for each in documents]),
@@ -144,7 +146,8 @@ def build(documents: Sequence[Document], dimension: int = 0) -> Segment:
         start_lines=_joined([each.start_lines for each in documents], np.int32),
         chunk_files=np.repeat(np.arange(len(documents), dtype=np.int32), counts),
         chunk_lengths=_joined([each.lengths for each in chunk], np.float32),
-        vectors=_vectors([each.vectors for each in documents], [len(each.keys) for each in documents], dimension),
+        vectors=vectors,
+        signs=signs_of(vectors),
         file_vectors=_vectors([each.mean[None] for each in documents], [1] * len(documents), dimension),
         file_scales=np.array([each.mean_scale for each in documents], np.float32),
         scales=_joined([each.scales for each in documents], np.float32),
@@ -221,6 +224,15 @@ def compacted(parts: Sequence[Part]) -> tuple[Part, ...]:
             break
         found[-2:] = [Part(merge(found[-2:]))]
     return tuple(found)
+
+
+def signs_of(vectors: NDArray[np.int8] | Floats) -> NDArray[np.uint64]:
+    """(n, D) numbers -> (n, W): which of them are above zero, a bit each; the last word is filled up with zeros."""
+    packed = np.packbits(vectors > 0, axis=1)
+    words = -(-packed.shape[1] // 8)
+    filled = np.zeros((len(vectors), words * 8), np.uint8)
+    filled[:, : packed.shape[1]] = packed
+    return filled.view(np.uint64)
 
 
 def size_bytes(segment: Segment) -> int:

@@ -21,6 +21,7 @@ from cocosearchd.search.lexical_scores import (
     file_cosines,
     file_scores,
     name_values,
+    nearness,
     promising,
 )
 from cocosearchd.search.lexical_segment import Part
@@ -166,7 +167,10 @@ def evidence(
     """
     fields = file_scores(state.parts, state.sizes, query)
     means = None if vector is None else [file_cosines(part.segment, vector) for part in state.parts]
-    chosen = promising(state.parts, fields, means, _chosen_by(state, choice))
+    near = None
+    if vector is not None and means is not None:
+        near = [nearness(part.segment, vector, mean) for part, mean in zip(state.parts, means, strict=True)]
+    chosen = promising(state.parts, fields, near, _chosen_by(state, choice))
     chunks, covered = chunk_scores(state.parts, state.sizes, query, chosen)
     stems = [terms.stem(word) for word in query.words]
     rows = [

@@ -1,7 +1,7 @@
 """CocoRAG's linguistic reranker: five features from spaCy's `en_core_web_sm`. An optional extra.
 
 spaCy is imported when this reranker is opened, and not before: it takes a second and some hundred megabytes. Its model
-is on no package index, so it is an install of its own; the tests run with a blank English pipeline, which has no parser.
+is on no package index, so it is an install of its own; the tests run with a blank English pipeline, without a parser.
 """
 
 import re
