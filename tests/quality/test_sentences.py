@@ -1,0 +1,38 @@
+"""Sentences of comments as questions: what is taken, and that no comment is left for words to find."""
+
+import pytest
+
+from cocosearchd.indexing.chunk import Limits, chunk
+from cocosearchd.languages.parse import parse
+from training.ranking.sentences import first_sentence, without_comments
+
+TEXT = '''def renew(lease, seconds):
+    """Give a lease more time before somebody else may take it. Never shortens it."""
+    # The clock of the store counts, not ours.
+    lease.until = max(lease.until, lease.store.clock() + seconds)
+    return lease.until
+'''
+
+
+@pytest.mark.parametrize(
+    ("comment", "sentence"),
+    [
+        ("/** Sends what was changed while offline. Twice. */", "Sends what was changed while offline"),
+        ("# Too short.", ""),
+        ("# TODO find out why this is so slow", ""),  # speaks of the work, not of the code
+        ("# sets x = y + 1 for every second row", ""),  # no plain words
+    ],
+)
+def test_first_sentence(comment: str, sentence: str) -> None:
+    assert first_sentence(comment) == sentence
+
+
+def test_a_sentence_is_asked_of_code_without_it() -> None:
+    samples, silent = without_comments([("lease.py", "python", chunk(parse("lease.py", TEXT.encode()), Limits()))])
+    assert [(one.text, one.place) for one in samples] == [
+        ("Give a lease more time before somebody else may take it", ("lease.py", 0))
+    ]
+    left = "".join(each.text for _, _, chunks in silent for each in chunks)
+    assert "lease.until = max" in left
+    assert "somebody" not in left
+    assert "clock of the store" not in left
