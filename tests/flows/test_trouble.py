@@ -22,7 +22,7 @@ def wait_until(true: Callable[[], bool], what: str, limit_s: float = 30.0) -> No
 @pytest.mark.parametrize(
     ("variables", "code", "sentence"),
     [
-        ({"COCOSEARCH_SEARCH_LIMIT": "many"}, 78, "search.limit in environment is 'many'"),
+        ({"COCOSEARCH_SEARCH_LIMIT": "many"}, 78, "search.limit in COCOSEARCH_SEARCH_LIMIT is 'many'"),
         ({"COCOSEARCH_SEARCH_LIMT": "3"}, 78, "did you mean COCOSEARCH_SEARCH_LIMIT"),
         ({"COCOSEARCH_DATABASE_URL": "postgresql://me:secret@127.0.0.1:1/x"}, 69, "127.0.0.1:1 cannot be reached"),
     ],
@@ -44,7 +44,7 @@ def test_up_says_why_the_daemon_does_not_start(stopped: Daemon, project: Path) -
     stopped.variables["COCOSEARCH_SEARCH_LIMIT"] = "many"
     refused = stopped.ctl("up", str(project), check=False)
     assert refused.returncode == 78
-    assert "search.limit in environment is 'many'" in refused.stderr
+    assert "search.limit in COCOSEARCH_SEARCH_LIMIT is 'many'" in refused.stderr
 
 
 def test_a_state_directory_that_cannot_be_made_is_one_sentence(stopped: Daemon, project: Path) -> None:
@@ -157,11 +157,11 @@ def test_settings_are_read_again_on_sighup(daemon: Daemon, project: Path) -> Non
     assert daemon.process is not None
     config = Path(daemon.environment["COCOSEARCH_CONFIG"])
     assert len(daemon.query("retry server")["results"]) > 1
-    config.write_text("search: {limit: 1}\nindexing: {max_file_bytes: 9}\n")
+    config.write_text("search: {limit: 1}\nserver: {max_body_bytes: 2000000}\n")
     daemon.process.send_signal(signal.SIGHUP)
     wait_until(lambda: '"reloaded"' in daemon.log, daemon.log)
     assert len(daemon.query("retry server")["results"]) == 1
-    assert '"needs_restart": ["indexing.max_file_bytes"]' in daemon.log
+    assert '"needs_restart": ["server.max_body_bytes"]' in daemon.log
     config.write_text("search: {limit: many}\n")
     daemon.process.send_signal(signal.SIGHUP)
     wait_until(lambda: '"reload_refused"' in daemon.log, daemon.log)
