@@ -17,7 +17,7 @@ from tests.daemon import Daemon, make_daemon
 pytestmark = pytest.mark.timeout(120)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def daemon() -> Iterator[Daemon]:
     made = make_daemon()
     made.start()

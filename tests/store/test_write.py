@@ -247,7 +247,8 @@ async def test_statistics_and_failures(db: Database) -> None:
     assert found.parse_health == (("go", "ok", 1), ("python", "error", 1), ("python", "ok", 1))
     assert found.skipped == (("binary", 1),)
     assert found.last_change is not None
-    (failure,) = await parse_failures(db, record, 10)
+    failure, skipped = await parse_failures(db, record, 10)
+    assert (skipped.path, skipped.status, skipped.error_message) == ("d.bin", "skipped", "binary")
     assert (failure.path, failure.language, failure.status) == ("b.py", "python", "error")
     assert (failure.error_count, failure.error_message) == (3, "line 1: oh")
     assert (await list_indexes(db))[0].generation == 4
