@@ -8,7 +8,7 @@ ROUNDS ?= 1000
 OPS ?= 400
 SEED ?= 1
 
-.PHONY: up down test lint format types unit newcomer bench quality clients conformance page soak slow lock clean help
+.PHONY: up down test lint format types unit parts flows newcomer bench quality clients conformance page soak slow lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -36,8 +36,15 @@ types: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks
 
+# Flows wait for programs most of the time: the rest runs beside them.
 unit: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow"
+	$(MAKE) --jobs 2 --output-sync=target --no-print-directory parts flows
+
+parts: $(STAMP)
+	$(BIN)/python -m pytest -m "not slow" --ignore tests/flows
+
+flows: $(STAMP)
+	$(BIN)/python -m pytest -m "not slow" tests/flows
 
 format: $(STAMP) ## mend what formatting and lint can mend
 	$(BIN)/ruff format .
