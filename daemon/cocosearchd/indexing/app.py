@@ -147,8 +147,13 @@ class IndexApp:
         states = await file_states(self._database, self.record, paths)
         if not states.files:
             return states.generation
-        deleted = [self._tools.target.apply(self.record.number, path, None) for path in states.files]
-        return max(await asyncio.gather(*deleted))
+        work = [self._tools.target.apply(self.record.number, path, None) for path in states.files]
+        # All must have ended before the paths are let go: a deletion that comes late would meet a file of then.
+        ended = await asyncio.gather(*work, return_exceptions=True)
+        for error in ended:
+            if isinstance(error, BaseException):
+                raise error
+        return max(one for one in ended if isinstance(one, int))
 
 
 def describe(error: BaseException) -> str:

@@ -51,14 +51,18 @@ class GroupWriter:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                await self._settle(self._next_group())
+                if group := self._next_group():
+                    await self._settle(group)
         finally:
             self._working = None
 
     def _next_group(self) -> list[_Waiting]:
         group, chunks = list[_Waiting](), 0
         while self._waiting and len(group) < GROUP_FILES and chunks < GROUP_CHUNKS:
-            group.append(one := self._waiting.popleft())
+            one = self._waiting.popleft()
+            if one.done.done():
+                continue  # given up before its turn: what it holds may be older than what came after it
+            group.append(one)
             chunks += len(one.write.chunks) if one.write else 0
         return group
 
