@@ -17,7 +17,7 @@ import anyio
 
 from cocosearchd.model import FileRecord, Fingerprint, decode_path
 from cocosearchd.roots.live import LiveRoot
-from cocosearchd.roots.reconcile import Batch
+from cocosearchd.roots.marks import Batch
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 
 BACKENDS = ["inotify", "watchfiles", "polling"] if sys.platform == "linux" else ["watchfiles", "polling"]

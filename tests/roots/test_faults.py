@@ -6,7 +6,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,8 +17,11 @@ from cocosearchd.roots import clock
 from cocosearchd.roots import live as live_module
 from cocosearchd.roots.hints.base import Cookie, Hint, Hints, Lost, Sink
 from cocosearchd.roots.hints.choose import open_hints
-from cocosearchd.settings import WatchingSettings
-from tests.roots.support import QUICK, Mutator, following, in_sync, on_disk
+from cocosearchd.roots.live import LiveRoot
+from cocosearchd.roots.marks import Batch
+from cocosearchd.settings import IndexingSettings, WatchingSettings
+from tests.roots.operations import Operations, as_git_sees, difference
+from tests.roots.support import QUICK, MemoryIndex, Mutator, following, git, in_sync, on_disk
 from tests.roots.test_live import PYTHON, linux, put
 
 HERE = Path(__file__)
@@ -220,3 +223,63 @@ async def test_a_wall_clock_that_jumps_hides_nothing(
 
 def _shifted_ns(seconds: int) -> Callable[[], int]:
     return lambda: int((time.time() + seconds) * 1e9)
+
+
+# -- a store that goes away after it has written, before it could say so
+
+
+class Unsure(MemoryIndex):
+    """Applies what it is given, and now and then says all the same that it could not: PostgreSQL went away."""
+
+    def __init__(self, root: bytes, seed: int, share: float) -> None:
+        super().__init__(root)
+        self._rng, self.share = random.Random(seed), share
+
+    async def follow(self, live: LiveRoot, limit: int = 16) -> None:
+        settle = live.settle
+
+        def unsure(batch: Batch, failed: Mapping[str, str]) -> None:
+            lost = self._rng.random() < self.share
+            settle(batch, dict.fromkeys((*batch.paths, *batch.gone), "PostgreSQL went away") if lost else failed)
+
+        live.settle = unsure  # type: ignore[method-assign]
+        await super().follow(live, limit)
+
+
+async def test_what_was_written_and_not_known_to_be_is_deleted_when_it_leaves_the_scope(
+    root: Path, tmp_path: Path
+) -> None:
+    index = Unsure(os.fsencode(root), 0, 1.0)
+    patient = replace(QUICK, retry_base_s=0.5)
+    async with following(root, tmp_path / "sync", index=index, watching=patient) as (live, _):
+        await in_sync(live)
+        (root / "a.py").write_text("1")  # known by an event, by no scan
+        assert not (await live.sync(5)).fresh
+        assert "a.py" in index.files
+        (root / ".gitignore").write_text("a.py\n")
+        await live.sync(5)  # a scan has seen the row by now, and that the file is as it was when it failed
+        index.share = 0.0
+        await in_sync(live)
+        assert "a.py" not in index.files
+
+
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 40))])
+async def test_whatever_happens_while_nobody_knows_what_was_written(tmp_path: Path, seed: int) -> None:
+    where, scratch = tmp_path / "root", os.fsencode(tmp_path / "scratch")
+    where.mkdir()
+    git(tmp_path, "init", "-q", "--bare", os.fsdecode(scratch))
+    hands = Operations(os.fsencode(where), seed, replace_root=False, repository=False)
+    index = Unsure(os.fsencode(where), seed, 0.3)
+    kinds = IndexingSettings(include=("*.py", "*.PY", "*.md", "*.MD"))
+    async with following(where, tmp_path / "sync", index=index, indexing=kinds) as (live, _):
+        for number in range(6):
+            index.share = 0.3
+            for _ in range(80):
+                hands.step()
+                if hands.rng.random() < 0.2:
+                    await asyncio.sleep(hands.rng.random() * 0.01)
+            index.share = 0.0
+            await in_sync(live)
+            disk = as_git_sees(os.fsencode(where), scratch)
+            held = {path: found for path, found in index.contents().items() if path.lower().endswith((b".py", b".md"))}
+            assert held == disk, f"round {number}: {difference(held, disk)}; {hands.said[-40:]}"

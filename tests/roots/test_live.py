@@ -21,7 +21,8 @@ from cocosearchd.roots.hints.base import Cookie, Hint, Hints, Lost, Sink
 from cocosearchd.roots.hints.choose import open_hints
 from cocosearchd.roots.hints.inotify import InotifyHints
 from cocosearchd.roots.live import LiveRoot
-from cocosearchd.roots.reconcile import Batch, Reconciler
+from cocosearchd.roots.marks import Batch
+from cocosearchd.roots.reconcile import Reconciler
 from cocosearchd.roots.scan import RACY_NS, Scan
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 from tests.roots.support import BACKENDS, QUICK, MemoryIndex, Mutator, digest, following, git, in_sync, on_disk

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from cocosearchd.roots import reconcile
-from cocosearchd.roots.reconcile import Picked, Reconciler
+from cocosearchd.roots.marks import Picked
+from cocosearchd.roots.reconcile import Reconciler
 from cocosearchd.settings import WatchingSettings
 
 SETTINGS = WatchingSettings(retry_base_s=1, retry_max_s=8)

@@ -10,7 +10,7 @@ import anyio
 import numpy as np
 
 from cocosearchd.model import Chunk, IndexRecord, ParseReport, decode_path
-from cocosearchd.roots.reconcile import Batch
+from cocosearchd.roots.marks import Batch
 from cocosearchd.roots.watched import WatchedRoot
 from cocosearchd.settings import IndexingSettings
 from cocosearchd.store import records

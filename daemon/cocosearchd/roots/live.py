@@ -22,7 +22,8 @@ from cocosearchd.roots.clock import Cookies, CookieVoid, Schedule
 from cocosearchd.roots.gitgate import GitGate
 from cocosearchd.roots.hints.base import Cookie, Hint, Hints, Lost
 from cocosearchd.roots.hints.choose import open_hints
-from cocosearchd.roots.reconcile import Batch, Picked, Reconciler, Tree
+from cocosearchd.roots.marks import Batch, Picked, Tree
+from cocosearchd.roots.reconcile import Reconciler
 from cocosearchd.roots.scan import Identity, identity, look
 from cocosearchd.roots.status import RootStatus
 from cocosearchd.roots.survey import KnownFiles, Survey
@@ -250,7 +251,7 @@ class LiveRoot:
         if not taken:
             return None
         # A hint alone is no reason to delete what is out of scope: it never was in the index, or a scan will say so.
-        gone = (*found.gone, *(path for path in found.outside if path in picked.scanned))
+        gone = (*found.gone, *(path for path in found.outside if path in picked.stored))
         for directory in {path.rpartition("/")[0] for path in found.closed}:
             self._dirty.mark_tree(directory)  # a scan says what is closed, and keeps what is stored of it
         if not found.present and not gone:

@@ -10,8 +10,8 @@ import asyncio
 import heapq
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 
+from cocosearchd.roots.marks import Entry, Picked, Scanning, Tree, below
 from cocosearchd.roots.status import FailedPath
 from cocosearchd.settings import WatchingSettings
 
@@ -20,76 +20,19 @@ MAX_HINTED = 20_000  # dirty paths named by hints; above, one scan of the root i
 MAX_TREES = 256
 
 
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Paths to be brought to the index: `paths` are to be read, `gone` are to be deleted."""
-
-    id: int
-    paths: tuple[str, ...]
-    gone: tuple[str, ...] = ()
-    force: bool = False
-    urgent: bool = False
-
-
-@dataclass(slots=True)
-class Tree:
-    """A directory to be scanned. `urgent`: because of a hint, not of a timer."""
-
-    path: str
-    since: int
-    urgent: bool = False
-
-
-@dataclass(slots=True)
-class _Entry:
-    seq: int
-    since: int
-    urgent: bool
-    force: bool
-    scanned: bool
-    batch: int = 0  # the one it is in; 0: not handed out
-    again: int = 0  # the first mark since it was handed out
-    tries: int = 0
-    error: str | None = None
-    retry_at: float | None = None  # None with an error: only a change of the file helps
-    outage: bool = False  # failed together with everything else
-
-
-@dataclass(frozen=True, slots=True)
-class Picked:
-    """Paths that were handed out; `seqs` are their numbers at that moment, `scanned` those that a scan has named."""
-
-    id: int
-    seqs: Mapping[str, int]
-    scanned: frozenset[str]
-    force: bool
-    urgent: bool
-
-
-@dataclass(eq=False, slots=True)
-class _Scanning:
-    trees: tuple[Tree, ...]
-    overlapping: set[str] = field(default_factory=set)  # in flight at any time during the scan
-
-
-def below(path: str, tree: str) -> bool:
-    """Whether a path is a tree or in it; "" is the root."""
-    return not tree or path == tree or path.startswith(tree + "/")
-
-
 class Reconciler:
     """See the module. Times (`now`) are seconds of one monotonic clock."""
 
     def __init__(self, settings: WatchingSettings) -> None:
         self._settings = settings
         self.seq = 0
-        self._entries: dict[str, _Entry] = {}
+        self._entries: dict[str, Entry] = {}
         self._urgent: dict[str, None] = {}  # ready to be handed out, oldest first
         self._bulk: dict[str, None] = {}
         self._aside: set[str] = set()  # failed; not in the queues
         self._flying: dict[int, Picked] = {}
         self._trees: dict[str, Tree] = {}
-        self._scanning: list[_Scanning] = []
+        self._scanning: list[Scanning] = []
         self._oldest: list[tuple[int, str]] = []  # heap of (since, path); entries that moved on are skipped
         self._batches = 0
         self._hinted = 0
@@ -108,13 +51,14 @@ class Reconciler:
         self.seq += 1
         entry = self._entries.get(path)
         if entry is None:
-            entry = self._entries[path] = _Entry(self.seq, since or self.seq, urgent, force, scanned)
+            entry = self._entries[path] = Entry(self.seq, since or self.seq, urgent, force, scanned)
             self._hinted += not scanned
             self._push(path, entry)
         else:
             self._mark_again(path, entry, urgent, since)
             entry.force |= force
-            entry.scanned |= scanned
+            if scanned:
+                self._may_be_stored(entry)
         if not entry.batch:
             self._enqueue(path, entry)
         if self._hinted > MAX_HINTED:
@@ -132,7 +76,7 @@ class Reconciler:
                 if below(path, tree):
                     self.mark(path, urgent=False, scanned=True)
 
-    def _mark_again(self, path: str, entry: _Entry, urgent: bool, since: int) -> None:
+    def _mark_again(self, path: str, entry: Entry, urgent: bool, since: int) -> None:
         entry.seq = self.seq
         entry.urgent |= urgent
         if entry.batch:
@@ -145,10 +89,14 @@ class Reconciler:
             entry.since = since
             self._push(path, entry)
 
-    def _push(self, path: str, entry: _Entry) -> None:
+    def _may_be_stored(self, entry: Entry) -> None:
+        self._hinted -= not entry.stored
+        entry.stored = True
+
+    def _push(self, path: str, entry: Entry) -> None:
         heapq.heappush(self._oldest, (entry.since, path))
 
-    def _enqueue(self, path: str, entry: _Entry) -> None:
+    def _enqueue(self, path: str, entry: Entry) -> None:
         # Edits overtake bulk work, but a checkout also arrives as thousands of hints; the next edit after it must
         # find the short queue short.
         if entry.urgent and path not in self._urgent and len(self._urgent) < URGENT_LIMIT:
@@ -162,10 +110,9 @@ class Reconciler:
     def _collapse(self) -> None:
         since = self.seq
         for path, entry in list(self._entries.items()):
-            if not entry.scanned and not entry.batch and entry.error is None:
+            if not entry.stored and not entry.batch and entry.error is None:
                 since = min(since, entry.since)
                 self._drop(path)
-        self._hinted = 0
         self._add_tree(Tree("", since, True))
 
     def _add_tree(self, tree: Tree) -> None:
@@ -189,7 +136,7 @@ class Reconciler:
         self._trees = {}
         self.to_scan.clear()
         flying = {path for picked in self._flying.values() for path in picked.seqs}
-        self._scanning.append(_Scanning(trees, flying))
+        self._scanning.append(Scanning(trees, flying))
         return trees
 
     def finish_scan(self, trees: tuple[Tree, ...], dirty: Iterable[str], *, force: bool = False) -> None:
@@ -215,7 +162,7 @@ class Reconciler:
         for tree in trees:
             self._add_tree(tree)
 
-    def _take_scanning(self, trees: tuple[Tree, ...]) -> _Scanning:
+    def _take_scanning(self, trees: tuple[Tree, ...]) -> Scanning:
         scan = next(scan for scan in self._scanning if scan.trees is trees)
         self._scanning.remove(scan)
         return scan
@@ -240,8 +187,8 @@ class Reconciler:
             self._entries[path].batch = self._batches
             self._entries[path].again = 0
         seqs = {path: self._entries[path].seq for path in picked}
-        scanned = frozenset(path for path in picked if self._entries[path].scanned)
-        self._flying[self._batches] = found = Picked(self._batches, seqs, scanned, force, urgent)
+        stored = frozenset(path for path in picked if self._entries[path].stored)
+        self._flying[self._batches] = found = Picked(self._batches, seqs, stored, force, urgent)
         for scan in self._scanning:
             scan.overlapping.update(picked)
         return found
@@ -259,6 +206,8 @@ class Reconciler:
             return  # given back, or settled before
         outage = len(picked.seqs) > 1 and failed.keys() >= picked.seqs.keys() and len(set(failed.values())) == 1
         for path, entry in self._landed(number):
+            if path in failed:
+                self._may_be_stored(entry)  # the store may have gone away between writing and saying so
             if entry.seq != picked.seqs[path]:  # changed since it was handed out: compare and do not remove
                 if path not in failed:
                     entry.since, entry.force, entry.tries = entry.again or entry.seq, False, 0
@@ -277,21 +226,21 @@ class Reconciler:
         entry = self._entries.get(path)
         if entry is None:
             self.seq += 1
-            entry = self._entries[path] = _Entry(self.seq, self.seq, urgent=False, force=False, scanned=True)
+            entry = self._entries[path] = Entry(self.seq, self.seq, urgent=False, force=False, stored=True)
         elif entry.error is None:
             return  # changed meanwhile: it gets another chance
         entry.error, entry.retry_at, entry.tries = error, None, entry.tries + 1
         self._aside.add(path)
         self._settled()
 
-    def _landed(self, number: int) -> list[tuple[str, _Entry]]:
+    def _landed(self, number: int) -> list[tuple[str, Entry]]:
         picked = self._flying.pop(number, None)
         landed = [] if picked is None else [(path, self._entries[path]) for path in picked.seqs]
         for _, entry in landed:
             entry.batch = 0
         return landed
 
-    def _set_aside(self, path: str, entry: _Entry, error: str, now: float, *, outage: bool) -> None:
+    def _set_aside(self, path: str, entry: Entry, error: str, now: float, *, outage: bool) -> None:
         entry.tries += 1
         pause = min(self._settings.retry_base_s * 2 ** min(entry.tries - 1, 30), self._settings.retry_max_s)
         entry.error, entry.retry_at, entry.outage = error, now + pause, outage
@@ -318,8 +267,7 @@ class Reconciler:
 
     def _drop(self, path: str) -> None:
         entry = self._entries.pop(path)
-        self._hinted -= not entry.scanned
-        self._hinted = max(0, self._hinted)
+        self._hinted -= not entry.stored
         self._unqueue(path)
 
     def _unqueue(self, path: str) -> None:

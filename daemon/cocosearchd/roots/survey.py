@@ -10,7 +10,8 @@ from typing import Protocol
 from cocosearchd.model import FileRecord, decode_path, encode_path
 from cocosearchd.roots.hints.base import Dirty, DirtyTree
 from cocosearchd.roots.ignore import IGNORE_FILES, Scope
-from cocosearchd.roots.reconcile import Reconciler, Tree, below
+from cocosearchd.roots.marks import Tree, below
+from cocosearchd.roots.reconcile import Reconciler
 from cocosearchd.roots.scan import Found, Scan, Unread
 from cocosearchd.settings import IndexingSettings
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from cocosearchd.model import FileRecord, IndexRecord
 from cocosearchd.roots.live import LiveRoot
-from cocosearchd.roots.reconcile import Batch
+from cocosearchd.roots.marks import Batch
 from cocosearchd.roots.status import FailedPath, RootStatus
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 from cocosearchd.store import records

@@ -1,0 +1,68 @@
+"""What the reconciler keeps and hands out: dirty paths, batches of them, directories to be scanned."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Paths to be brought to the index: `paths` are to be read, `gone` are to be deleted."""
+
+    id: int
+    paths: tuple[str, ...]
+    gone: tuple[str, ...] = ()
+    force: bool = False
+    urgent: bool = False
+
+
+@dataclass(slots=True)
+class Tree:
+    """A directory to be scanned. `urgent`: because of a hint, not of a timer."""
+
+    path: str
+    since: int
+    urgent: bool = False
+
+
+@dataclass(slots=True)
+class Entry:
+    """What the reconciler knows of a dirty path."""
+
+    seq: int
+    since: int
+    urgent: bool
+    force: bool
+    stored: bool  # see `Picked`
+    batch: int = 0  # the one it is in; 0: not handed out
+    again: int = 0  # the first mark since it was handed out
+    tries: int = 0
+    error: str | None = None
+    retry_at: float | None = None  # None with an error: only a change of the file helps
+    outage: bool = False  # failed together with everything else
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Paths that were handed out; `seqs` are their numbers at that moment.
+
+    `stored` are those that may be in the index: a scan has named them, or they failed and may be written all the same.
+    """
+
+    id: int
+    seqs: Mapping[str, int]
+    stored: frozenset[str]
+    force: bool
+    urgent: bool
+
+
+@dataclass(eq=False, slots=True)
+class Scanning:
+    """A scan that has begun."""
+
+    trees: tuple[Tree, ...]
+    overlapping: set[str] = field(default_factory=set)  # in flight at any time during the scan
+
+
+def below(path: str, tree: str) -> bool:
+    """Whether a path is a tree or in it; "" is the root."""
+    return not tree or path == tree or path.startswith(tree + "/")
