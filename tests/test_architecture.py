@@ -112,6 +112,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.store",
         "cocosearchd.embedding",
         "cocosearch_ipc.address",
+        "cocosearch_ipc.finding",
         "cocosearch_ipc.protocol",
     },
     "cocosearchd.tuning": {
@@ -127,6 +128,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearch_ipc": set(),
     "cocosearch_ipc.protocol": set(),
     "cocosearch_ipc.address": set(),
+    "cocosearch_ipc.finding": set(),
     "cocosearch_ipc.workspace": {"cocosearch_ipc.protocol"},
     "cocosearch_ipc.methods": {"cocosearch_ipc.protocol", "cocosearch_ipc.workspace"},
     "cocosearch_ipc.shapes": {"cocosearch_ipc.protocol"},
@@ -176,6 +178,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.render",
         "cocosearch_ipc.address",
         "cocosearch_ipc.credentials",
+        "cocosearch_ipc.finding",
         "cocosearch_ipc.protocol",
     },
 }
@@ -220,6 +223,7 @@ STDLIB_ONLY = {
     "cocosearch_ipc.tls",
     "cocosearch_ipc.client",
     "cocosearch_ipc.credentials",
+    "cocosearch_ipc.finding",
     "cocosearch_ipc.render",
     "cocosearch_ipc.cli",
 }

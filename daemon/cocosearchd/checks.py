@@ -2,13 +2,12 @@
 
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import anyio
 
 from cocosearch_ipc import address
+from cocosearch_ipc.finding import Finding
 from cocosearch_ipc.protocol import Failure
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.errors import BadSettings
@@ -19,16 +18,6 @@ from cocosearchd.store.binaries import find_install
 from cocosearchd.store.pool import Database
 
 WAIT_S = 20.0
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one look found; `fix` says what to do about it. As `cocosearchctl doctor` has them."""
-
-    what: str
-    state: Literal["ok", "warn", "fail"]
-    message: str
-    fix: str = ""
 
 
 def of_project(loaded: Loaded, project: str) -> IndexSettings:

@@ -11,13 +11,14 @@ import tempfile
 import time
 import urllib.parse
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, service
 from cocosearch_ipc.credentials import TokenFile
+from cocosearch_ipc.finding import Finding
 from cocosearch_ipc.protocol import Failure
 from cocosearch_ipc.render import out, tables
 
@@ -28,16 +29,6 @@ MIN_WATCHES, MIN_INSTANCES, MIN_FILES = 65_536, 128, 1_024
 MIN_FREE_BYTES = 1 << 30
 MAX_SKEW_S = 2.0
 MOST_WATCHES_USED = 0.8
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """What one look found. `fix` says what to do about a warning or failure."""
-
-    what: str
-    state: Literal["ok", "warn", "fail"]
-    message: str
-    fix: str = ""
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
