@@ -21,6 +21,7 @@ from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.embedded import EmbeddedPostgres
 from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database
+from tests.daemon import copy_cluster
 
 TEMPLATE = "template_cocosearch"
 # Tests do not outlive a power cut. The crash tests run servers of their own, with the product's settings.
@@ -66,8 +67,21 @@ def _alive(pid: int) -> bool:
 
 
 @pytest.fixture(scope="session")
-def embedded_server(public_state: Path) -> Iterator[str]:
+def cluster(public_state: Path) -> Path:
+    """A directory of PostgreSQL as `initdb` makes it, for servers to begin with a copy: that is made once a run.
+
+    (Where `initdb` itself is tested, and where people start the daemon, it runs.)
+    """
+    postgres = EmbeddedPostgres(public_state / "made", {})
+    postgres.ensure()
+    postgres.stop()
+    return public_state / "made" / "pg"
+
+
+@pytest.fixture(scope="session")
+def embedded_server(public_state: Path, cluster: Path) -> Iterator[str]:
     """The DSN of this run's embedded server, as its superuser."""
+    copy_cluster(cluster, public_state / "server")
     postgres = EmbeddedPostgres(public_state / "server", QUICK)
     try:
         yield postgres.ensure()

@@ -34,7 +34,7 @@ def two_branches(root: Path) -> None:
 
 
 def computed(daemon: Daemon) -> int:
-    number = daemon.json("status")["worker"]["computed"]
+    number = daemon.call("status")["worker"]["computed"]
     assert isinstance(number, int)
     return number
 

@@ -5,9 +5,7 @@ Short and seeded here; `make slow` runs more, and `make soak` kills while many c
 
 import asyncio
 import random
-import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ import pytest
 from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
-from tests.daemon import Daemon, make_daemon
+from tests.daemon import Daemon
 
 VICTIMS = ("daemon", "postgres", "both")
 
@@ -60,7 +58,7 @@ def digest(daemon: Daemon) -> tuple[object, ...]:
     """Of every row of the only index, vectors included."""
 
     async def read() -> tuple[object, ...]:
-        dsn: str = daemon.json("status")["store"]["dsn"]
+        dsn: str = daemon.call("status")["store"]["dsn"]
         async with Database.open(dsn, DatabaseSettings()) as db:
             (record,) = await records.list_indexes(db)
             return await records.table_digest(db, record)
@@ -72,14 +70,6 @@ def in_sync(daemon: Daemon) -> None:
     end = time.monotonic() + 60
     while (reply := daemon.ctl("sync", "--json", "--timeout", "30", check=False)).returncode != 0:
         assert time.monotonic() < end, f"never in sync: {reply.stdout} {reply.stderr} {daemon.log[-6000:]}"
-
-
-@pytest.fixture
-def fresh() -> Iterator[Daemon]:
-    other = make_daemon()
-    yield other
-    other.sweep()
-    shutil.rmtree(other.home, ignore_errors=True)
 
 
 def crash_rounds(daemon: Daemon, fresh: Daemon, root: Path, seed: int, strikes: int, files: int) -> None:
@@ -102,11 +92,11 @@ def crash_rounds(daemon: Daemon, fresh: Daemon, root: Path, seed: int, strikes: 
 
 
 @pytest.mark.timeout(180)
-def test_after_kills_the_index_equals_a_fresh_one(daemon: Daemon, fresh: Daemon, tmp_path: Path) -> None:
-    crash_rounds(daemon, fresh, tmp_path / "root", seed=20261121, strikes=6, files=120)
+def test_after_kills_the_index_equals_a_fresh_one(daemon: Daemon, other_daemon: Daemon, tmp_path: Path) -> None:
+    crash_rounds(daemon, other_daemon, tmp_path / "root", seed=20261121, strikes=6, files=120)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(20))
-def test_after_many_kills_too(daemon: Daemon, fresh: Daemon, tmp_path: Path, seed: int) -> None:
-    crash_rounds(daemon, fresh, tmp_path / "root", seed=seed, strikes=12, files=600)
+def test_after_many_kills_too(daemon: Daemon, other_daemon: Daemon, tmp_path: Path, seed: int) -> None:
+    crash_rounds(daemon, other_daemon, tmp_path / "root", seed=seed, strikes=12, files=600)

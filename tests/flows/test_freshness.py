@@ -36,26 +36,26 @@ def pairs(daemon: Daemon, root: Path, count: int, seed: int) -> None:
             assert not [hit for hit in old["results"] if before in hit["content"]]
 
 
-def test_a_question_after_a_save_sees_it(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
-    pairs(daemon, project, 60, seed=1)
+def test_a_question_after_a_save_sees_it(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    pairs(shared, project, 60, seed=1)
 
 
 @pytest.mark.slow
-def test_ten_thousand_questions_after_saves(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
-    pairs(daemon, project, 10_000, seed=2)
+def test_ten_thousand_questions_after_saves(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    pairs(shared, project, 10_000, seed=2)
 
 
-def test_without_waiting_it_does_not_claim_to_be_fresh(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
-    answer = daemon.query("should_retry", "--no-sync")
+def test_without_waiting_it_does_not_claim_to_be_fresh(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    answer = shared.query("should_retry", "--no-sync")
     assert answer["fresh"] is False
     assert answer["stale_reason"]
     assert answer["results"][0]["path"] == "src/retry.py"
 
 
-def test_while_git_checks_out_nothing_wrong_is_called_fresh(daemon: Daemon, project: Path) -> None:
+def test_while_git_checks_out_nothing_wrong_is_called_fresh(shared: Daemon, project: Path) -> None:
     many = project / "many"
     many.mkdir()
     for number in range(150):
@@ -66,8 +66,8 @@ def test_while_git_checks_out_nothing_wrong_is_called_fresh(daemon: Daemon, proj
     for number in range(150):
         (many / f"m{number}.py").write_text(f"def on_other_{number}():\n    pass\n")
     git(project, "commit", "-q", "-a", "-m", "others")
-    daemon.ctl("up", str(project), "--wait")
-    socket = str(daemon.home / "run" / "rpc.sock")
+    shared.ctl("up", str(project), "--wait")
+    socket = str(shared.home / "run" / "rpc.sock")
     for branch, word in (("main", "on_main_7"), ("other", "on_other_7"), ("main", "on_main_7")):
         git(project, "checkout", "-q", branch)
         reply = call(socket, "search", {"query": word, "cwd": str(project), "limit": 1, "sync_timeout_ms": 30_000})
@@ -130,23 +130,23 @@ def commit_branches(project: Path, many: Path, files: int) -> tuple[str, str]:
     return "one", "two"
 
 
-def test_questions_beside_a_checkout(daemon: Daemon, project: Path) -> None:
-    assert beside_checkouts(daemon, project, 120, checkouts=2)["fresh"] >= 2
+def test_questions_beside_a_checkout(shared: Daemon, project: Path) -> None:
+    assert beside_checkouts(shared, project, 120, checkouts=2)["fresh"] >= 2
 
 
 @pytest.mark.slow
-def test_questions_beside_large_checkouts(daemon: Daemon, project: Path) -> None:
-    seen = beside_checkouts(daemon, project, 5000, checkouts=4)
+def test_questions_beside_large_checkouts(shared: Daemon, project: Path) -> None:
+    seen = beside_checkouts(shared, project, 5000, checkouts=4)
     assert seen["fresh"]
     assert seen["not fresh"], "the checkout was too quick to be noticed"
 
 
-def test_what_becomes_searchable_is_told_to_who_watches(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
+def test_what_becomes_searchable_is_told_to_who_watches(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
     told = project / "src" / "told.py"
     with subprocess.Popen(
-        [daemon.bin / "cocosearchctl", "watch", "--index", "project", "--json"],
-        env=daemon.environment,
+        [shared.bin / "cocosearchctl", "watch", "--index", "project", "--json"],
+        env=shared.environment,
         stdout=subprocess.PIPE,
         text=True,
     ) as watching:
@@ -165,37 +165,37 @@ def test_what_becomes_searchable_is_told_to_who_watches(daemon: Daemon, project:
         watching.terminate()
 
 
-def test_one_question_to_several_indexes_and_topics(daemon: Daemon, project: Path, tmp_path: Path) -> None:
+def test_one_question_to_several_indexes_and_topics(shared: Daemon, project: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     (other / "policy.py").write_text("def should_retry_elsewhere():\n    pass\n")
-    daemon.ctl("up", str(project), "--topic", "net", "--wait")
-    daemon.ctl("up", str(other), "--topic", "net", "--topic", "more", "--wait")
+    shared.ctl("up", str(project), "--topic", "net", "--wait")
+    shared.ctl("up", str(other), "--topic", "net", "--topic", "more", "--wait")
     for arguments in (("--all",), ("--topic", "net"), ("--index", "project,other")):
-        answer = daemon.query("should_retry", *arguments)
+        answer = shared.query("should_retry", *arguments)
         assert set(answer["indexes"]) == {"project", "other"}
         assert {hit["index"] for hit in answer["results"]} == {"project", "other"}
         assert answer["fresh"] is True
-    assert {hit["index"] for hit in daemon.query("should_retry topic:more")["results"]} == {"other"}
-    unknown = daemon.ctl("query", "x", "--topic", "nett", check=False)
+    assert {hit["index"] for hit in shared.query("should_retry topic:more")["results"]} == {"other"}
+    unknown = shared.ctl("query", "x", "--topic", "nett", check=False)
     assert unknown.returncode != 0
     assert "net" in unknown.stderr
 
 
-def test_files_are_listed_printed_and_related(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
-    assert daemon.ctl("files", "src", cwd=project).stdout.split() == ["src/retry.py", "src/server.go"]
-    shown = daemon.ctl("cat", "src/retry.py:4-5", cwd=project).stdout
+def test_files_are_listed_printed_and_related(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    assert shared.ctl("files", "src", cwd=project).stdout.split() == ["src/retry.py", "src/server.go"]
+    shown = shared.ctl("cat", "src/retry.py:4-5", cwd=project).stdout
     assert shown.splitlines()[0] == "class RetryPolicy:"
-    beyond = daemon.ctl("cat", "src/retry.py:999", cwd=project, check=False)
+    beyond = shared.ctl("cat", "src/retry.py:999", cwd=project, check=False)
     assert beyond.returncode != 0
     assert "src/retry.py ends at line" in beyond.stderr
-    outside = daemon.ctl("cat", "../../etc/passwd", cwd=project, check=False)
+    outside = shared.ctl("cat", "../../etc/passwd", cwd=project, check=False)
     assert outside.returncode != 0
-    assert {hit["path"] for hit in daemon.json("related", "src/retry.py:5", cwd=project)["results"]} <= {
+    assert {hit["path"] for hit in shared.json("related", "src/retry.py:5", cwd=project)["results"]} <= {
         "src/server.go",
         "README.md",
     }
-    known = {entry["name"]: entry for entry in daemon.json("languages")["languages"]}
+    known = {entry["name"]: entry for entry in shared.json("languages")["languages"]}
     assert known["python"]["symbols"] is True
     assert known["csharp"]["chunking"] == "tree-sitter"

@@ -17,11 +17,16 @@ from tests.daemon import Daemon
 
 
 @pytest.fixture
-def served(daemon: Daemon, project: Path) -> dict[str, str]:
-    daemon.ctl("up", str(project), "--wait")
-    addresses: dict[str, str] = daemon.json("status")["mcp"]
-    token = (daemon.home / "state" / "token").read_text().strip()
+def listening(shared: Daemon) -> dict[str, str]:
+    addresses: dict[str, str] = shared.json("status")["mcp"]
+    token = (shared.home / "state" / "token").read_text().strip()
     return addresses | {"token": token}
+
+
+@pytest.fixture
+def served(listening: dict[str, str], shared: Daemon, project: Path) -> dict[str, str]:
+    shared.ctl("up", str(project), "--wait")
+    return listening
 
 
 async def search(transport: Any) -> tuple[set[str], Any]:
@@ -55,10 +60,10 @@ async def test_a_client_lists_the_tools_and_finds(served: dict[str, str], kind: 
         ({"Origin": "http://localhost:3000"}, 403),
     ],
 )
-async def test_strangers_are_refused(served: dict[str, str], headers: dict[str, str], status: int) -> None:
-    known = {} if status == 401 else {"Authorization": f"Bearer {served['token']}"}
+async def test_strangers_are_refused(listening: dict[str, str], headers: dict[str, str], status: int) -> None:
+    known = {} if status == 401 else {"Authorization": f"Bearer {listening['token']}"}
     async with httpx.AsyncClient() as client:
-        reply = await client.post(served["url"], json={}, headers=known | headers)
+        reply = await client.post(listening["url"], json={}, headers=known | headers)
     assert reply.status_code == status
 
 
@@ -75,8 +80,8 @@ class Told(MessageHandler):
         self.updated.add(str(message.params.uri))
 
 
-async def test_what_others_change_is_told(served: dict[str, str], daemon: Daemon, project: Path) -> None:
-    told, elsewhere = Told(), daemon.home / "elsewhere"
+async def test_what_others_change_is_told(served: dict[str, str], shared: Daemon, project: Path) -> None:
+    told, elsewhere = Told(), shared.home / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "b.py").write_text("B = 1\n")
     stats, file = "cocosearch://index/project/stats", "cocosearch://index/project/file/src/retry.py"
@@ -88,21 +93,21 @@ async def test_what_others_change_is_told(served: dict[str, str], daemon: Daemon
                 await client.session.subscribe_resource(uri)
         await anyio.sleep(0.5)  # what it tells begins when it is asked
         (project / "src" / "retry.py").write_text("def should_retry() -> bool:\n    return False\n")
-        await anyio.to_thread.run_sync(daemon.ctl, "up", str(elsewhere), "--wait")
+        await anyio.to_thread.run_sync(shared.ctl, "up", str(elsewhere), "--wait")
         with anyio.fail_after(30):
             while told.relisted < 1 or told.updated < {stats, file}:
                 await anyio.sleep(0.05)
         (read,) = await client.read_resource(file)
         assert isinstance(read, mcp_types.TextResourceContents)
         assert read.text.rstrip() == "def should_retry() -> bool:\n    return False"
-        await anyio.to_thread.run_sync(daemon.ctl, "clear", "elsewhere", "--yes")
+        await anyio.to_thread.run_sync(shared.ctl, "clear", "elsewhere", "--yes")
         with anyio.fail_after(30):
             while told.relisted < 2:
                 await anyio.sleep(0.05)
 
 
-async def test_indexing_reports_progress_and_its_wait_can_be_given_up(served: dict[str, str], daemon: Daemon) -> None:
-    many = daemon.home / "many"
+async def test_indexing_reports_progress_and_its_wait_can_be_given_up(served: dict[str, str], shared: Daemon) -> None:
+    many = shared.home / "many"
     many.mkdir()
     for number in range(400):
         (many / f"m{number}.py").write_text(f"def f{number}() -> int:\n    return {number}\n")

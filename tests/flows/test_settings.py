@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 from cocosearch_ipc.cli.config import starter
 from cocosearchd.project import OWN, TOP, read_project
-from tests.daemon import Daemon, make_daemon
+from tests.daemon import Daemon, passing_daemon
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -27,14 +26,12 @@ indexing:
 
 
 @pytest.fixture(scope="module")
-def settled() -> Iterator[Daemon]:
+def settled(cluster: Path) -> Iterator[Daemon]:
     """One daemon for the tests of this file."""
-    daemon = make_daemon()
-    daemon.start()
-    yield daemon
-    daemon.stop()
-    daemon.sweep()
-    shutil.rmtree(daemon.home, ignore_errors=True)
+    with passing_daemon(cluster) as daemon:
+        daemon.start()
+        yield daemon
+        daemon.stop()
 
 
 def make(home: Path, name: str, files: dict[str, str]) -> Path:

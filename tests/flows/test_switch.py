@@ -25,7 +25,7 @@ def populated(root: Path) -> Path:
 
 
 def notes(daemon: Daemon) -> str:
-    (index,) = daemon.json("status")["indexes"]
+    (index,) = daemon.call("status")["indexes"]
     return " ".join(index["notes"])
 
 
@@ -33,7 +33,7 @@ def tables(daemon: Daemon) -> tuple[int, int]:
     """Rows of the registry, and tables of chunks."""
 
     async def read() -> tuple[int, int]:
-        dsn = daemon.json("status")["store"]["dsn"]
+        dsn = daemon.call("status")["store"]["dsn"]
         async with Database.open(dsn, DatabaseSettings()) as db, db.connection() as connection:
             counted = "select (select count(*) from cocosearch_indexes), (select count(*) from pg_tables"
             row = await (await connection.execute(counted + " where tablename like '%_chunks')")).fetchone()

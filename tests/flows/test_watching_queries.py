@@ -37,35 +37,35 @@ def events(daemon: Daemon, **params: Any) -> Iterator["Queue[dict[str, Any]]"]:
     yield found
 
 
-def test_a_saved_query_tells_of_new_matches_only(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
-    with events(daemon, index="project", query='"circuit breaker"', all_chunks=True) as found:
+def test_a_saved_query_tells_of_new_matches_only(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    with events(shared, index="project", query='"circuit breaker"', all_chunks=True) as found:
         breaker = project / "src" / "breaker.py"
         while found.empty():  # the first save that comes after the subscription
             breaker.write_text("def open_circuit():\n    '''Opens the circuit breaker.'''\n")
-            daemon.ctl("sync")
+            shared.ctl("sync")
             try:
                 event = found.get(timeout=1)
                 break
             except Empty:
                 breaker.unlink()
-                daemon.ctl("sync")
+                shared.ctl("sync")
         assert event["kind"] == "matches"
         assert [match["path"] for match in event["matches"]] == ["src/breaker.py"]
         assert "circuit breaker" in event["matches"][0]["content"]
         # Moved text, other files and files without the phrase are no news.
         breaker.write_text("\n\ndef open_circuit():\n    '''Opens the circuit breaker.'''\n")
         (project / "src" / "other.py").write_text("def other():\n    return 'nothing of the kind'\n")
-        daemon.ctl("sync")
+        shared.ctl("sync")
         (project / "src" / "half.py").write_text("def half():\n    '''A circuit breaker, half open.'''\n")
-        daemon.ctl("sync")
+        shared.ctl("sync")
         event = found.get(timeout=WAIT_S)
         assert [match["path"] for match in event["matches"]] == ["src/half.py"]
 
 
-def test_unsaved_text_is_searched_for_its_session_alone(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
-    with client.Session(rpc(daemon)) as editor, client.Session(rpc(daemon)) as other:
+def test_unsaved_text_is_searched_for_its_session_alone(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    with client.Session(rpc(shared)) as editor, client.Session(rpc(shared)) as other:
         held = editor.put(str(project / "src" / "retry.py"), "def give_up_quietly(error):\n    return None\n")
         assert (held["index"], held["path"], held["chunks"]) == ("project", "src/retry.py", 1)
         answer = editor.call("search", {"query": "give_up_quietly", "index": "project"})
@@ -74,7 +74,7 @@ def test_unsaved_text_is_searched_for_its_session_alone(daemon: Daemon, project:
         assert (shown["overlay"], shown["content"].splitlines()[0]) == (True, "def give_up_quietly(error):")
         for asked in (
             other.call("search", {"query": "should_retry", "index": "project"}),
-            daemon.query("should_retry"),
+            shared.query("should_retry"),
         ):
             assert (asked["results"][0]["path"], asked["results"][0]["overlay"]) == ("src/retry.py", False)
         hidden = editor.call("search", {"query": "should_retry", "index": "project"})
@@ -85,7 +85,7 @@ def test_unsaved_text_is_searched_for_its_session_alone(daemon: Daemon, project:
         editor.put("src/retry.py", "x = 1\n", index="project")
         name = editor.name
     with pytest.raises(client.CallFailed, match="no such session"):
-        ask_until_refused(daemon, name)
+        ask_until_refused(shared, name)
 
 
 def ask_until_refused(daemon: Daemon, session: str) -> None:
@@ -94,20 +94,20 @@ def ask_until_refused(daemon: Daemon, session: str) -> None:
         client.call(rpc(daemon), "search", {"query": "x", "index": "project", "session": session})
 
 
-def test_what_was_missed_is_told_since_a_clock(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
-    clock = daemon.json("sync", cwd=project)["as_of"]
+def test_what_was_missed_is_told_since_a_clock(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    clock = shared.json("sync", cwd=project)["as_of"]
     (project / "src" / "breaker.py").write_text("def open_circuit():\n    '''Opens the circuit breaker.'''\n")
     (project / "src" / "server.go").unlink()
-    daemon.ctl("sync", cwd=project)
-    stream = client.stream(rpc(daemon), "watch", {"index": "project", "since": clock}, WAIT_S)
+    shared.ctl("sync", cwd=project)
+    stream = client.stream(rpc(shared), "watch", {"index": "project", "since": clock}, WAIT_S)
     event = next(stream)
     assert (event["kind"], event["changed"], event["removed"]) == ("commit", ["src/breaker.py"], ["src/server.go"])
     stream.close()
     asked = {"index": "project", "since": clock, "query": '"circuit breaker"'}
-    stream = client.stream(rpc(daemon), "watch", asked, WAIT_S)
+    stream = client.stream(rpc(shared), "watch", asked, WAIT_S)
     assert [match["path"] for match in next(stream)["matches"]] == ["src/breaker.py"]
     stream.close()
-    stream = client.stream(rpc(daemon), "watch", {"index": "project", "since": {"epoch": "x", "seq": 1}}, WAIT_S)
+    stream = client.stream(rpc(shared), "watch", {"index": "project", "since": {"epoch": "x", "seq": 1}}, WAIT_S)
     assert next(stream)["kind"] == "missed"
     stream.close()

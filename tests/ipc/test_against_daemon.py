@@ -1,7 +1,6 @@
 """The front ends before the real engine: indexes that come and go, and starts and stops that leave nothing."""
 
 import json
-import shutil
 import socket
 import threading
 import time
@@ -12,18 +11,16 @@ import psutil
 import pytest
 
 from cocosearch_ipc import client
-from tests.daemon import Daemon, make_daemon
+from tests.daemon import Daemon, passing_daemon
 
 pytestmark = pytest.mark.timeout(120)
 
 
 @pytest.fixture
-def daemon() -> Iterator[Daemon]:
-    made = make_daemon()
-    made.start()
-    yield made
-    made.sweep()
-    shutil.rmtree(made.home, ignore_errors=True)
+def daemon(cluster: Path) -> Iterator[Daemon]:
+    with passing_daemon(cluster) as made:
+        made.start()
+        yield made
 
 
 @pytest.mark.skipif(not Path("/proc/sysvipc/shm").exists(), reason="shared memory is looked at as Linux shows it")
