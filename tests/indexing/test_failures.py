@@ -53,7 +53,7 @@ async def test_a_transaction_that_fails_fails_its_file_only(db: Database, root: 
 
 async def test_postgresql_that_is_away_is_waited_for(db: Database, root: Path, spec: WorkerSpec, server: str) -> None:
     record = await new_record(db, root)
-    async with running(db, record, root, replace(spec, store_wait_s=1.0)) as bench:
+    async with running(db, record, root, replace(spec, store_wait_s=3.0)) as bench:
         assert await bench.feed("lib/cache.py") == {}
         with _closed(server, spec.dsn):
             failed = await bench.feed("lib/retry.py", "README.md")

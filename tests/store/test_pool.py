@@ -190,3 +190,16 @@ def test_a_url_is_shown_without_its_password() -> None:
     assert SECRET not in shown
     assert "db.example" in shown
     assert "sslmode=require" in shown
+
+
+async def test_a_process_waits_for_the_transactions_of_the_one_before_it(dsn: str) -> None:
+    """As after a kill: the server goes on with what the dead process had sent."""
+    async with Database.open(dsn, DatabaseSettings(), successor=7) as before, before.connection() as connection:
+        await connection.execute("select 1")
+        with pytest.raises(StoreUnavailable, match="for a process that has ended"):
+            async with Database.open(dsn, DatabaseSettings(), successor=7):
+                pass
+        async with Database.open(dsn, DatabaseSettings(), successor=8) as elsewhere:
+            await elsewhere.ping()
+    async with Database.open(dsn, DatabaseSettings(), successor=7) as after:
+        await after.ping()

@@ -99,6 +99,7 @@ class IndexApp:
         paths = tuple(path for path in dict.fromkeys(paths) if path not in gone)
         hurried = [*paths, *gone] if urgent else []
         async with self._feed.turn([*paths, *gone]):
+            await self._tools.target.ended(self.record.number, [*paths, *gone])
             with self._tools.target.hurrying(self.record.number, hurried):
                 return await self._process(paths, gone, force=force, urgent=urgent)
 

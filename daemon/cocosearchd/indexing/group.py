@@ -1,11 +1,13 @@
 """Files that are ready at the same time share a transaction: what PostgreSQL asks for each one is most of the cost.
 
 An urgent file never waits for others: it has a transaction of its own. When a group cannot be written, each of its
-files is tried alone, so that no file fails for another's error.
+files is tried alone, so that no file fails for another's error. A transaction that has begun is never given up: whoever
+waits for it may be, and can then learn from `ended` when it is over.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cocosearchd.errors import StoreUnavailable
@@ -34,6 +36,7 @@ class GroupWriter:
         self._database, self._record = database, record
         self._waiting: deque[_Waiting] = deque()
         self._working: asyncio.Task[None] | None = None
+        self._under_way: dict[str, asyncio.Task[int]] = {}  # path -> its transaction
 
     async def apply(self, path: str, write: queries.FileWrite | None, *, urgent: bool) -> int:
         """Write a file, or with None forget it. Raises what its transaction raised.
@@ -42,11 +45,17 @@ class GroupWriter:
         """
         one = _Waiting(path, write, asyncio.get_running_loop().create_future())
         if urgent:
-            return await self._write([one])
+            return await asyncio.shield(self._begun([one]))
         self._waiting.append(one)
         if self._working is None:
             self._working = asyncio.create_task(self._work())
         return await one.done
+
+    async def ended(self, paths: Iterable[str]) -> None:
+        """Returns when no transaction of these files is under way; what it came to is not said."""
+        under_way = {task for path in paths if (task := self._under_way.get(path))}
+        if under_way:
+            await asyncio.wait(under_way)
 
     async def _work(self) -> None:
         try:
@@ -67,10 +76,11 @@ class GroupWriter:
         return group
 
     async def _settle(self, group: list[_Waiting]) -> None:
-        (outcome,) = await asyncio.gather(self._write(group), return_exceptions=True)
+        (outcome,) = await asyncio.gather(self._begun(group), return_exceptions=True)
         if isinstance(outcome, Exception) and not isinstance(outcome, StoreUnavailable) and len(group) > 1:
             for one in group:
-                await self._settle([one])
+                if not one.done.done():
+                    await self._settle([one])
             return
         for one in group:
             if one.done.done():
@@ -80,7 +90,16 @@ class GroupWriter:
             else:
                 one.done.set_result(outcome)
 
-    async def _write(self, group: list[_Waiting]) -> int:
+    def _begun(self, group: Sequence[_Waiting]) -> asyncio.Task[int]:
+        task = asyncio.create_task(self._write(group))
+        self._under_way |= {one.path: task for one in group}
+        return task
+
+    async def _write(self, group: Sequence[_Waiting]) -> int:
         writes = [one.write for one in group if one.write]
         gone = [one.path for one in group if not one.write]
-        return await queries.replace_files(self._database, self._record, writes, gone)
+        try:
+            return await queries.replace_files(self._database, self._record, writes, gone)
+        finally:
+            for one in group:
+                del self._under_way[one.path]

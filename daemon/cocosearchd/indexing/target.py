@@ -91,6 +91,11 @@ class FileTarget:
         write = wanted.write if wanted else None
         return await self._open[index].apply(path, write, urgent=self.hurries(index, path))
 
+    async def ended(self, index: int, paths: Iterable[str]) -> None:
+        """Returns when nothing begun earlier for these files is being written any more, whoever gave it up."""
+        if index in self._open:
+            await self._open[index].ended(paths)
+
     def reconcile(
         self,
         key: coco.StableKey,

@@ -1,8 +1,9 @@
 """Database: the connection pool of one PostgreSQL, and the one place where driver errors become ours."""
 
 import re
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any
 
@@ -18,6 +19,9 @@ from cocosearchd.store.binaries import MIN_PGVECTOR
 MIN_SERVER = 140_000  # PostgreSQL 14, as server_version_num
 CONNECT_TIMEOUT_S, CHECKOUT_TIMEOUT_S, LOCK_TIMEOUT_MS = 5, 10.0, 2000
 EXTENSION_LOCK = 0x636F_636F_0001  # advisory: CREATE EXTENSION IF NOT EXISTS fails when raced
+# The pool tries again with pauses that double; whoever comes after it gave up makes it try at once. So that a server is
+# used as soon as it is back, it gives up early, and callers ask again.
+RECONNECT_S = 0.5
 
 # A prepared plan outlives changed settings: a filtered vector query then kept an index scan with a recall of one half.
 # Without a threshold, nothing is prepared.
@@ -29,36 +33,45 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 class Database:
     """A pool of connections to a PostgreSQL that was checked to be usable. Made by `open`."""
 
-    def __init__(self, pool: AsyncConnectionPool[Connection], conninfo: str, versions: tuple[str, str]) -> None:
-        self._pool, self._conninfo = pool, conninfo
+    def __init__(
+        self, pool: AsyncConnectionPool[Connection], conninfo: str, versions: tuple[str, str], patience_s: float
+    ) -> None:
+        self._pool, self._conninfo, self._patience_s = pool, conninfo, patience_s
         self.server_version, self.pgvector_version = versions
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, dsn: str, settings: DatabaseSettings, checkout_timeout_s: float = CHECKOUT_TIMEOUT_S
+        cls,
+        dsn: str,
+        settings: DatabaseSettings,
+        checkout_timeout_s: float = CHECKOUT_TIMEOUT_S,
+        successor: int | None = None,
     ) -> AsyncIterator["Database"]:
         """Check the server (PostgreSQL >= 14, pgvector >= 0.8) and hold a pool to it.
 
         Whoever asks for a connection waits `checkout_timeout_s` for a server that is being restarted.
+        `successor` is the number of a series of processes, of which one lives at a time: what those before this one
+        began in the database has ended, one way or the other, before this returns. A process that is killed does not
+        end its transactions: a commit that the server has received may still be under way.
         Installs the extension where it is available and allowed. Raises `StoreUnavailable`, one sentence and a hint
         for each cause, and never shows a password.
         """
         conninfo = _conninfo(dsn, settings)
-        versions = await _check(conninfo)
+        versions = await _check(conninfo, successor)
         pool = AsyncConnectionPool[Connection](
             conninfo,
             min_size=settings.pool_min,
             max_size=settings.pool_max,
             timeout=checkout_timeout_s,
-            reconnect_timeout=10,  # then the next caller tries at once; the pauses between attempts grow with it
-            configure=register_vector_async,
+            reconnect_timeout=RECONNECT_S,
+            configure=partial(_configure, successor),
             check=AsyncConnectionPool.check_connection,  # a restarted server costs no caller an error
             open=False,
             kwargs=dict(_CONNECT),
         )
         async with pool:
-            yield cls(pool, conninfo, versions)
+            yield cls(pool, conninfo, versions, checkout_timeout_s)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -67,10 +80,21 @@ class Database:
         Raises `StoreUnavailable` when the server cannot be reached, `CocoSearchError` for what else it refuses.
         """
         try:
-            async with self._pool.connection() as connection:
-                yield connection
+            async with AsyncExitStack() as stack:
+                yield await self._checked_out(stack)
         except psycopg.Error as error:
             raise _translated(error) from error
+
+    async def _checked_out(self, stack: AsyncExitStack) -> Connection:
+        """A connection that goes back with the stack. Raises `PoolTimeout`."""
+        deadline = time.monotonic() + self._patience_s
+        while True:
+            left = deadline - time.monotonic()
+            try:
+                return await stack.enter_async_context(self._pool.connection(timeout=min(left, RECONNECT_S)))
+            except PoolTimeout:
+                if left <= RECONNECT_S:
+                    raise
 
     @asynccontextmanager
     async def session(self, settings: Mapping[str, str]) -> AsyncIterator[Connection]:
@@ -119,7 +143,25 @@ def _options(given: Mapping[str, Any], settings: Mapping[str, str]) -> str:
     return " ".join([str(given.get("options") or ""), *(f"-c {name}={value}" for name, value in settings.items())])
 
 
-async def _check(conninfo: str) -> tuple[str, str]:
+async def _configure(successor: int | None, connection: Connection) -> None:
+    """Of each new connection of a pool."""
+    await register_vector_async(connection)
+    if successor is not None:
+        await connection.execute("select pg_advisory_lock_shared(%s)", (successor,))
+
+
+async def _outlive(connection: Connection, successor: int) -> None:
+    """Wait until no connection of a process before this one is left. Raises `StoreUnavailable`."""
+    try:
+        await connection.execute("select pg_advisory_lock(%s)", (successor,))  # no longer than lock_timeout
+        await connection.execute("select pg_advisory_unlock(%s)", (successor,))
+    except psycopg.errors.LockNotAvailable:
+        raise StoreUnavailable(
+            "PostgreSQL still works for a process that has ended", "wait for it, or see `cocosearchctl status`"
+        ) from None
+
+
+async def _check(conninfo: str, successor: int | None) -> tuple[str, str]:
     """Versions of server and pgvector of a database that can be used. Raises `StoreUnavailable`."""
     try:
         connection = await psycopg.AsyncConnection.connect(conninfo, **_CONNECT)
@@ -128,6 +170,8 @@ async def _check(conninfo: str) -> tuple[str, str]:
     async with connection:
         check_server_version(connection.info.server_version)
         vector = await _ensure_pgvector(connection)
+        if successor is not None:
+            await _outlive(connection, successor)
         return connection.info.parameter_status("server_version") or "", vector
 
 

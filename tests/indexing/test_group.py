@@ -1,0 +1,60 @@
+"""A transaction that has begun ends, whoever gives it up, and what was given up before it began is never written."""
+
+import asyncio
+
+import anyio
+import pytest
+from psycopg import sql
+
+from cocosearchd.indexing.group import GroupWriter
+from cocosearchd.model import IndexRecord
+from cocosearchd.store import records
+from cocosearchd.store.pool import Connection, Database
+from tests.store.support import file_write, new_index
+
+pytestmark = pytest.mark.anyio
+
+
+async def stored(db: Database, record: IndexRecord) -> set[str]:
+    return {file.path for file in await records.file_records(db, record)}
+
+
+async def hold(connection: Connection, record: IndexRecord) -> None:
+    """Nothing of the index can be committed until the connection's transaction ends."""
+    query = sql.SQL("select 1 from cocosearch_indexes where number = {} for update").format(record.number)
+    await connection.execute(query)
+
+
+@pytest.mark.parametrize("urgent", [False, True])
+async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bool) -> None:
+    record = await new_index(db)
+    writer = GroupWriter(db, record)
+    async with db.connection() as other:
+        async with other.transaction():
+            await hold(other, record)
+            with anyio.move_on_after(0.1):
+                await writer.apply("a.py", file_write("a.py", "one"), urgent=urgent)
+            with anyio.move_on_after(0.1) as early:
+                await writer.ended(["a.py"])
+            assert early.cancelled_caught
+            await writer.ended(["b.py"])  # of which nothing is under way
+        with anyio.fail_after(10):
+            await writer.ended(["a.py"])
+    assert await stored(db, record) == {"a.py"}
+    assert not writer._under_way
+
+
+async def test_what_is_given_up_before_its_turn_is_not_written(db: Database) -> None:
+    record = await new_index(db)
+    writer = GroupWriter(db, record)
+    async with db.connection() as other, other.transaction():
+        await hold(other, record)
+        first = asyncio.create_task(writer.apply("a.py", file_write("a.py", "one"), urgent=False))
+        await asyncio.sleep(0.05)
+        with anyio.move_on_after(0.05):
+            await writer.apply("b.py", file_write("b.py", "old"), urgent=False)
+        last = asyncio.create_task(writer.apply("c.py", file_write("c.py", "one"), urgent=False))
+        await asyncio.sleep(0.05)
+    await first
+    await last
+    assert await stored(db, record) == {"a.py", "c.py"}
