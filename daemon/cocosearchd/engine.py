@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -153,7 +153,7 @@ class Engine(Workspace):
         progress = await self._progress(index)
         return p.IndexCodebaseReply(index.record.name, os.fsdecode(index.record.root), created, progress, index.said)
 
-    async def follow(self, request: p.IndexRequest) -> AsyncIterator[p.IndexProgress]:
+    async def follow(self, request: p.IndexRequest) -> AsyncGenerator[p.IndexProgress, None]:
         """Progress until the index is searchable and nothing is pending."""
         index = self._indexes.one(request.index, request.cwd)
         while True:
@@ -165,11 +165,11 @@ class Engine(Workspace):
             await anyio.sleep(FOLLOW_S)
             index = self._indexes.get(index.record.name)  # another one may have taken its place
 
-    def watch(self, request: w.WatchRequest) -> AsyncIterator[w.WatchEvent]:
+    def watch(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
         """Committed batches as they become searchable, or what a saved query finds in them; until the client goes."""
         return super().watch(request) if request.query is None else self._matches(request.query, request)
 
-    async def _matches(self, query: str, request: w.WatchRequest) -> AsyncIterator[w.WatchEvent]:
+    async def _matches(self, query: str, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
         asked = p.SearchRequest(query, limit=request.limit, min_score=request.min_score, all_chunks=request.all_chunks)
         saved = SavedQuery(self.search, asked)
         async with self._indexes.commits() as commits:

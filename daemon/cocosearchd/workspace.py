@@ -1,7 +1,7 @@
 """The verbs beside search: files, related code, languages, changes as they come. Part of the `Engine`."""
 
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from dataclasses import replace
 
 import anyio
@@ -120,7 +120,7 @@ class Workspace:
                 return w.LocateReply(found.record.name, os.fsdecode(found.record.root), path)
         return w.LocateReply()
 
-    async def watch(self, request: w.WatchRequest) -> AsyncIterator[w.WatchEvent]:
+    async def watch(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
         """Committed batches from now on, as they become searchable, until the client goes."""
         if request.index is not None:
             self._indexes.get(request.index)
@@ -176,7 +176,7 @@ class Workspace:
             state=index.root.status().state,
         )
 
-    async def overlay_open(self, request: p.Empty) -> AsyncIterator[w.OverlaySession]:  # noqa: ARG002 - a verb
+    async def overlay_open(self, request: p.Empty) -> AsyncGenerator[w.OverlaySession, None]:  # noqa: ARG002 - a verb
         """A session for unsaved text, until the client goes."""
         with self._overlays.session() as name:
             yield w.OverlaySession(name)

@@ -4,7 +4,7 @@ On the Unix socket (directory, mode and peer are the authentication): /rpc, /mcp
 (token, Host and Origin are checked): /mcp, /sse, /metrics, /healthz, and /status, the page. Anything else is 404.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
 from contextlib import AsyncExitStack, aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -245,7 +245,7 @@ def _either(path: str, there: App, elsewhere: App) -> App:
     return run
 
 
-async def _lines(dispatcher: Dispatcher, body: bytes) -> AsyncIterator[bytes]:
+async def _lines(dispatcher: Dispatcher, body: bytes) -> AsyncGenerator[bytes, None]:
     async with aclosing(dispatcher.stream(body)) as lines:
         async for line in lines:
             yield line

@@ -4,7 +4,7 @@ JSON-RPC and MCP call the same methods of `Engine`; the daemon implements it. A 
 an older client and a newer daemon (and the other way round) understand each other.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
@@ -294,7 +294,7 @@ class Engine(Protocol):
     async def index_codebase(self, request: IndexCodebaseRequest) -> IndexCodebaseReply:
         """Add a root; returns at once, the work goes on."""
 
-    def follow(self, request: IndexRequest) -> AsyncIterator[IndexProgress]:
+    def follow(self, request: IndexRequest) -> AsyncGenerator[IndexProgress, None]:
         """Progress of one index, a few times a second, ending when it is searchable and nothing is pending."""
 
     async def list_indexes(self, request: Empty) -> IndexesReply:

@@ -6,7 +6,8 @@ streamed (`Dispatcher.stream`) or run to its end and answered with the last valu
 
 import json
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,8 +87,9 @@ class Dispatcher:
         try:
             call = _call(_loads(body))
             last: Any = None
-            async for last in self._values(call):
-                yield _progress(call.id, last)
+            async with aclosing(self._values(call)) as values:
+                async for last in values:
+                    yield _progress(call.id, last)
             yield shapes.to_json({"jsonrpc": "2.0", "id": call.id, "result": last}) + b"\n"
         except Exception as error:  # noqa: BLE001 - a reply of its own kind, see _failure
             yield shapes.to_json(_error(call.id if call else None, _failure(error, call))) + b"\n"
@@ -105,11 +107,12 @@ class Dispatcher:
 
     async def _last(self, call: Call) -> Any:
         last: Any = None
-        async for value in self._values(call):
-            last = value
+        async with aclosing(self._values(call)) as values:
+            async for value in values:
+                last = value
         return last
 
-    async def _values(self, call: Call) -> AsyncIterator[Any]:
+    async def _values(self, call: Call) -> AsyncGenerator[Any, None]:
         """What the engine's method yields, or the one value it returns."""
         if call.method == DISCOVER:
             yield openrpc.document()
@@ -121,8 +124,9 @@ class Dispatcher:
             raise Failure(f"{call.method} is not answered here", "ask over the Unix socket", code=REFUSED)
         found = getattr(self.engine, name)(shapes.decode(kind, call.params))
         if hasattr(found, "__aiter__"):
-            async for value in found:
-                yield value
+            async with aclosing(found):
+                async for value in found:
+                    yield value
         else:
             yield await found
 

@@ -3,7 +3,7 @@
 The same rules as in `protocol`: a new field always has a default.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -282,10 +282,10 @@ class WorkspaceEngine(Protocol):
     async def locate(self, request: LocateRequest) -> LocateReply:
         """Which index some directories are in, without waiting for anything."""
 
-    def watch(self, request: WatchRequest) -> AsyncIterator[WatchEvent]:
+    def watch(self, request: WatchRequest) -> AsyncGenerator[WatchEvent, None]:
         """Committed batches, as they come, until the client goes."""
 
-    def overlay_open(self, request: Empty) -> AsyncIterator[OverlaySession]:
+    def overlay_open(self, request: Empty) -> AsyncGenerator[OverlaySession, None]:
         """A session for unsaved text, named in the first value. It ends, with all its text, with this call: stream it.
 
         Other calls that name the session are answered as if the text were saved; no other client is.

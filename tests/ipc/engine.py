@@ -4,7 +4,7 @@ Why not the daemon's own: the front ends know shapes only, and these tests are o
 engine behind the real front ends is what tests/flows runs.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from dataclasses import replace
 
 import anyio
@@ -83,13 +83,13 @@ class FixedEngine:
         self.indexes[name] = request.path
         return p.IndexCodebaseReply(name, request.path, created, replace(PROGRESS, index=name, state="scanning"))
 
-    async def follow(self, request: p.IndexRequest) -> AsyncIterator[p.IndexProgress]:
+    async def follow(self, request: p.IndexRequest) -> AsyncGenerator[p.IndexProgress, None]:
         index = self._index(request.index)
         try:
             for step in range(self.steps):
                 yield p.IndexProgress(index, "indexing", step, self.steps, step * 2, 0)
                 await anyio.sleep(self.step_s)
-        except anyio.get_cancelled_exc_class():
+        except (anyio.get_cancelled_exc_class(), GeneratorExit):
             self.cancelled += 1
             raise
         yield p.IndexProgress(index, "live", self.steps, self.steps, self.steps * 2, 0)
@@ -169,7 +169,7 @@ class FixedEngine:
                     return w.LocateReply(name, root, path)
         return w.LocateReply()
 
-    async def watch(self, request: w.WatchRequest) -> AsyncIterator[w.WatchEvent]:
+    async def watch(self, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
         self.requests.append(request)
         send, receive = anyio.create_memory_object_stream[w.WatchEvent](10)
         self.watchers.append(send)

@@ -115,7 +115,7 @@ class Notices:
     async def _watch(self) -> None:
         while True:
             try:
-                async with aclosing(_events(self._engine)) as events:
+                async with aclosing(self._engine.watch(workspace.WatchRequest(lifecycle=True))) as events:
                     async for event in events:
                         self._note(event)
             except Failure as failure:
@@ -155,11 +155,6 @@ async def _notify(connection: Connection, relisted: bool, changed: list[str]) ->
             await connection.notify("notifications/resources/list_changed", None)
         for uri in changed:
             await connection.notify("notifications/resources/updated", {"uri": uri})
-
-
-def _events(engine: workspace.WorkspaceEngine) -> Any:
-    """An asynchronous generator, which the port calls an iterator."""
-    return engine.watch(workspace.WatchRequest(lifecycle=True))
 
 
 def _install(server: FastMCP, notices: Notices) -> None:

@@ -3,7 +3,8 @@
 A reply goes out twice: as structured content in the shape of JSON-RPC's result, and as compact text (`text`).
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import Annotated, Any
 
 import mcp_types
@@ -124,8 +125,9 @@ def _changes(server: FastMCP, engine: p.Engine) -> None:
         )
 
 
-async def _follow(ctx: Context, progress: AsyncIterator[p.IndexProgress]) -> p.IndexProgress | None:
+async def _follow(ctx: Context, progress: AsyncGenerator[p.IndexProgress, None]) -> p.IndexProgress | None:
     last = None
-    async for last in progress:
-        await ctx.report_progress(last.done, last.total, text.progress(last))
+    async with aclosing(progress):  # whoever waits may give up while a report is on its way
+        async for last in progress:
+            await ctx.report_progress(last.done, last.total, text.progress(last))
     return last
