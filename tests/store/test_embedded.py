@@ -372,12 +372,13 @@ async def write_until_killed(server: EmbeddedPostgres, published: list[int], del
     async with Database.open(server.ensure(), DatabaseSettings(pool_min=1, pool_max=1), 0.5) as db:
         await migrate_registry(db)
         record = await new_index(db, name, name.encode())
-        asyncio.get_running_loop().call_later(delay_s, kill_all, server)
         for n in range(100_000):
             try:
                 published.append(await replace_file(db, record, file_write(f"{n % 5}.py", *(f"x{n}",) * (n % 4 + 1))))
             except StoreUnavailable:
                 return
+            if n == 0:
+                asyncio.get_running_loop().call_later(delay_s, kill_all, server)
 
 
 async def check_published(dsn: str, published: list[int], name: str) -> None:
