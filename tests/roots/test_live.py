@@ -187,6 +187,31 @@ async def test_a_store_that_is_away_loses_nothing(root: Path, tmp_path: Path) ->
         assert index.contents() == on_disk(os.fsencode(root))
 
 
+async def test_what_is_written_by_one_name_of_a_file_is_there_by_its_others(root: Path, tmp_path: Path) -> None:
+    put(root, a="1", lib__b="2")
+    os.link(root / "a.py", root / "lib" / "other.py")
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        await in_sync(live)
+        for number in range(3):
+            with (root / "a.py").open("a") as file:
+                file.write(f"# {number}\n")
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root))
+        os.link(root / "lib" / "b.py", root / "new.py")  # a name that comes later, of a file that had one
+        with (root / "new.py").open("a") as file:
+            file.write("# 3\n")
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+        (root / "moved.py").hardlink_to(root / "new.py")
+        (root / "new.py").unlink()
+        (root / "lib" / "b.py").write_text("# 4\n")
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+        index.batches.clear()
+        await in_sync(live)
+        assert not index.batches  # names do not go on telling of each other
+
+
 # -- roots that go
 
 

@@ -64,10 +64,10 @@ class Reconciler:
         if self._hinted > MAX_HINTED:
             self._collapse()
 
-    def mark_tree(self, path: str, *, urgent: bool = True) -> None:
-        """Everything at and below the path may differ from the index."""
+    def mark_tree(self, path: str, *, urgent: bool = True, since: int = 0) -> None:
+        """Everything at and below the path may differ from the index; `since` as for `mark`."""
         self.seq += 1
-        self._add_tree(Tree(path, self.seq, urgent))
+        self._add_tree(Tree(path, since or self.seq, urgent))
 
     def remark_in_flight(self, tree: str) -> None:
         """What is being applied below `tree` was decided by rules that no longer hold."""
@@ -311,6 +311,10 @@ class Reconciler:
         found += [*self._urgent, *list(self._bulk)[:limit]]
         trees = [*self._trees.values(), *(tree for scan in self._scanning for tree in scan.trees)]
         return tuple((found + [tree.path + "/" for tree in trees])[:limit])
+
+    def since(self, path: str) -> int:
+        """The number of the oldest change of a dirty path that has not been applied."""
+        return self._entries[path].since
 
     def is_aside(self, path: str) -> bool:
         """Whether a path has failed and waits."""

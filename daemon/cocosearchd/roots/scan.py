@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from cocosearchd.model import FileRecord, Fingerprint, encode_path
 from cocosearchd.roots.ignore import Scope
+from cocosearchd.roots.links import Linked, linked
 
 # "Racy git": within this time two writes can leave the same timestamps, so equal fingerprints prove nothing yet.
 RACY_NS = 2_000_000_000
@@ -34,11 +35,12 @@ class Unread:
 
 @dataclass(slots=True)
 class Found:
-    """What a scan saw. `unreadable` are directories."""
+    """What a scan saw. `unreadable` are directories; `links` names of files that have several."""
 
     dirty: list[str] = field(default_factory=list)
     files: int = 0
     unreadable: dict[bytes, Unread] = field(default_factory=dict)
+    links: list[Linked] = field(default_factory=list)
 
 
 def identity(root: bytes) -> Identity | None:
@@ -154,6 +156,8 @@ class Scan:
 
     def _compare(self, path: str, status: os.stat_result) -> None:
         self._found.files += 1
+        if link := linked(path, status):
+            self._found.links.append(link)
         record = self._missing.pop(path, None)
         # Whether a file can be read also depends on who asks: a file that could not be is tried at every scan.
         closed = record is not None and record.skip_reason == "unreadable"
@@ -181,6 +185,7 @@ class Looked:
     outside: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
+    links: list[Linked] = field(default_factory=list)
 
 
 def look(scope: Scope, paths: Mapping[str, bytes]) -> Looked:
@@ -189,7 +194,10 @@ def look(scope: Scope, paths: Mapping[str, bytes]) -> Looked:
     for path, raw in paths.items():
         try:
             real = folders.real(raw.rpartition(b"/")[0])
-            is_file = real and stat.S_ISREG(os.lstat(os.path.join(scope.root, raw)).st_mode)
+            status = os.lstat(os.path.join(scope.root, raw)) if real else None
+            is_file = status is not None and stat.S_ISREG(status.st_mode)
+            if status is not None and is_file and (link := linked(path, status)):
+                found.links.append(link)
         except (FileNotFoundError, NotADirectoryError):
             is_file = False
         except PermissionError:

@@ -10,7 +10,8 @@ from typing import Protocol
 from cocosearchd.model import FileRecord, decode_path, encode_path
 from cocosearchd.roots.hints.base import Dirty, DirtyTree
 from cocosearchd.roots.ignore import IGNORE_FILES, Scope
-from cocosearchd.roots.marks import Tree, below
+from cocosearchd.roots.links import Linked, Links
+from cocosearchd.roots.marks import Picked, Tree, below
 from cocosearchd.roots.reconcile import Reconciler
 from cocosearchd.roots.scan import Found, Scan, Unread
 from cocosearchd.settings import IndexingSettings
@@ -48,6 +49,7 @@ class Survey:
         self.took_s = 0.0
         self._audit_at = 0
         self._checked = False
+        self._links = Links()
         self._refused: dict[str, object] = {}  # what lstat said of files that failed
 
     @property
@@ -155,12 +157,22 @@ class Survey:
             self._dirty.mark(path, urgent=False, force=True, scanned=True, since=trees[0].since)
         kept = {path: why for path, why in self._unreadable.items() if not any(below(path, t.path) for t in trees)}
         self._unreadable = kept | {encode_path(directory): why for directory, why in found.unreadable.items()}
+        self._links.scanned(found.links, everything=full)
         if full:
             self.force, self._checked = self.force and not force, True
             self._count(stored.values(), found)
         self._dirty.finish_scan(trees, (path for path in found.dirty if path not in refused), force=force)
         self.took_s = time.monotonic() - began
         return True
+
+    def looked(self, links: Iterable[Linked], picked: Picked) -> None:
+        """Files with several names were found at paths that were handed out: the other names changed with them."""
+        for link in links:
+            others, since = self._links.changed(link), self._dirty.since(link.path)
+            if others is None:
+                self._dirty.mark_tree("", urgent=False, since=since)
+            for path in others or ():
+                self._dirty.mark(path, urgent=picked.urgent, scanned=True, since=since)
 
     async def _stored(self, trees: tuple[Tree, ...]) -> Sequence[FileRecord]:
         if any(not tree.path for tree in trees):

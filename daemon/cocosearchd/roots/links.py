@@ -1,0 +1,56 @@
+"""Hard links: a file with several names in one root. An event names the one it was written by; the others changed too.
+
+Names outside of the root, or of what is indexed of it, are not followed: the audit finds what is written by them.
+"""
+
+import os
+from collections.abc import Iterable
+from typing import NamedTuple
+
+
+class Linked(NamedTuple):
+    """A name of a file that has several, as `lstat` saw it."""
+
+    path: str
+    inode: tuple[int, int]  # (device, inode)
+    stamp: tuple[int, int, int]  # size, mtime_ns, ctime_ns
+    names: int
+
+
+def linked(path: str, status: os.stat_result) -> Linked | None:
+    """None for a file with one name."""
+    if status.st_nlink < 2:
+        return None
+    stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+    return Linked(path, (status.st_dev, status.st_ino), stamp, status.st_nlink)
+
+
+class Links:
+    """The files with several names that scans and looks have seen, each name with the stamp it was seen with."""
+
+    def __init__(self) -> None:
+        self._seen: dict[tuple[int, int], dict[str, tuple[int, int, int]]] = {}
+        self._names: dict[tuple[int, int], int] = {}
+
+    def scanned(self, found: Iterable[Linked], *, everything: bool) -> None:
+        """By a scan, which compares each name by itself. With `everything`, there are no others."""
+        if everything:
+            self._seen.clear()
+            self._names.clear()
+        for one in found:
+            self._note(one)
+
+    def changed(self, one: Linked) -> frozenset[str] | None:
+        """The other names that were last seen with another stamp; None: only a scan can find out which there are.
+
+        A new name is known by an event, the one that the file had before is not: it made none.
+        """
+        unknown = one.names > self._names.get(one.inode, 1)
+        others = self._seen.get(one.inode, {})
+        found = frozenset(path for path, stamp in others.items() if path != one.path and stamp != one.stamp)
+        self._note(one)
+        return None if unknown else found
+
+    def _note(self, one: Linked) -> None:
+        self._seen.setdefault(one.inode, {})[one.path] = one.stamp
+        self._names[one.inode] = one.names
