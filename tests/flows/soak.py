@@ -308,9 +308,10 @@ def says(root: bytes, path: str, start: int, end: int, text: str) -> bool:
 
 
 @contextmanager
-def soaking(seed: int, ops: int, *, keep: bool = False) -> Iterator[Soak]:
-    """A running daemon over new roots; nothing is left of them at the end."""
+def soaking(seed: int, ops: int, *, keep: bool = False, cluster: Path | None = None) -> Iterator[Soak]:
+    """A running daemon over new roots, on a copy of `cluster`; nothing is left of them at the end."""
     daemon = make_daemon()
+    daemon.cluster = cluster
     base = daemon.home / "roots"
     base.mkdir()
     try:

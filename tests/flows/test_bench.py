@@ -14,11 +14,12 @@ from tests.daemon import Daemon
 
 
 @pytest.fixture
-def scratch(daemon: Daemon) -> Iterator[Path]:
-    """Where the measured daemon's scratch directories are made."""
+def scratch(shared: Daemon) -> Iterator[Path]:
+    """Where the scratch directories of who measures are made."""
     place = Path(tempfile.mkdtemp(prefix="cocosearch-test-"))
-    daemon.variables["TMPDIR"] = str(place)
+    shared.variables["TMPDIR"] = str(place)
     yield place
+    del shared.variables["TMPDIR"]
     place.rmdir()
 
 
@@ -27,19 +28,19 @@ def begun(daemon: Daemon, *options: str) -> "subprocess.Popen[bytes]":
     process = subprocess.Popen(
         [daemon.bin / "cocosearchctl", "bench", *options], env=daemon.environment, stderr=subprocess.PIPE
     )
-    while "cocosearch-bench-" not in daemon.ctl("list", "--names").stdout:
+    while not any("cocosearch-bench-" in index["name"] for index in daemon.call("list_indexes")["indexes"]):
         assert process.poll() is None
         time.sleep(0.05)
     return process
 
 
-def test_a_run_measures_everything_and_leaves_nothing(daemon: Daemon, project: Path, scratch: Path) -> None:
-    daemon.ctl("up", str(project))
-    killed = begun(daemon, "--files", "20")
+def test_a_run_measures_everything_and_leaves_nothing(shared: Daemon, project: Path, scratch: Path) -> None:
+    shared.ctl("up", str(project))
+    killed = begun(shared, "--files", "20")
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate(timeout=30)
     assert len(list(scratch.iterdir())) == 1
-    found = daemon.json("bench", "--files", "20")
+    found = shared.json("bench", "--files", "20")
     assert found["asked"] == "project"
     figures = {figure["name"]: figure for figure in found["figures"]}
     assert {"index: files", "save to answer", "question, cold", "question, cached", "cocosearchctl query: CPU"} <= set(
@@ -49,14 +50,14 @@ def test_a_run_measures_everything_and_leaves_nothing(daemon: Daemon, project: P
     assert (figures["save to answer"]["n"], figures["question, cold"]["n"]) == (10, 30)
     assert found["machine"]["cpus"] >= 1
     assert found["rss_bytes"]["total"] > 0
-    assert daemon.ctl("list", "--names").stdout == "project\n", "what the killed run left is gone as well"
+    assert shared.ctl("list", "--names").stdout == "project\n", "what the killed run left is gone as well"
     assert list(scratch.iterdir()) == []
 
 
-def test_ctrl_c_leaves_nothing(daemon: Daemon, scratch: Path) -> None:
-    process = begun(daemon, "--files", "20")
+def test_ctrl_c_leaves_nothing(shared: Daemon, scratch: Path) -> None:
+    process = begun(shared, "--files", "20")
     process.send_signal(signal.SIGINT)
     assert process.communicate(timeout=30)[1] == b""
     assert process.returncode == 130
-    assert daemon.ctl("list", "--names").stdout == ""
+    assert shared.ctl("list", "--names").stdout == ""
     assert list(scratch.iterdir()) == []

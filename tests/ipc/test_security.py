@@ -9,7 +9,6 @@ import errno
 import http.client
 import json
 import resource
-import shutil
 import socket
 import subprocess
 import time
@@ -29,7 +28,7 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc.app import OPEN_PATHS
 from cocosearch_ipc.methods import METHODS
 from cocosearch_ipc.page import site
-from tests.daemon import Daemon, make_daemon
+from tests.daemon import Daemon, passing_daemon
 from tests.ipc.test_rpc import UnixHTTP
 
 pytestmark = pytest.mark.timeout(120)
@@ -101,7 +100,7 @@ class Target:
 
 
 @pytest.fixture(scope="module")
-def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+def target(tmp_path_factory: pytest.TempPathFactory, cluster: Path) -> Iterator[Target]:
     scratch = tmp_path_factory.mktemp("beside")
     root = scratch / "project"
     root.mkdir()
@@ -110,26 +109,22 @@ def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     (root / ".env").write_text(f"KEY={SECRET}\n")
     (root / "link.txt").symlink_to(scratch / "secret.txt")
     (root / "away").symlink_to(scratch)
-    daemon = make_daemon()
-    run = daemon.home / "run"
-    run.mkdir(mode=0o700)
-    for name in ("rpc.sock", "mcp.sock"):  # left by a kill: nobody listens
-        stale = socket.socket(socket.AF_UNIX)
-        stale.bind(str(run / name))
-        stale.close()
-    (run / "rpc.lock").touch()
-    daemon.start()
-    try:
+    with passing_daemon(cluster) as daemon:
+        run = daemon.home / "run"
+        run.mkdir(mode=0o700)
+        for name in ("rpc.sock", "mcp.sock"):  # left by a kill: nobody listens
+            stale = socket.socket(socket.AF_UNIX)
+            stale.bind(str(run / name))
+            stale.close()
+        (run / "rpc.lock").touch()
+        daemon.start()
         rpc = str(run / "rpc.sock")
         client.call(rpc, "index_codebase", {"path": str(root), "name": "it"})
         list(client.stream(rpc, "follow", {"index": "it"}))
         url = client.call(rpc, "status")["mcp"]["url"]
         token = (daemon.home / "state" / "token").read_text().strip()
         yield Target(daemon, root, int(url.rpartition(":")[2].partition("/")[0]), token)
-    finally:
         daemon.stop()
-        daemon.sweep()
-        shutil.rmtree(daemon.home, ignore_errors=True)
 
 
 # ---- texts ----
@@ -438,15 +433,14 @@ def test_more_bridges_than_there_is_room_for(target: Target) -> None:
 
 @pytest.mark.parametrize("kind", ["symbolic link", "world-writable"])  # more of them in test_serve.py, below the daemon
 def test_a_daemon_does_not_start_in_a_runtime_directory_of_others(tmp_path: Path, kind: str) -> None:
-    daemon = make_daemon()
-    run = daemon.home / "run"
-    if kind == "symbolic link":
-        (tmp_path / "real").mkdir(mode=0o700)
-        run.symlink_to(tmp_path / "real")
-    else:
-        run.mkdir()
-        run.chmod(0o777)
-    try:
+    with passing_daemon() as daemon:
+        run = daemon.home / "run"
+        if kind == "symbolic link":
+            (tmp_path / "real").mkdir(mode=0o700)
+            run.symlink_to(tmp_path / "real")
+        else:
+            run.mkdir()
+            run.chmod(0o777)
         done = subprocess.run(
             [daemon.bin / "cocosearchd"], env=daemon.environment, capture_output=True, text=True, timeout=60
         )
@@ -455,9 +449,6 @@ def test_a_daemon_does_not_start_in_a_runtime_directory_of_others(tmp_path: Path
         assert line.startswith("error: ")
         assert "hint: " in line
         assert not (daemon.home / "state" / "postgres").exists()
-    finally:
-        daemon.sweep()
-        shutil.rmtree(daemon.home, ignore_errors=True)
 
 
 def test_names_of_files_are_known_to_the_decoder() -> None:

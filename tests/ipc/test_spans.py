@@ -1,7 +1,6 @@
 """Spans of the real daemon and its child, with the SDK configured by who starts them; the API alone makes none."""
 
 import json
-import shutil
 import subprocess
 import sys
 import time
@@ -10,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cocosearch_ipc import client
-from tests.daemon import make_daemon
+from tests.daemon import passing_daemon
 
 pytest.importorskip("opentelemetry.sdk.trace", reason="no OpenTelemetry SDK: the group dev has it")
 
@@ -30,14 +29,13 @@ trace.set_tracer_provider(provider)
 
 
 @pytest.mark.timeout(120)
-def test_a_query_and_a_file_are_spans_where_an_sdk_is_configured(tmp_path: Path) -> None:
+def test_a_query_and_a_file_are_spans_where_an_sdk_is_configured(tmp_path: Path, cluster: Path) -> None:
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "sitecustomize.py").write_text(CONFIGURED)
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / "a.py").write_text("def found() -> int:\n    return 1\n")
-    daemon = make_daemon(SPANS_FILE=str(tmp_path / "spans"))
-    daemon.variables["PYTHONPATH"] = ":".join((str(tmp_path / "site"), *sys.path))
-    try:
+    path = ":".join((str(tmp_path / "site"), *sys.path))
+    with passing_daemon(cluster, SPANS_FILE=str(tmp_path / "spans"), PYTHONPATH=path) as daemon:
         daemon.start()
         rpc = str(daemon.home / "run" / "rpc.sock")
         client.call(rpc, "index_codebase", {"path": str(tmp_path / "project"), "name": "it"})
@@ -47,10 +45,7 @@ def test_a_query_and_a_file_are_spans_where_an_sdk_is_configured(tmp_path: Path)
         while "rpc search" not in (text := (tmp_path / "spans").read_text()):
             assert time.monotonic() < end
             time.sleep(0.05)
-    finally:
         daemon.stop()
-        daemon.sweep()
-        shutil.rmtree(daemon.home, ignore_errors=True)
     spans = [json.loads(line) for line in text.splitlines()]
     names = {span["name"] for span in spans}
     assert names >= {"rpc index_codebase", "rpc search", "search.sync", "index.batch", "index.parse", "index.embed"}
