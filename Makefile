@@ -8,6 +8,9 @@ ROUNDS ?= 1000
 OPS ?= 400
 SEED ?= 1
 
+# The tests start hundreds of programs: without their bytecode kept, each would compile all of its modules again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: up down test lint format types unit parts flows newcomer bench quality clients conformance page soak slow lock clean help
 
 help: ## this list
@@ -36,15 +39,19 @@ types: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks
 
-# Flows wait for programs most of the time: the rest runs beside them.
+# Two halves that take about the same time, beside each other; of both, whole lines are shown as they come.
 unit: $(STAMP)
-	$(MAKE) --jobs 2 --output-sync=target --no-print-directory parts flows
+	$(MAKE) --jobs 2 --no-print-directory parts flows
+
+parts flows: SHELL := bash
+PYTEST := set -o pipefail; $(BIN)/python -m pytest -m "not slow"
+LINES := | { trap "" INT; grep --line-buffered ""; }
 
 parts: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow" --ignore tests/flows
+	$(PYTEST) --ignore tests/flows $(LINES)
 
 flows: $(STAMP)
-	$(BIN)/python -m pytest -m "not slow" tests/flows
+	$(PYTEST) tests/flows $(LINES)
 
 format: $(STAMP) ## mend what formatting and lint can mend
 	$(BIN)/ruff format .
@@ -99,3 +106,4 @@ lock: ## write requirements.lock from a fresh environment
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist
+	find daemon ipc tests benchmarks training -name __pycache__ -prune -exec rm -rf {} +
