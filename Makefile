@@ -11,7 +11,7 @@ SEED ?= 1
 # The tests start hundreds of programs: without their bytecode kept, each would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up down test lint format types unit parts flows newcomer bench quality clients conformance page soak slow lock clean help
+.PHONY: up down test lint format types unit programs parts newcomer bench quality clients conformance page soak slow lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -41,17 +41,18 @@ types: $(STAMP)
 
 # Two halves that take about the same time, beside each other; of both, whole lines are shown as they come.
 unit: $(STAMP)
-	$(MAKE) --jobs 2 --no-print-directory parts flows
+	$(MAKE) --jobs 2 --no-print-directory programs parts
 
-parts flows: SHELL := bash
+PROGRAMS := tests/flows tests/indexing
 PYTEST := set -o pipefail; $(BIN)/python -m pytest -m "not slow"
 LINES := | { trap "" INT; grep --line-buffered ""; }
+programs parts: SHELL := bash
+
+programs: $(STAMP)
+	$(PYTEST) $(PROGRAMS) $(LINES)
 
 parts: $(STAMP)
-	$(PYTEST) --ignore tests/flows $(LINES)
-
-flows: $(STAMP)
-	$(PYTEST) tests/flows $(LINES)
+	$(PYTEST) $(PROGRAMS:%=--ignore %) $(LINES)
 
 format: $(STAMP) ## mend what formatting and lint can mend
 	$(BIN)/ruff format .
