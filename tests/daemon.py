@@ -154,6 +154,8 @@ class Daemon:
         if self.process is not None and self.process.poll() is None:
             self.process.kill()
             self.process.wait()
+        with contextlib.suppress(client.CallFailed):  # one that `up` started
+            os.kill(client.call(address.rpc_socket(self.environment), "status", timeout_s=5)["pid"], signal.SIGKILL)
         servers = self.postgres()
         for process in servers[:1]:
             process.send_signal(signal.SIGQUIT)  # it gives its shared memory back, which a kill would leave behind
