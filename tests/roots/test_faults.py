@@ -13,6 +13,8 @@ from pathlib import Path
 import anyio
 import pytest
 
+from cocosearchd.errors import StoreUnavailable
+from cocosearchd.model import FileRecord
 from cocosearchd.roots import clock
 from cocosearchd.roots import live as live_module
 from cocosearchd.roots.hints.base import Cookie, Hint, Hints, Lost, Sink
@@ -229,11 +231,19 @@ def _shifted_ns(seconds: int) -> Callable[[], int]:
 
 
 class Unsure(MemoryIndex):
-    """Applies what it is given, and now and then says all the same that it could not: PostgreSQL went away."""
+    """Applies what it is given, and now and then says all the same that it could not: PostgreSQL went away.
+
+    Then it often cannot say what it holds either.
+    """
 
     def __init__(self, root: bytes, seed: int, share: float) -> None:
         super().__init__(root)
         self._rng, self.share = random.Random(seed), share
+
+    async def file_records(self, under: str = "") -> Sequence[FileRecord]:
+        if self._rng.random() < self.share:
+            raise StoreUnavailable("PostgreSQL does not answer")
+        return await super().file_records(under)
 
     async def follow(self, live: LiveRoot, limit: int = 16) -> None:
         settle = live.settle
@@ -249,30 +259,36 @@ class Unsure(MemoryIndex):
 async def test_what_was_written_and_not_known_to_be_is_deleted_when_it_leaves_the_scope(
     root: Path, tmp_path: Path
 ) -> None:
-    index = Unsure(os.fsencode(root), 0, 1.0)
+    index = Unsure(os.fsencode(root), 0, 0.0)
     patient = replace(QUICK, retry_base_s=0.5)
     async with following(root, tmp_path / "sync", index=index, watching=patient) as (live, _):
         await in_sync(live)
+        index.failing["a.py"] = "PostgreSQL went away"
         (root / "a.py").write_text("1")  # known by an event, by no scan
         assert not (await live.sync(5)).fresh
-        assert "a.py" in index.files
+        index.read("a.py")  # written all the same
         (root / ".gitignore").write_text("a.py\n")
         await live.sync(5)  # a scan has seen the row by now, and that the file is as it was when it failed
-        index.share = 0.0
+        index.failing.clear()
         await in_sync(live)
         assert "a.py" not in index.files
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 40))])
-async def test_whatever_happens_while_nobody_knows_what_was_written(tmp_path: Path, seed: int) -> None:
+SOME = [("plain", 1), ("repository", 2), ("replaced", 3)]
+MORE = [(kind, seed) for kind in ("plain", "repository", "replaced") for seed in range(4, 30)]
+
+
+@pytest.mark.parametrize(("kind", "seed"), [*SOME, *(pytest.param(*one, marks=pytest.mark.slow) for one in MORE)])
+async def test_whatever_happens_while_nobody_knows_what_was_written(tmp_path: Path, kind: str, seed: int) -> None:
     where, scratch = tmp_path / "root", os.fsencode(tmp_path / "scratch")
     where.mkdir()
     git(tmp_path, "init", "-q", "--bare", os.fsdecode(scratch))
-    hands = Operations(os.fsencode(where), seed, replace_root=False, repository=False)
+    hands = Operations(os.fsencode(where), seed, replace_root=kind == "replaced", repository=kind == "repository")
+    hands.begin()
     index = Unsure(os.fsencode(where), seed, 0.3)
     kinds = IndexingSettings(include=("*.py", "*.PY", "*.md", "*.MD"))
     async with following(where, tmp_path / "sync", index=index, indexing=kinds) as (live, _):
-        for number in range(6):
+        for number in range(5):
             index.share = 0.3
             for _ in range(80):
                 hands.step()

@@ -8,8 +8,9 @@ import pytest
 
 from cocosearchd.roots.hints.inotify import InotifyHints
 from cocosearchd.roots.ignore import Scope
+from cocosearchd.roots.survey import Survey
 from cocosearchd.settings import IndexingSettings
-from tests.roots.support import BACKENDS, following, git, in_sync
+from tests.roots.support import BACKENDS, MemoryIndex, following, git, in_sync, on_disk
 from tests.roots.test_live import held, linux, put
 
 
@@ -98,3 +99,80 @@ async def test_rules_above_the_root(tmp_path: Path) -> None:
         git(tmp_path, "init", "-q")
         await in_sync(live)
         assert held(index) == {"c.py"}
+
+
+@pytest.fixture
+def repository(root: Path) -> Path:
+    """A file that is ignored, one that is not, and an ignore file in a directory."""
+    put(root, a="1", hidden="1", lib__b="1")
+    (root / ".gitignore").write_text("hidden.py\n")
+    (root / "lib" / ".gitignore").write_text("nothing\n")
+    git(root, "init", "-q")
+    git(root, "add", "a.py")
+    return root
+
+
+def test_what_git_learns_while_a_scope_is_made_makes_it_outdated(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = Scope._top
+
+    def late(self: Scope) -> object:
+        git(repository, "add", "-f", "hidden.py")  # after git was asked
+        return real(self)
+
+    monkeypatch.setattr(Scope, "_top", late)
+    scope = Scope(os.fsencode(repository), IndexingSettings())
+    monkeypatch.undo()
+    assert not scope.allows(b"hidden.py")
+    assert scope.outdated()
+    assert scope.renewed().allows(b"hidden.py")
+
+
+def test_a_scope_that_was_refreshed_notices_what_a_repository_below_learns(root: Path) -> None:
+    put(root, below__hidden="1", below__seen="1")
+    (root / "below" / ".gitignore").write_text("hidden.py\n")
+    git(root / "below", "init", "-q")
+    git(root, "init", "-q")
+    scope = Scope(os.fsencode(root), IndexingSettings())
+    assert not scope.allows(b"below/hidden.py")
+    git(root / "below", "add", "seen.py")
+    fresh = scope.refreshed()
+    assert fresh is not None  # nothing is in that was not
+    assert not fresh.outdated()
+    git(root / "below", "add", "-f", "hidden.py")
+    assert fresh.outdated()
+
+
+@linux
+@pytest.mark.parametrize("asked", ["refreshed", "renewed"])
+async def test_what_git_learns_while_an_ignore_file_is_edited_is_in_the_next_fresh_answer(
+    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
+) -> None:
+    """A hint makes another scope while git is being asked: it knows the new ignore files, and git as it was."""
+    surveys, real, init = list[Survey](), getattr(Scope, asked), Survey.__init__
+
+    def known(self: Survey, *arguments: object) -> None:
+        surveys.append(self)
+        init(self, *arguments)  # type: ignore[arg-type]
+
+    def slow(self: Scope) -> object:
+        found = real(self)
+        if armed:
+            armed.clear()
+            survey = surveys[0]
+            survey.scope = survey.scope and survey.scope.without(b"lib")  # as the hint of lib/.gitignore does
+        return found
+
+    armed = list[bool]()
+    monkeypatch.setattr(Survey, "__init__", known)
+    monkeypatch.setattr(Scope, asked, slow)
+    index = MemoryIndex(os.fsencode(repository))
+    async with following(repository, tmp_path / "sync", index=index) as (live, _):
+        await in_sync(live)
+        assert held(index) == {"a.py", "lib/b.py"}
+        git(repository, "add", "-f", "hidden.py")
+        armed.append(True)
+        await in_sync(live)
+        assert not armed
+        assert index.contents().keys() >= on_disk(os.fsencode(repository)).keys()

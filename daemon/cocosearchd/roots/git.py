@@ -28,7 +28,8 @@ class Repository:
 class GitRules:
     """What shapes the ignore rules of a repository, beside the `.gitignore` files in its tree.
 
-    `tracked` are relative to `top`: git never ignores what it tracks.
+    `tracked` are relative to `top`: git never ignores what it tracks. `read_at` is the `signature` that all of this was
+    read under: while it holds, the rules do.
     """
 
     repository: Repository
@@ -36,6 +37,7 @@ class GitRules:
     excludes: tuple[bytes, ...]  # their contents
     ignore_case: bool
     tracked: tuple[bytes, ...] = field(repr=False)  # sorted
+    read_at: Signature = field(default=(), repr=False, compare=False)
 
     def keeps(self, path: bytes) -> bool:
         """Whether git tracks a file, or something in a directory: its path ends in `/`."""
@@ -98,6 +100,11 @@ def default_excludes_file() -> bytes:
     # The shell is asked, because nothing but the settings reads the daemon's environment.
     script = 'printf %s "${XDG_CONFIG_HOME:-$HOME/.config}/git/ignore"'
     return subprocess.run(["/bin/sh", "-c", script], capture_output=True, check=False, timeout=TIMEOUT_S).stdout
+
+
+def outdated(rules: GitRules) -> bool:
+    """Whether the rules may have changed. A few `stat` calls."""
+    return signature(rules.repository, rules.exclude_files) != rules.read_at
 
 
 def signature(repository: Repository, exclude_files: tuple[bytes, ...]) -> Signature:

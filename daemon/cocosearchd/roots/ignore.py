@@ -22,6 +22,7 @@ from cocosearchd.roots.git import (
     Signature,
     default_excludes_file,
     hides,
+    outdated,
     read_rules,
     repository_around,
     repository_at,
@@ -75,20 +76,19 @@ class _Facts:
     """What git said, kept for as long as the files it comes from stay as they are."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[Signature, GitRules]] = {}
+        self._known: dict[bytes, GitRules] = {}
         self._default: bytes | None = None
 
     def rules(self, repository: Repository) -> GitRules:
         known = self._known.get(repository.top)
-        if known is not None and known[0] == signature(repository, known[1].exclude_files):
-            return known[1]
+        if known is not None and known.repository == repository and not outdated(known):
+            return known
         while True:  # until nothing changed while git was asked
-            files = known[1].exclude_files if known is not None else ()
+            files = known.exclude_files if known is not None else ()
             before = signature(repository, files)
-            rules = read_rules(repository)
-            known = self._known[repository.top] = (before, rules)
-            if rules.exclude_files == files and signature(repository, files) == before:
-                return rules
+            known = self._known[repository.top] = replace(read_rules(repository), read_at=before)
+            if known.exclude_files == files and not outdated(known):
+                return known
 
     def default_excludes(self) -> bytes:
         if self._default is None:
@@ -110,7 +110,6 @@ class Scope:
         self._above = self._stamps_above()
         self._around = self._find_around()
         self._folders = {b"": self._top()}
-        self._signature = self._stamps()
 
     def renewed(self) -> "Scope":
         """The scope of now. Blocking."""
@@ -132,10 +131,7 @@ class Scope:
 
     def outdated(self) -> bool:
         """Whether rules outside of the tree may have changed. A few `stat` calls for each repository."""
-        return self._stamps() != self._signature or self._stamps_above() != self._above
-
-    def _stamps(self) -> tuple[Signature, ...]:
-        return tuple(signature(rules.repository, rules.exclude_files) for rules in self.git_rules())
+        return any(outdated(rules) for rules in self.git_rules()) or self._stamps_above() != self._above
 
     def _stamps_above(self) -> Signature:
         """Of what no event tells: ignore files and repositories above the root, and the user's patterns without one."""
@@ -165,6 +161,8 @@ class Scope:
             new = self._facts.rules(repository) if repository else None
             if new != old and not self._harmless(directory + b"/", old, new):
                 return None
+            if new is not None:
+                fresh._nested[directory] = new  # what it knows before a path leads there: it would not notice a change
         return fresh
 
     def _harmless(self, lead: bytes, old: GitRules | None, new: GitRules | None) -> bool:
@@ -271,7 +269,9 @@ class Scope:
         place, base = os.path.join(self.root, directory), len(directory) + 1
         nested = repository_at(place) if self._settings.respect_gitignore else None
         if nested is not None:  # rules of the repository above end here
-            rules = self._nested[directory] = self._facts.rules(nested)
+            known = self._nested.get(directory)
+            rules = known if known is not None and known.repository == nested else self._facts.rules(nested)
+            self._nested[directory] = rules
             layers = tuple(_Layer(_parse(text, rules.ignore_case), base) for text in rules.excludes)
             parent = replace(parent, hidden=False, gits=layers, rules=rules, base=base, outer=b"")
         elif _by_git(parent, directory + b"/", name + b"/") and parent.tracks(directory + b"/"):

@@ -105,27 +105,24 @@ class Survey:
 
     async def check_rules(self) -> None:
         """Rules that live outside of the tree: git's configuration, its index, the user's excludes file."""
-        scope = self.scope
-        assert scope is not None
-        if not scope.outdated():
-            return
-        fresh = await asyncio.to_thread(scope.refreshed)
-        if scope is not self.scope:
-            return  # somebody was faster
-        if fresh is None:
-            self.rules_changed(b"")
-        else:
+        while self.scope is not None and self.scope.outdated():
+            scope = self.scope
+            fresh = await asyncio.to_thread(scope.refreshed)
+            if scope is not self.scope:
+                continue  # a hint has made another one meanwhile: of other ignore files, but of the same old git
+            if fresh is None:
+                self.rules_changed(b"")
+                return  # the scan that is due by that renews the scope
             self.scope = fresh
 
     async def _renew_scope(self) -> Scope:
-        before = self.scope
-        assert before is not None
-        renewed = await asyncio.to_thread(before.renewed)
-        if self.scope is before:  # else a hint has made a newer one, and has marked what it changes
-            self.scope = renewed
-            return renewed
-        assert self.scope is not None
-        return self.scope
+        while True:
+            before = self.scope
+            assert before is not None
+            renewed = await asyncio.to_thread(before.renewed)
+            if self.scope is before:  # else a hint has made another one, which knows what git knew before
+                self.scope = renewed
+                return renewed
 
     def _reopened(self, trees: tuple[Tree, ...]) -> Scope:
         """The scope for a scan of these: a directory may be another one by now, with rules that no event told of."""
