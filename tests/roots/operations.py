@@ -8,7 +8,7 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from tests.roots.support import GIT, Mutator, digest
 
@@ -161,7 +161,7 @@ def as_git_sees(root: bytes, scratch: bytes) -> dict[bytes, bytes]:
     assert listed is not None
     real = os.path.realpath(root)
     found = {}
-    for path in {path for path in listed if path.lower().endswith(SUFFIXES)}:
+    for path in {path for path in _with_nested(root, listed) if path.lower().endswith(SUFFIXES)}:
         place = os.path.join(root, path)
         if os.path.realpath(os.path.dirname(place)) != os.path.dirname(os.path.join(real, path)):
             continue  # tracked below a directory that is a link by now
@@ -170,6 +170,19 @@ def as_git_sees(root: bytes, scratch: bytes) -> dict[bytes, bytes]:
                 with open(place, "rb") as file:
                     found[path] = digest(file.read())
     return found
+
+
+def _with_nested(root: bytes, listed: list[bytes]) -> Iterator[bytes]:
+    """A repository below another is one entry of it, and lists its own files. (One comes about when git was working in
+    a root that was moved away meanwhile, and that came back as a folder.)
+    """
+    for path in listed:
+        inner = os.path.join(root, path.rstrip(b"/"))
+        if path and os.path.isdir(inner) and not os.path.islink(inner):
+            for below in _with_nested(inner, _listed(inner, [], ["--cached", "--others"]) or []):
+                yield path.rstrip(b"/") + b"/" + below
+        elif path:
+            yield path
 
 
 def _listed(root: bytes, where: list[bytes], kinds: list[str]) -> list[bytes] | None:

@@ -10,6 +10,7 @@ from cocosearchd.roots.hints.inotify import InotifyHints
 from cocosearchd.roots.ignore import Scope
 from cocosearchd.roots.survey import Survey
 from cocosearchd.settings import IndexingSettings
+from tests.roots.operations import as_git_sees
 from tests.roots.support import BACKENDS, MemoryIndex, following, git, in_sync, on_disk
 from tests.roots.test_live import held, linux, put
 
@@ -176,3 +177,29 @@ async def test_what_git_learns_while_an_ignore_file_is_edited_is_in_the_next_fre
         await in_sync(live)
         assert not armed
         assert index.contents().keys() >= on_disk(os.fsencode(repository)).keys()
+
+
+def test_a_submodule_that_is_tracked_is_in_although_a_rule_hides_its_directory(root: Path, tmp_path: Path) -> None:
+    put(root, a="1", below__b="1", out__c="1")
+    (root / ".gitignore").write_text("below/\nout/\n")
+    for place in (root, root / "below", root / "out"):
+        git(place, "init", "-q")
+        git(place, "add", ".")
+        git(place, "commit", "-q", "-m", "first")
+    assert not Scope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")
+    git(root, "add", "-f", "below")
+    scope = Scope(os.fsencode(root), IndexingSettings())
+    assert scope.allows(b"below/b.py")
+    assert not scope.allows(b"out/c.py")
+    scratch = os.fsencode(tmp_path / "scratch")
+    assert set(as_git_sees(os.fsencode(root), scratch)) == {b"a.py", b"below/b.py"}
+
+
+def test_what_is_left_of_a_git_directory_is_no_repository(root: Path) -> None:
+    put(root, a="1", below__b="1")
+    (root / ".gitignore").write_text("b.py\n")
+    git(root, "init", "-q")
+    git(root / "below", "init", "-q")
+    assert Scope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")  # a repository has rules of its own
+    shutil.rmtree(root / "below" / ".git" / "objects")
+    assert not Scope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")

@@ -40,18 +40,19 @@ class GitRules:
     read_at: Signature = field(default=(), repr=False, compare=False)
 
     def keeps(self, path: bytes) -> bool:
-        """Whether git tracks a file, or something in a directory: its path ends in `/`."""
+        """Whether git tracks a file, or a directory (its path ends in `/`): something in it, or a submodule there."""
         at = bisect_left(self.tracked, path)
-        if at == len(self.tracked):
-            return False
-        return self.tracked[at].startswith(path) if path.endswith(b"/") else self.tracked[at] == path
+        if at < len(self.tracked) and self.tracked[at].startswith(path):
+            return path.endswith(b"/") or self.tracked[at] == path
+        return path.endswith(b"/") and self.keeps(path[:-1])
 
 
 def repository_at(directory: bytes) -> Repository | None:
     """The repository whose work tree starts at `directory`."""
     marker = os.path.join(directory, b".git")
     if os.path.isdir(marker):
-        git_dir = marker if os.path.exists(os.path.join(marker, b"HEAD")) else None
+        parts = (os.path.join(marker, name) for name in (b"HEAD", b"objects", b"refs"))
+        git_dir = marker if all(os.path.exists(part) for part in parts) else None  # as git sees it
     else:
         git_dir = _pointer(marker, directory, b"gitdir: ")
     if git_dir is None:
