@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
@@ -28,6 +29,12 @@ TEMPLATE = "template_cocosearch"
 QUICK = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "64MB", "max_connections": "80"}
 STATE_PREFIX = f"cocosearch-tests-{os.geteuid()}-"
 DATABASE_NUMBERS = count(1)
+
+
+def pytest_configure() -> None:
+    """Whoever starts the tests in the background may have them ignore Ctrl-C, and so every program that they start."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
