@@ -20,7 +20,9 @@ import structlog
 from structlog.typing import Processor
 
 # Libraries whose INFO is our DEBUG.
-QUIET = ("httpx", "httpcore", "mcp", "fastmcp", "uvicorn.access", "watchfiles", "psycopg.pool", "sse_starlette")
+QUIET = ("httpx", "httpcore", "mcp", "fastmcp", "uvicorn.access", "watchfiles", "sse_starlette")
+# Warns at each attempt to reach a server that is away, twice a second; that it is away is in the log already.
+REPEATS = ("psycopg.pool",)
 
 
 # The log and the one before it take at most twice this, and one record.
@@ -99,3 +101,5 @@ def configure(
     root.setLevel(level.upper())
     for name in QUIET:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    for name in REPEATS:
+        logging.getLogger(name).setLevel(logging.DEBUG if root.level <= logging.DEBUG else logging.ERROR)
