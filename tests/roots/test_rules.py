@@ -203,3 +203,20 @@ def test_what_is_left_of_a_git_directory_is_no_repository(root: Path) -> None:
     assert Scope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")  # a repository has rules of its own
     shutil.rmtree(root / "below" / ".git" / "objects")
     assert not Scope(os.fsencode(root), IndexingSettings()).allows(b"below/b.py")
+
+
+@linux
+@pytest.mark.parametrize("place", ["", "below"])
+async def test_a_repository_that_is_seen_before_it_is_one(root: Path, tmp_path: Path, place: str) -> None:
+    """`git init` makes its directory first: a scan that comes just then sees no repository, and no event follows."""
+    put(root, below__a="1", below__hidden="1")
+    (root / "below" / ".gitignore").write_text("hidden.py\n")
+    index = MemoryIndex(os.fsencode(root))
+    (root / place / ".git").mkdir()
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        await in_sync(live)
+        assert held(index) == {"below/a.py"}
+        git(root / place, "init", "-q")
+        git(root / place, "add", "-f", ".")
+        await in_sync(live)
+        assert held(index) == {"below/a.py", "below/hidden.py"}

@@ -107,6 +107,7 @@ class Scope:
         self._include = _of_settings(*settings.include) if settings.include else None
         self._also = _of_settings(*settings.extend_include)
         self._nested: dict[bytes, GitRules] = {}
+        self._unborn: set[bytes] = set()  # directories with a `.git` that is no repository, or not yet
         self._above = self._stamps_above()
         self._around = self._find_around()
         self._folders = {b"": self._top()}
@@ -122,6 +123,7 @@ class Scope:
         leads = tuple(tree + b"/" if tree else b"" for tree in trees)
         fresh._folders = {p: f for p, f in list(self._folders.items()) if not (p + b"/").startswith(leads)}
         fresh._nested = {p: r for p, r in list(self._nested.items()) if p in fresh._folders}
+        fresh._unborn = {p for p in list(self._unborn) if p in fresh._folders or not p}
         return fresh
 
     def entered(self, directory: bytes) -> None:
@@ -131,7 +133,11 @@ class Scope:
 
     def outdated(self) -> bool:
         """Whether rules outside of the tree may have changed. A few `stat` calls for each repository."""
-        return any(outdated(rules) for rules in self.git_rules()) or self._stamps_above() != self._above
+        return any(map(outdated, self.git_rules())) or self._stamps_above() != self._above or self._born()
+
+    def _born(self) -> bool:
+        """Whether `git init` has got further: no event comes from inside of a `.git`."""
+        return any(repository_at(os.path.join(self.root, directory)) for directory in list(self._unborn))
 
     def _stamps_above(self) -> Signature:
         """Of what no event tells: ignore files and repositories above the root, and the user's patterns without one."""
@@ -141,7 +147,7 @@ class Scope:
         directory = self.root
         while (parent := os.path.dirname(directory)) != directory:
             directory = parent
-            repository = stamp(os.path.join(directory, b".git"))
+            repository = stamp(os.path.join(directory, b".git")) if repository_at(directory) else None
             # The time of a git directory is of no account, as it changes all the time.
             found += [stamp(os.path.join(directory, b".gitignore")), repository and (repository[0], 0, 0)]
         return tuple(found)
@@ -152,8 +158,9 @@ class Scope:
         Every `git add` and `git commit` comes by here. Blocking.
         """
         fresh = self.renewed()
-        if fresh._above != self._above:
+        if fresh._above != self._above or self._born():
             return None
+        fresh._unborn |= self._unborn
         if fresh._around != self._around and not self._harmless(b"", self._around, fresh._around):
             return None
         for directory, old in list(self._nested.items()):
@@ -267,7 +274,7 @@ class Scope:
         if parent.out or self._excluded(parent, directory + b"/", name + b"/"):
             return _Folder(out=True)
         place, base = os.path.join(self.root, directory), len(directory) + 1
-        nested = repository_at(place) if self._settings.respect_gitignore else None
+        nested = self._repository_at(directory) if self._settings.respect_gitignore else None
         if nested is not None:  # rules of the repository above end here
             known = self._nested.get(directory)
             rules = known if known is not None and known.repository == nested else self._facts.rules(nested)
@@ -281,10 +288,17 @@ class Scope:
     def _find_around(self) -> GitRules | None:
         if not self._settings.respect_gitignore:
             return None
-        repository = repository_around(self.root)
+        repository = self._repository_at(b"") or repository_around(self.root)
         if repository is None or hides(repository, self.root):
             return None  # somebody wants an ignored directory indexed: then only what is in it counts
         return self._facts.rules(repository)
+
+    def _repository_at(self, directory: bytes) -> Repository | None:
+        place = os.path.join(self.root, directory) if directory else self.root
+        found = repository_at(place)
+        if found is None and os.path.lexists(os.path.join(place, b".git")):
+            self._unborn.add(directory)
+        return found
 
     def _top(self) -> _Folder:
         folder, around = _Folder(out=False), self._around
