@@ -118,6 +118,7 @@ def test_what_git_learns_while_a_scope_is_made_makes_it_outdated(
 ) -> None:
     real = Scope._top
 
+    # Patched, because git cannot be timed to work just between two lines.
     def late(self: Scope) -> object:
         git(repository, "add", "-f", "hidden.py")  # after git was asked
         return real(self)
@@ -151,6 +152,7 @@ async def test_what_git_learns_while_an_ignore_file_is_edited_is_in_the_next_fre
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     """A hint makes another scope while git is being asked: it knows the new ignore files, and git as it was."""
+    # Patched, because a hint cannot be timed to come just while git is being asked.
     surveys, real, init = list[Survey](), getattr(Scope, asked), Survey.__init__
 
     def known(self: Survey, *arguments: object) -> None:
