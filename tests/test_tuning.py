@@ -1,6 +1,7 @@
 """Settings that change while an index runs: exactly what they affect is made anew, and old rows answer until then."""
 
 import os
+import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from cocosearchd import indexes as indexes_module
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.indexes import Indexes, RunningIndex
@@ -217,6 +219,26 @@ async def test_a_version_that_finds_other_symbols_reads_the_files_of_the_languag
         assert dict(bench.index.record.made_with) == dict(record.made_with)
         await bench.touched()
         assert await bench.symbols("function") == {"src/a.py", "gen/c.py", "src/b.go"}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="hints are exact on Linux alone")
+@pytest.mark.timeout(60)
+async def test_files_of_settings_are_followed_when_hints_name_them(
+    dsn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(indexes_module, "LOOK_S", 3600.0)
+    monkeypatch.setattr(indexes_module, "CALM_LOOK_S", 3600.0)
+    async with shop(dsn, tmp_path) as bench, anyio.create_task_group() as tasks:
+        tasks.start_soon(bench.indexes.watch_settings)
+        for name, text, limit in (
+            ("cocosearch.yaml", "search: {limit: 3}\n", 3),
+            (".env", "COCOSEARCH_SEARCH_LIMIT=4\n", 4),
+        ):
+            bench.project(text, name)
+            with anyio.fail_after(20):
+                while bench.index.settings.search.limit != limit:  # noqa: ASYNC110 - nothing tells of it
+                    await anyio.sleep(0.01)
+        tasks.cancel_scope.cancel()
 
 
 async def read_again(bench: Bench) -> set[str]:

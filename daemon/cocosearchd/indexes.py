@@ -20,18 +20,13 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from cocosearchd.commits import CommitFeed
 from cocosearchd.embedding.late import LateEmbedder
-from cocosearchd.errors import (
-    CocoSearchError,
-    Conflict,
-    IdentityMismatch,
-    InvalidInput,
-    NotFound,
-)
+from cocosearchd.errors import CocoSearchError, Conflict, IdentityMismatch, InvalidInput, NotFound
 from cocosearchd.index_settings import read_index_settings
 from cocosearchd.indexing.shaping import identity_of, limits_of
 from cocosearchd.indexing.updater import Updater
 from cocosearchd.model import Commit, IndexRecord
-from cocosearchd.project import stamps
+from cocosearchd.project import SOURCES, stamps
+from cocosearchd.roots.clock import beat_s
 from cocosearchd.roots.registry import check_root, propose_name
 from cocosearchd.roots.watched import WatchedRoot
 from cocosearchd.search.lexical import LexicalIndex
@@ -47,7 +42,9 @@ __all__ = ["Indexes", "RunningIndex", "limits_of"]
 log = logging.getLogger(__name__)
 
 QUIET_S = 20.0  # without a commit: building a vector index beside bulk writes would be undone by them
-LOOK_S = 1.0  # between looks at files of settings; a question that waits for changes looks by itself
+# Between looks at files of settings; a question that waits for changes looks by itself, and hints tell of most.
+LOOK_S, CALM_LOOK_S = 1.0, 5.0
+WRITTEN_S = 0.05  # from the first hint of a file to its last
 FILL_LOOK_S, GRACE_S = 0.5, 5.0
 
 
@@ -70,6 +67,7 @@ class Indexes:
         self._commits = CommitFeed()
         # Adding, removing and other settings are one at a time; answers only wait for settings that just changed.
         self._changing = anyio.Lock()
+        self._noticed = anyio.Event()  # a file of settings may have changed
 
     @property
     def loaded(self) -> Loaded:
@@ -286,6 +284,7 @@ class Indexes:
             await records.lacking(self._db, record),
             lane=record.name,
         )
+        index.root.on_top = self._notice
         if files:
             index.tell(("since the daemon ran last",), files)
         if refusal is None:
@@ -336,11 +335,19 @@ class Indexes:
     async def watch_settings(self) -> None:
         """Follow the files of settings, for ever; to be supervised."""
         while True:
-            await anyio.sleep(LOOK_S)
+            hinted = all(index.root.local for index in self._every()) and not self._tuning.queries_dir
+            with anyio.move_on_after(beat_s(CALM_LOOK_S if hinted else LOOK_S)):
+                await self._noticed.wait()
+                await anyio.sleep(WRITTEN_S)
+            self._noticed = anyio.Event()
             for index in self._every():
                 await self.refresh(index)
             if await self._tuning.outdated():
                 await self.configure(self._tuning.loaded)
+
+    def _notice(self, name: bytes) -> None:
+        if name in SOURCES:
+            self._noticed.set()
 
     async def refresh(self, index: RunningIndex) -> None:
         """Follow the files of a project, if they have changed. What cannot be done now is tried again soon."""

@@ -17,6 +17,7 @@ from cocosearchd.settings_files import Entry, read_env, read_yaml, stamp
 from cocosearchd.settings_layers import FREE, PREFIX, expanded, variable_names
 
 FILES = ("cocosearch.yaml", ".cocosearch.yaml")  # the first one that is there counts
+SOURCES = frozenset(map(os.fsencode, (*FILES, ".env")))  # all names of a root that say anything of it
 # The settings that may stand in a project's file; every other one is the daemon's.
 OWN = frozenset(
     {

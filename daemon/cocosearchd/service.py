@@ -36,6 +36,7 @@ from cocosearchd.indexing.updater import Updater, WorkerSpec
 from cocosearchd.model import Commit
 from cocosearchd.notify import Notifier
 from cocosearchd.project import OWN
+from cocosearchd.roots.clock import beat_s
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.settings import Loaded, ServerSettings, Settings, keys, value_of
 from cocosearchd.store.embedded import EmbeddedPostgres
@@ -46,8 +47,8 @@ from cocosearchd.supervise import supervise
 
 log = logging.getLogger(__name__)
 
-# A killed PostgreSQL is back within this and its own recovery.
-LOOK_S = 1.0
+# A killed PostgreSQL is back within this and its own recovery; where its end is an event, at once.
+LOOK_S, CALM_LOOK_S = 1.0, 5.0
 EMBEDDER_RETRY_S = 5.0
 # Settings that running indexes follow without a restart, beside those that a project may set.
 INDEXED = OWN | {"indexing.index_secrets", "indexing.max_file_bytes", "indexing.queries_dir"}
@@ -246,13 +247,26 @@ async def _keep_store(postgres: EmbeddedPostgres) -> None:
     """Start the server again whenever it is gone, whoever ended it."""
     said = ServerLog(postgres.log)
     while True:
-        await anyio.sleep(LOOK_S)
+        await _ended(postgres)
         for level, text in said.unread():
             log.log(level, "postgres_said", extra={"text": text})
         if not postgres.running():
             log.error("postgres_gone")
             await anyio.to_thread.run_sync(postgres.ensure)
             log.info("postgres_back")
+
+
+async def _ended(postgres: EmbeddedPostgres) -> None:
+    """Returns when the server has ended, or when it is time to look at what it says."""
+    handle = postgres.handle()
+    if handle is None:
+        await anyio.sleep(beat_s(LOOK_S))
+        return
+    try:
+        with anyio.move_on_after(beat_s(CALM_LOOK_S)):
+            await anyio.wait_readable(handle)
+    finally:
+        os.close(handle)
 
 
 async def _try_embedder(embedder: LateEmbedder) -> None:

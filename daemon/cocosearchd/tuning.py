@@ -93,13 +93,18 @@ class Tuning:
         self._overrides, self._seen = Overrides(), tuple[tuple[str, tuple[int, ...]], ...]()
 
     @property
+    def queries_dir(self) -> str:
+        """Where the user's symbol queries are, "" for nowhere."""
+        return self.loaded.settings.indexing.queries_dir
+
+    @property
     def said(self) -> tuple[str, ...]:
         """What a person should know of the user's symbol queries."""
         return self._overrides.said
 
     async def outdated(self) -> bool:
         """Whether the user's symbol queries have changed since they were read."""
-        directory = self.loaded.settings.indexing.queries_dir
+        directory = self.queries_dir
         return bool(directory) and await anyio.to_thread.run_sync(stamps, directory) != self._seen
 
     async def read(self, loaded: Loaded) -> None:

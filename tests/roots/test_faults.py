@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import anyio
@@ -203,6 +204,49 @@ async def test_a_machine_that_slept_looks_at_everything(
         assert index.contents() == {}, "nothing was told, and it is not time yet"
         gap = 3600.0
         await converged(root, lambda: index.contents() == on_disk(os.fsencode(root)))
+
+
+async def test_the_first_answer_after_a_sleep_has_looked(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not depend on a timer being faster than the question."""
+    gap = 0.0
+    monkeypatch.setattr(clock, "_sleep_gap", lambda: gap)
+    monkeypatch.setattr(live_module, "TICK_S", 3600.0)
+    monkeypatch.setattr(live_module, "open_hints", liar(1, tells=0.0, repeats=0.0))
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        put(root, a="1")
+        await in_sync(live)
+        assert index.contents() == {}, "nothing was told"
+        gap = 3600.0
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+
+
+async def test_a_root_at_rest_is_looked_at_when_it_stirs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clock, "QUIET_S", 0.0)
+    schedule = clock.Schedule(QUICK, time.monotonic())
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(partial(schedule.rest, 3600.0, 7200.0, quiet=True))
+        await anyio.wait_all_tasks_blocked()
+        schedule.active(time.monotonic())
+    monkeypatch.setattr(clock, "QUIET_S", 3600.0)
+    with anyio.fail_after(5):
+        await schedule.rest(0.01, 3600.0, quiet=True)  # it has just stirred
+
+
+@linux
+async def test_what_has_no_watch_is_found_although_nobody_asks(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cocosearchd.roots.hints.inotify._default_budget", lambda: 1)
+    put(root, one__deep__m="1", two__deep__m="1")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        for text in ("2", "3", "4"):
+            put(root, one__deep__m=text, two__deep__m=text)
+            await converged(root, lambda: index.contents() == on_disk(os.fsencode(root)))
 
 
 async def test_a_wall_clock_that_jumps_hides_nothing(

@@ -1,6 +1,7 @@
 """The list of processes: Linux's /proc, and `ps` where there is none."""
 
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -9,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.store import processes as module
-from cocosearchd.store.processes import children, process, processes
+from cocosearchd.store.processes import children, handle, process, processes
 
 
 def test_this_process_is_listed() -> None:
@@ -34,6 +35,21 @@ def test_ps_says_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
         assert " -D /some where/pg/data -c config_file=" in listed.command
     finally:
         child.communicate(b"\n")
+
+
+@pytest.mark.skipif(not hasattr(os, "pidfd_open"), reason="no such descriptors here")
+def test_the_end_of_a_process_is_an_event() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    descriptor = handle(child.pid)
+    assert descriptor is not None
+    try:
+        assert select.select([descriptor], [], [], 0)[0] == []
+        child.kill()
+        assert select.select([descriptor], [], [], 10)[0] == [descriptor]
+    finally:
+        os.close(descriptor)
+        child.communicate()
+    assert handle(child.pid) is None
 
 
 def test_a_process_that_is_gone() -> None:

@@ -6,9 +6,12 @@ import random
 import time
 from itertools import count
 
+import anyio
+
 from cocosearchd.settings import WatchingSettings
 
 JITTER = 0.2  # share of the period, so that many roots do not scan at once
+QUIET_S = 10.0  # without a hint; looks that no hint replaces may then be rarer
 SLEPT_S = 5.0  # a smaller jump between the clocks is their own drift or a busy machine
 
 
@@ -55,7 +58,9 @@ class Schedule:
     def __init__(self, settings: WatchingSettings, now: float) -> None:
         self._settings = settings
         self._gap = _sleep_gap()
+        self._slept = False
         self._active_at: float | None = None
+        self._stirred_at, self._stirred = now, asyncio.Event()
         self.scanned(now)
 
     def scanned(self, now: float) -> None:
@@ -64,13 +69,29 @@ class Schedule:
 
     def active(self, now: float) -> None:
         """Something changed in the root."""
-        self._active_at = now
+        self._active_at = self._stirred_at = now
+        self._stirred.set()
+
+    async def rest(self, period_s: float, quiet_s: float, *, quiet: bool) -> None:
+        """Returns at the next beat: of `quiet_s` while `quiet` and nothing changes, else of `period_s`."""
+        if quiet and time.monotonic() - self._stirred_at > QUIET_S:
+            self._stirred.clear()
+            with anyio.move_on_after(beat_s(quiet_s)):
+                await self._stirred.wait()
+        else:
+            await anyio.sleep(beat_s(period_s))
+
+    def slept(self) -> bool:
+        """Whether the machine was asleep, or its clock set, since the last scan that was due to that."""
+        gap = _sleep_gap()
+        self._slept |= abs(gap - self._gap) > SLEPT_S
+        self._gap = gap
+        return self._slept
 
     def due(self, now: float) -> str | None:
         """Why a scan is due now; None if none is. Each reason is given once."""
-        gap = _sleep_gap()
-        slept, self._gap = abs(gap - self._gap) > SLEPT_S, gap
-        if slept:
+        if self.slept():
+            self._slept = False
             return "the machine was asleep, or its clock was set"
         if self._active_at is not None and now - self._active_at >= self._settings.idle_rescan_s:
             self._active_at = None
@@ -79,6 +100,11 @@ class Schedule:
             self.scanned(now)
             return "it is time"
         return None
+
+
+def beat_s(period_s: float) -> float:
+    """Seconds to the next multiple of a period: what rests by the same beat wakes together, and a machine once."""
+    return period_s - time.monotonic() % period_s
 
 
 def _sleep_gap() -> float:

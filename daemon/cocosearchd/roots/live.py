@@ -9,7 +9,8 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 
@@ -25,19 +26,18 @@ from cocosearchd.roots.hints.choose import open_hints
 from cocosearchd.roots.marks import Batch, Picked, Tree
 from cocosearchd.roots.reconcile import Reconciler
 from cocosearchd.roots.scan import Identity, identity, look
-from cocosearchd.roots.status import RootStatus
+from cocosearchd.roots.status import SHOWN, RootStatus, in_sync
 from cocosearchd.roots.survey import KnownFiles, Survey
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 
 log = logging.getLogger(__name__)
 
-TICK_S = 1.0
+TICK_S, QUIET_TICKS = 1.0, 5  # so many ticks are one while nothing changes: hints and questions look by themselves
 MISSING_POLL_S = 0.25
 RESTART_S, RESTART_MAX_S, STEADY_S = 0.02, 5.0, 30.0  # between epochs, doubling while they are short
 # A save is a truncation, some writes and a close, within microseconds: indexing the empty file between them is waste.
 SETTLE_S = 0.003
 POLL_REST = 20  # a polled root rests for so many times as long as its scan took
-SHOWN = 20
 
 
 class LiveRoot:
@@ -64,6 +64,8 @@ class LiveRoot:
         self._reason: str | None = None
         self._scan_trouble: str | None = None
         self._hinted_at = 0.0
+        self._scanned = asyncio.Event()  # a scan says anew which directories no hint comes from
+        self.on_top: Callable[[bytes], None] = lambda _: None  # is told the names of what changes in the root itself
 
     # -- running
 
@@ -91,16 +93,12 @@ class LiveRoot:
 
     async def _live(self) -> None:
         """One epoch."""
-        loop = asyncio.get_running_loop()
         self._lost = lost = asyncio.Event()
         self._epoch = f"{self._life}.{next(self._epochs)}"
-
-        def sink(hints: Sequence[Hint]) -> None:
-            loop.call_soon_threadsafe(self._absorb, lost, hints)
-
+        told = partial(asyncio.get_running_loop().call_soon_threadsafe, partial(self._absorb, lost))
         await self._survey.open()
         with anyio.CancelScope(shield=True):  # what has been opened must be closed
-            hints, reason = await asyncio.to_thread(open_hints, self._root, self._sync_dir, self._watching, sink)
+            hints, reason = await asyncio.to_thread(open_hints, self._root, self._sync_dir, self._watching, told)
         self._watcher = f"{hints.name} ({reason})" if reason else hints.name
         self._hints, self._reason, self._fallen_back = hints, None, reason is not None
         self._dirty.mark_tree("", urgent=False)
@@ -143,11 +141,11 @@ class LiveRoot:
             elif isinstance(hint, Lost):
                 self._lose(hint.reason)
                 return
-            elif hint.path.startswith(b".git/") or b"/.git/" in hint.path:
-                continue
-            else:
+            elif not (hint.path.startswith(b".git/") or b"/.git/" in hint.path):
                 active = True
                 self._survey.hinted(hint)
+                if b"/" not in hint.path:
+                    self.on_top(hint.path)
         if active:
             self._hinted_at = time.monotonic()
             self._schedule.active(self._hinted_at)
@@ -164,6 +162,7 @@ class LiveRoot:
                 done = await self._scan(trees)
                 if done:
                     self._scan_trouble, pause = None, self._watching.retry_base_s
+                    self._scanned.set()
             except CocoSearchError as error:
                 self._scan_trouble = str(error)
             finally:
@@ -189,31 +188,41 @@ class LiveRoot:
 
     async def _tick_for_ever(self) -> None:
         while True:
-            await anyio.sleep(TICK_S)
-            now = time.monotonic()
-            self._dirty.retry_due(now)
-            if not await asyncio.to_thread(self._same_root):
-                self._lose("the root was replaced")
+            quiet = self.local and self._state == "live" and not self._dirty.retrying()
+            await self._schedule.rest(TICK_S, TICK_S * QUIET_TICKS, quiet=quiet)
+            self._dirty.retry_due(time.monotonic())
+            await self._still_there()
             await self._survey.check_rules()
-            due = self._schedule.due(now)
-            if due is not None:
-                self._survey.audit_due = True
-                self.rescan(due)
-                if self._fallen_back:  # the better backend may start by now: a limit was raised, handles were closed
-                    self._lose("another way to watch is tried")
+            self._rescan_if_due()
+
+    def _rescan_if_due(self) -> None:
+        due = self._schedule.due(time.monotonic())
+        if due is not None:
+            self._survey.audit_due = True
+            self.rescan(due)
+            if self._fallen_back:  # the better backend may start by now: a limit was raised, handles were closed
+                self._lose("another way to watch is tried")
 
     async def _poll_for_ever(self, hints: Hints) -> None:
         """Where no hints come from, scans must."""
         while True:
+            await self._scanned.wait()
             # A scan that takes long must not follow its end at once, for ever.
             await anyio.sleep(max(self._watching.poll_s, self._survey.took_s * POLL_REST))
             if not self._dirty.scanning():
+                self._scanned.clear()  # a scan of what is not seen sets it again
                 self._mark_unseen(hints.blind())
 
     def _mark_unseen(self, blind: Iterable[bytes]) -> None:
         """What is in these directories, and in those whose last reading failed, is known by a scan alone."""
         for directory in {*map(encode_path, blind), *self._survey.unknown}:
             self._dirty.mark_tree(directory)
+
+    async def _still_there(self) -> bool:
+        same = self._same_root() if self.local else await asyncio.to_thread(self._same_root)
+        if not same:
+            self._lose("the root was replaced")
+        return same
 
     def _same_root(self) -> bool:
         return identity(self._root) == self._identity
@@ -294,11 +303,11 @@ class LiveRoot:
             return False
         epoch, hints = self._epoch, self._hints
         assert hints is not None
-        same = self._same_root() if hints.exact else await asyncio.to_thread(self._same_root)
-        if not same:
-            self._lose("the root was replaced")
+        if not await self._still_there():
             return False
         await self._survey.check_rules()
+        if self._schedule.slept():
+            self._rescan_if_due()
         unseen = hints.blind() if hints.exact else (b"",)
         try:
             if hints.exact:
@@ -313,13 +322,8 @@ class LiveRoot:
         return epoch == self._epoch and not self._lost.is_set()
 
     def _answer(self) -> Freshness:
-        failed = self._dirty.failed(time.monotonic())
-        if failed:
-            reason = f"files could not be indexed: {len(failed)}, the first is {failed[0].path}: {failed[0].error}"
-            return Freshness(False, self._clock(), reason, tuple(f.path for f in failed[:SHOWN]))
-        if (unknown := self._survey.unknown_reason()) is not None:
-            return Freshness(False, self._clock(), unknown, tuple(d + "/" for d in self._survey.unknown)[:SHOWN])
-        return Freshness(True, self._clock())
+        survey, failed = self._survey, self._dirty.failed(time.monotonic())
+        return in_sync(self._clock(), failed, survey.unknown, survey.unknown_reason())
 
     def freshness(self) -> Freshness:
         """Without waiting: never known to be fresh."""

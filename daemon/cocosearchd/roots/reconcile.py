@@ -316,6 +316,10 @@ class Reconciler:
         """The number of the oldest change of a dirty path that has not been applied."""
         return self._entries[path].since
 
+    def retrying(self) -> bool:
+        """Whether something is tried again when its time comes."""
+        return any(self._entries[path].retry_at is not None for path in self._aside)
+
     def is_aside(self, path: str) -> bool:
         """Whether a path has failed and waits."""
         return path in self._aside

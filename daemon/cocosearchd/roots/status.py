@@ -1,8 +1,11 @@
 """What a root says of itself, for people and for progress."""
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from cocosearchd.model import Clock
+from cocosearchd.model import Clock, Freshness
+
+SHOWN = 20  # paths that are named where there may be many
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,3 +38,13 @@ class RootStatus:
     reason: str | None
     clock: Clock
     unreadable: tuple[str, ...] = ()
+
+
+def in_sync(clock: Clock, failed: Sequence[FailedPath], unknown: Iterable[str], why: str | None) -> Freshness:
+    """What is known once every change has been applied or set aside; `unknown` are directories, `why` is of them."""
+    if failed:
+        reason = f"files could not be indexed: {len(failed)}, the first is {failed[0].path}: {failed[0].error}"
+        return Freshness(False, clock, reason, tuple(file.path for file in failed[:SHOWN]))
+    if why is not None:
+        return Freshness(False, clock, why, tuple(f"{directory}/" for directory in unknown)[:SHOWN])
+    return Freshness(True, clock)

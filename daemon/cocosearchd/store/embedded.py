@@ -23,7 +23,7 @@ from psycopg.conninfo import make_conninfo
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.binaries import Install, copy_install, find_install
-from cocosearchd.store.processes import Process, children, process, processes
+from cocosearchd.store.processes import Process, children, handle, process, processes
 
 log = logging.getLogger(__name__)
 
@@ -116,6 +116,15 @@ class EmbeddedPostgres:
     def running(self) -> bool:
         """Whether there is a server, as `pids` says; cheap enough to ask every second."""
         return self._postmaster() is not None
+
+    def handle(self) -> int | None:
+        """What becomes readable when the running server ends, as `processes.handle` has it."""
+        server = self._postmaster()
+        found = None if server is None else handle(server.pid)
+        if found is not None and self._postmaster() != server:
+            os.close(found)  # of whoever has its number now
+            return None
+        return found
 
     @contextmanager
     def _locked(self) -> Iterator[None]:

@@ -1,5 +1,6 @@
 """What runs on this machine: process ids, parents and command lines, without a library."""
 
+import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -41,6 +42,16 @@ def process(pid: int) -> Process | None:
     # "pid (name) state parent ...": the name may hold spaces and parentheses, so count from its end.
     parent = int(stat[stat.rindex(b")") + 2 :].split()[1])
     return Process(pid, parent, command.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "surrogateescape"))
+
+
+def handle(pid: int) -> int | None:
+    """A descriptor that can be read once the process has ended, to be closed; None where there is no such thing."""
+    if not hasattr(os, "pidfd_open"):
+        return None
+    try:
+        return os.pidfd_open(pid)
+    except OSError:
+        return None
 
 
 def children(pid: int) -> tuple[int, ...]:

@@ -38,7 +38,7 @@ class Cookie:
 
 
 Hint = Dirty | DirtyTree | Lost | Cookie
-Sink = Callable[[Sequence[Hint]], None]  # called from a thread of the backend; must not block
+Sink = Callable[[Sequence[Hint]], object]  # called from a thread of the backend; must not block
 
 
 class HintsUnavailable(Exception):
