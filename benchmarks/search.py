@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from benchmarks.measure import cpu_seconds, machine, percentile
 from benchmarks.search_corpus import SHARES, Home, connected, corpus
 from cocosearchd.embedding.builtin import BuiltinEmbedder
-from cocosearchd.indexing.chunk import Limits, chunk
+from cocosearchd.indexing.chunk import Limits, chunk, keywords
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.scopes import pack
 from cocosearchd.model import Commit, Filter, IndexRecord
@@ -243,6 +243,7 @@ async def with_writer(bench: Bench) -> None:
                 parsed.report,
                 None,
                 pack(parsed.symbols),
+                keywords=keywords,
             )
             generation = await replace_file(bench.db, bench.record, write)
             await bench.lexical.apply(Commit(bench.record.name, generation, (name,)))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.builtin import BuiltinEmbedder
-from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunk, chunker_id
+from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunk, chunker_id, keywords
 from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, supported
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.scopes import pack
@@ -113,7 +113,17 @@ async def prepared(seed: int, embedder: Embedder) -> AsyncIterator[Source]:
         scopes = pack(parsed.symbols)
         yield Source(
             path,
-            FileWrite(path.name, content_hash(data), None, language, pieces, vectors, parsed.report, scopes=scopes),
+            FileWrite(
+                path.name,
+                content_hash(data),
+                None,
+                language,
+                pieces,
+                vectors,
+                parsed.report,
+                scopes=scopes,
+                keywords=keywords,
+            ),
         )
 
 
@@ -177,6 +187,7 @@ def _moved(write: FileWrite, path: str, noise: np.random.Generator | None) -> Fi
         np.asarray(vectors, np.float32),
         write.report,
         scopes=write.scopes,
+        keywords=write.keywords,
     )
 
 

@@ -86,7 +86,6 @@ class Chunk:
     symbol_name: str | None = None
     symbol_signature: str | None = None
     definitions: tuple[str, ...] = ()  # names defined inside the chunk, in order
-    keywords: str = ""  # header and text after identifier splitting: what full text search sees
     symbols: tuple[Symbol, ...] = ()  # every definition that starts inside the chunk: what symbol filters should see
 
 

@@ -17,7 +17,7 @@ from cocosearchd.store import records
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import FileWrite, delete_file, replace_file
 from tests.roots.support import QUICK, digest, fingerprint
-from tests.store.support import DIMENSION, new_index
+from tests.store.support import DIMENSION, new_index, words_of
 
 
 class Writer:
@@ -42,6 +42,7 @@ class Writer:
                     (chunk,),
                     np.zeros((1, DIMENSION), np.float32),
                     ParseReport("ok"),
+                    keywords=words_of,
                 )
                 await replace_file(self.db, record, write)
             for path in batch.gone:

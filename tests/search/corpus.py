@@ -7,7 +7,7 @@ from pathlib import Path
 
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.builtin import BuiltinEmbedder
-from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunk, chunker_id
+from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunk, chunker_id, keywords
 from cocosearchd.languages import scopes
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Commit, IndexIdentity, IndexRecord, SkipReason, encode_path
@@ -55,6 +55,7 @@ class Corpus:
             parsed.report,
             skip,
             scopes.pack(parsed.symbols),
+            keywords=keywords,
         )
         return await self._at(path, await replace_file(self.db, self.record, write))
 

@@ -39,9 +39,7 @@ def chunks_of(path: str, *texts: str, language: str = "python", symbol_type: str
     for line, text in enumerate(texts, 1):
         end = start + max(1, len(text.encode("utf-8", "surrogatepass")))
         name, is_symbol, _ = text.partition(":")
-        chunk = Chunk(
-            start, end, line, line, text, path, language, keywords=" ".join(re.findall(r"[^\W_]+", f"{path} {text}"))
-        )
+        chunk = Chunk(start, end, line, line, text, path, language)
         if is_symbol:
             kind = symbol_type or "function"
             chunk = replace(chunk, symbol_type=kind, symbol_name=name, symbol_signature=text, definitions=(name,))
@@ -50,8 +48,12 @@ def chunks_of(path: str, *texts: str, language: str = "python", symbol_type: str
     return tuple(chunks)
 
 
+def words_of(chunk: Chunk) -> str:
+    return " ".join(re.findall(r"[^\W_]+", f"{chunk.header} {chunk.text}"))
+
+
 def file_write(path: str, *texts: str, language: str = "python", dimension: int = DIMENSION) -> FileWrite:
     chunks = chunks_of(path, *texts, language=language)
     vectors = np.array([vector_of(text, dimension) for text in texts], np.float32).reshape(len(texts), dimension)
     content_hash = hashlib.blake2b("".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return FileWrite(path, content_hash, fingerprint(), language, chunks, vectors, ParseReport("ok"))
+    return FileWrite(path, content_hash, fingerprint(), language, chunks, vectors, ParseReport("ok"), keywords=words_of)

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.errors import CocoSearchError, IdentityMismatch, NotFound
-from cocosearchd.model import IndexRecord, ParseReport
+from cocosearchd.model import Chunk, IndexRecord, ParseReport
 from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import (
@@ -34,7 +34,7 @@ from cocosearchd.store.records import (
     table_digest,
 )
 from cocosearchd.store.statements import compose
-from tests.store.support import IDENTITY, file_write, fingerprint, new_index
+from tests.store.support import IDENTITY, file_write, fingerprint, new_index, words_of
 
 
 async def stored(db: Database, record: IndexRecord, *paths: str) -> list[FileChunks]:
@@ -86,6 +86,52 @@ async def test_only_changed_chunks_are_written(db: Database) -> None:
     assert {text for text in after if before.get(text) == after[text]} == {"one: 1", "six: 3"}
 
 
+async def test_what_is_only_elsewhere_is_moved(db: Database) -> None:
+    """Neither its text nor its vector is sent again, and its words are not looked for."""
+    record = await new_index(db)
+    before, after = ["one: 1", "two: 22", "three: 333"], ["new: 0 0 0", "one: 1", "two: 22", "three: 333"]
+    await replace_file(db, record, file_write("a.py", *before))
+    asked = list[str]()
+
+    def words(chunk: Chunk) -> str:
+        asked.append(chunk.text)
+        return words_of(chunk)
+
+    moved = replace(file_write("a.py", *after), keywords=words)
+    moved.vectors[1:] = 9  # of what is stored already, so nobody looks
+    assert await replace_file(db, record, moved) == 2
+    assert asked == ["new: 0 0 0"]
+    (found,) = await stored(db, record)
+    assert [(chunk.content, chunk.start_line, chunk.end_line) for chunk in found.chunks] == [
+        (text, line, line) for line, text in enumerate(after, 1)
+    ]
+    fresh = await new_index(db, "fresh", b"/fresh")
+    await replace_file(db, fresh, file_write("a.py", *after))
+    assert await table_digest(db, record) == await table_digest(db, fresh)
+
+
+async def test_a_place_that_is_only_left_by_another_chunk(db: Database) -> None:
+    """Chunks of one size: each one's new place is the old one of the next."""
+    record, fresh = await new_index(db), await new_index(db, "fresh", b"/fresh")
+    texts = [f"same: {number}" for number in range(5)]
+    await replace_file(db, record, file_write("a.py", *texts))
+    for changed in ([*texts[2:], *texts[:2]], ["same: 9", *texts], texts[1:], [texts[0]] * 4, texts):
+        await replace_file(db, record, file_write("a.py", *changed))
+        await replace_file(db, fresh, file_write("a.py", *changed))
+        assert await table_digest(db, record) == await table_digest(db, fresh)
+        await delete_file(db, fresh, "a.py")
+
+
+async def test_the_same_bytes_in_other_lines(db: Database) -> None:
+    record = await new_index(db)
+    write = file_write("a.py", "one: 1", "two: 2")
+    await replace_file(db, record, write)
+    lower = replace(write.chunks[1], start_line=7, end_line=7)
+    assert await replace_file(db, record, replace(write, chunks=(write.chunks[0], lower))) == 2
+    (found,) = await stored(db, record)
+    assert [(chunk.start_byte, chunk.start_line) for chunk in found.chunks] == [(0, 1), (6, 7)]
+
+
 async def test_every_difference_is_a_new_generation(db: Database) -> None:
     record = await new_index(db)
     write = file_write("a.py", "one: 1")
@@ -96,7 +142,6 @@ async def test_every_difference_is_a_new_generation(db: Database) -> None:
         replace(write, scopes=b"packed"),
         replace(write, report=ParseReport("partial", 2, "unexpected )")),
         replace(write, chunks=(replace(write.chunks[0], header="class A"),)),
-        replace(write, chunks=(replace(write.chunks[0], keywords="other"),)),
         replace(write, chunks=(replace(write.chunks[0], symbol_signature=None),)),
         replace(write, chunks=(), vectors=write.vectors[:0], skip_reason="binary"),
         write,

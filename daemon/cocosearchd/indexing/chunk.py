@@ -97,9 +97,14 @@ def _trim(data: bytes, start: int, end: int) -> tuple[int, int]:
 
 
 def describe(parsed: Parsed, found: Iterable[tuple[int, int]]) -> tuple[Chunk, ...]:
-    """Chunks for byte ranges in order: their text, lines, header, symbol, block and words."""
+    """Chunks for byte ranges in order: their text, lines, header, symbol and block."""
     view = _View(parsed)
     return tuple(view.chunk(start, end) for start, end in found)
+
+
+def keywords(chunk: Chunk) -> str:
+    """What full text search sees of a chunk: header and text after identifier splitting."""
+    return split_text(f"{chunk.header}\n{chunk.text}")
 
 
 class _View:
@@ -141,7 +146,6 @@ class _View:
             symbol.qualified_name if symbol else None,
             symbol.signature if symbol else None,
             tuple(dict.fromkeys(item.name for item in inside)),
-            split_text(f"{header}\n{text}"),
             inside,
         )
 

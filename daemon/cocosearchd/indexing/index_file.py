@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from cocosearch_ipc.spans import span
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.indexing import recursive
-from cocosearchd.indexing.chunk import Limits, chunk, describe
+from cocosearchd.indexing.chunk import Limits, chunk, describe, keywords
 from cocosearchd.indexing.read import SourceFile, is_secret
 from cocosearchd.indexing.shaping import embedded_texts
 from cocosearchd.indexing.target import FileTarget, WantedFile
@@ -148,6 +148,7 @@ async def index_file(source: SourceFile, tools: Tools) -> None:
         chunks=extract.chunks,
         vectors=vectors,
         report=extract.report,
+        keywords=keywords,
         skip_reason=extract.skip,
         scopes=extract.scopes,
     )

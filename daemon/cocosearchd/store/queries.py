@@ -20,6 +20,7 @@ from cocosearchd.store.rows import (
     COPY_TYPES,
     FILE_COLUMNS,
     FINGERPRINTS,
+    MOVES,
     PARSE_COLUMNS,
     Candidate,
     FileChange,
@@ -78,9 +79,9 @@ async def replace_files(
 ) -> int:
     """Make the rows of files what `writes` say and forget `gone`, in one transaction; the generation after it.
 
-    No path may be named twice. Only chunks that differ in place or content are written. Where nothing differs but
-    fingerprints there is no new generation. Raises `NotFound` if the index is gone and `IdentityMismatch` if it now
-    belongs to another embedder.
+    No path may be named twice. Only chunks whose content differs are written; what is only elsewhere in its file is
+    moved. Where nothing differs but fingerprints there is no new generation. Raises `NotFound` if the index is gone and
+    `IdentityMismatch` if it now belongs to another embedder.
     """
     wanted = [WantedRows(write, record.dimension) for write in writes]
     paths = sorted([*(write.path for write in writes), *gone])
@@ -148,7 +149,7 @@ async def vector_search(
 async def keyword_search(
     db: Database, record: IndexRecord, text: str, where: Filter, limit: int, any_term: bool = False
 ) -> tuple[Candidate, ...]:
-    """Chunks that hold every term of `text` (already split as `Chunk.keywords` is), by PostgreSQL's text rank.
+    """Chunks that hold every term of `text` (already split as `FileWrite.keywords` does), by PostgreSQL's text rank.
 
     With `any_term`, few such chunks are followed by chunks that hold some of the rarer terms, weighted by rarity: these
     score below 1, those above.
@@ -167,7 +168,7 @@ async def keyword_search(
 
 
 async def rank_texts(db: Database, asked: str, texts: Sequence[str]) -> tuple[float, ...]:
-    """What `keyword_search` would score texts, all split as `Chunk.keywords` is; 0 without every term of `asked`."""
+    """What `keyword_search` would score texts, all split as `FileWrite.keywords` does; 0 without every term."""
     if not texts:
         return ()
     values = {"asked": asked.replace("\0", ""), "texts": [text.replace("\0", "") for text in texts]}
@@ -262,6 +263,9 @@ async def _write_chunks(connection: Connection, record: IndexRecord, changed: Se
         filenames, starts, ends = map(list, zip(*gone, strict=True))
         places = {"filenames": filenames, "starts": starts, "ends": ends}
         await connection.execute(statement("delete_chunks", record), places)
+    if moved := [(change.path, *move) for change in changed for move in change.moved]:
+        columns = dict(zip(MOVES, map(list, zip(*moved, strict=True)), strict=True))
+        await connection.execute(statement("move_chunks", record), columns)
     if new := [row for change in changed for row in change.new]:
         await _copy(connection, record, new)
 

@@ -172,19 +172,30 @@ from (select distinct hashtext(filename) as key from unnest(%(filenames)s::text[
 -- name: stored_files
 -- All that a write compares with, in the order asked; nulls where there is nothing.
 select f.content_hash, f.chunk_count, f.symbol_count, f.language_id, f.skip_reason, f.scopes,
-       p.language, p.parse_status, p.error_count, p.error_message,
-       array(select lower(location) from {chunks} c where c.filename = asked.filename order by location),
-       array(select upper(location) from {chunks} c where c.filename = asked.filename order by location),
-       array(select chunk_hash from {chunks} c where c.filename = asked.filename order by location)
+       p.language, p.parse_status, p.error_count, p.error_message, c.starts, c.ends, c.lines, c.hashes
 from unnest(%(filenames)s::text[]) with ordinality as asked(filename, n)
 left join {files} f on f.filename = asked.filename
 left join {parses} p on p.filename = asked.filename
+left join lateral (
+    select array_agg(lower(location)) as starts, array_agg(upper(location)) as ends, array_agg(start_line) as lines,
+           array_agg(chunk_hash) as hashes
+    from {chunks} where {chunks}.filename = asked.filename
+) as c on true
 order by asked.n
 
 -- name: delete_chunks
 delete from {chunks} c
 using unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) as given(filename, a, b)
 where c.filename = given.filename and c.location = int8range(given.a, given.b)
+
+-- name: move_chunks
+-- Rows whose content is elsewhere in the file now. No text or vector is sent and no word looked for; all indexes are
+-- entered again, as by a new row. No row may stand in a place that another one leaves in the same statement.
+update {chunks} c
+set location = int8range(given.a, given.b), start_line = given.first, end_line = given.last
+from unnest(%(filenames)s::text[], %(old_starts)s::int8[], %(old_ends)s::int8[], %(starts)s::int8[], %(ends)s::int8[],
+    %(first_lines)s::int4[], %(last_lines)s::int4[]) as given(filename, old_a, old_b, a, b, first, last)
+where c.filename = given.filename and c.location = int8range(given.old_a, given.old_b)
 
 -- name: copy_chunks
 copy {chunks} (filename, location, content_text, content_tsv_input, embedding, block_type, hierarchy, language_id,

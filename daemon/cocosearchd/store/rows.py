@@ -2,7 +2,8 @@
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -17,13 +18,17 @@ from cocosearchd.store.records import pack_fingerprint
 
 Key = tuple[str, int, int]  # path, start byte, end byte
 Row = tuple[Any, ...]
+Place = tuple[int, int]  # start byte, end byte
+Move = tuple[int, int, int, int, int, int]  # the place of before, the place of now, first and last line
+_Content = tuple[int, bytes]  # first line, hash
 # Of the statement copy_chunks.
 COPY_TYPES = (
     *("text", "int8range", "text", "text", "halfvec", *["text"] * 6, "int4", "int4"),
     *("text[]", "text", "text[]", "text[]", "bytea"),
 )
-# Raise it when rows get a column: rows of the version before are then written anew with the next change of their file.
-ROW_VERSION = 2
+# Raise it when rows get a column, or texts are split into other words: rows of the version before are then written anew
+# with the next change of their file.
+ROW_VERSION = 3
 
 # Parameters of statements that take many rows at once, and what they are called in one.
 FILE_COLUMNS = {
@@ -44,6 +49,8 @@ PARSE_COLUMNS = {
     "error_messages": "error_message",
 }
 FINGERPRINTS = {"filenames": "filename", "fingerprints": "fingerprint"}
+# Of the statement move_chunks, in the order of the fields of `Move` behind the path.
+MOVES = ("filenames", "old_starts", "old_ends", "starts", "ends", "first_lines", "last_lines")
 
 # What of a file the statement stored_files gives back to be compared; the fingerprint alone is no change.
 COMPARED = ("content_hash", "chunk_count", "symbol_count", "language", "skip_reason", "scopes")
@@ -54,7 +61,8 @@ class FileWrite:
     """All that is stored of one file.
 
     `vectors` has shape (len(chunks), dimension), float32, L2-normalised; a zero row is stored as NULL. A skipped file
-    has no chunks and no parse row.
+    has no chunks and no parse row. `keywords` says what full text search sees of a chunk: header and text after
+    identifier splitting. It is asked for rows that are written, and must say the same of chunks that are the same.
     """
 
     path: str
@@ -66,6 +74,7 @@ class FileWrite:
     report: ParseReport
     skip_reason: SkipReason | None = None
     scopes: bytes | None = None  # of `languages.scopes`
+    keywords: Callable[[Chunk], str] = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +132,17 @@ class FileChunks:
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What differs between a file as stored and as wanted. `new` are rows for the statement copy_chunks."""
+    """What differs between a file as stored and as wanted.
+
+    To be done in this order: rows in the places of `gone` go, `moved` ones change places, `new` ones are for the
+    statement copy_chunks.
+    """
 
     path: str
     file: Mapping[str, Any]
     parse: Mapping[str, Any] | None
-    gone: tuple[tuple[int, int], ...]
+    gone: tuple[Place, ...]
+    moved: tuple[Move, ...]
     new: tuple[Row, ...]
     differs: bool
 
@@ -144,31 +158,62 @@ class WantedRows:
         if write.vectors.shape != (len(write.chunks), dimension) and write.chunks:
             raise ValueError(f"vectors of {write.path}: {write.vectors.shape}, not {(len(write.chunks), dimension)}")
         self.write = write
-        self._chunks = dict[tuple[int, int], tuple[int, bytes]]()  # place -> number of the chunk, its hash
+        self._numbers = dict[Place, int]()  # of the chunks
         for number, chunk in enumerate(write.chunks):
-            place = (chunk.start_byte, chunk.end_byte)
-            if place[0] < place[1] and place not in self._chunks:
-                self._chunks[place] = number, _digest(chunk)
+            if chunk.start_byte < chunk.end_byte:
+                self._numbers.setdefault((chunk.start_byte, chunk.end_byte), number)
+        self._wanted = {
+            place: (write.chunks[number].start_line, _digest(write.chunks[number]))
+            for place, number in self._numbers.items()
+        }
 
     def compared(self, stored: Row) -> FileChange:
         """With a row of the statement stored_files."""
-        file, parse = file_values(self.write, len(self._chunks)), parse_values(self.write)
-        old = {(start, end): digest for start, end, digest in zip(*stored[10:], strict=True)}
-        gone = tuple(place for place, digest in old.items() if self._hash(place) != digest)
-        new = tuple(self._row(place) for place, (_, digest) in self._chunks.items() if old.get(place) != digest)
+        file, parse = file_values(self.write, len(self._wanted)), parse_values(self.write)
+        starts, ends, lines, digests = (column or () for column in stored[10:])
+        old = dict(zip(zip(starts, ends, strict=True), zip(lines, digests, strict=True), strict=True))
+        moved = dict(_moved(old, self._wanted))
+        there = {place for place, what in old.items() if self._wanted.get(place) == what}
+        gone = tuple(place for place in old if place not in there and place not in moved)
+        kept = there.union(moved.values())
+        new = tuple(self._row(place) for place in self._wanted if place not in kept)
+        moves = tuple(self._move(*places) for places in moved.items())
         same_file = stored[:6] == tuple(file[name] for name in COMPARED)
         same_parse = stored[6:10] == (tuple(parse.values())[1:] if parse else (None,) * 4)
-        return FileChange(self.write.path, file, parse, gone, new, bool(gone or new) or not (same_file and same_parse))
+        differs = bool(gone or moves or new) or not (same_file and same_parse)
+        return FileChange(self.write.path, file, parse, gone, moves, new, differs)
 
-    def _hash(self, place: tuple[int, int]) -> bytes | None:
-        return self._chunks[place][1] if place in self._chunks else None
+    def _move(self, old: Place, place: Place) -> Move:
+        chunk = self.write.chunks[self._numbers[place]]
+        return (*old, *place, chunk.start_line, chunk.end_line)
 
-    def _row(self, place: tuple[int, int]) -> Row:
+    def _row(self, place: Place) -> Row:
         """For the statement copy_chunks; the last column is the chunk's hash."""
-        number, digest = self._chunks[place]
-        columns, half = _columns(self.write.chunks[number]), self.write.vectors[number].astype(np.float16)
+        number = self._numbers[place]
+        chunk, half = self.write.chunks[number], self.write.vectors[number].astype(np.float16)
         vector = HalfVector(half) if half.any() else None
-        return (self.write.path, Int8Range(*place), *columns[:2], vector, *columns[2:], digest)
+        text, *columns = _columns(chunk)
+        words = _clean(self.write.keywords(chunk))
+        return (self.write.path, Int8Range(*place), text, words, vector, *columns, self._wanted[place][1])
+
+
+def _moved(old: Mapping[Place, _Content], wanted: Mapping[Place, _Content]) -> Iterator[tuple[Place, Place]]:
+    """Where rows are that shall be elsewhere, or only in other lines, and where that is.
+
+    PostgreSQL compares keys row by row, so a row whose new place another one is about to leave is not moved: it is
+    written anew. That takes a shift by exactly the size of a chunk.
+    """
+    loose = defaultdict[bytes, deque[Place]](deque)
+    for place, what in old.items():
+        if wanted.get(place) != what:
+            loose[what[1]].append(place)
+    pairs = [
+        (loose[digest].popleft(), place)
+        for place, (line, digest) in wanted.items()
+        if old.get(place) != (line, digest) and loose.get(digest)
+    ]
+    leaving = {before for before, _ in pairs}
+    return ((before, place) for before, place in pairs if before == place or place not in leaving)
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, list[Any]]:
@@ -228,10 +273,9 @@ def stored_chunk(row: Sequence[Any]) -> StoredChunk:
 
 
 def _columns(chunk: Chunk) -> Row:
-    """In the order of the table, without key, vector and hash. PostgreSQL's texts hold no NUL."""
+    """In the order of the table, without key, words, vector and hash. PostgreSQL's texts hold no NUL."""
     texts = (
         chunk.text,
-        chunk.keywords,
         chunk.block_type,
         chunk.hierarchy,
         chunk.language,
@@ -239,11 +283,15 @@ def _columns(chunk: Chunk) -> Row:
         chunk.symbol_name,
         chunk.symbol_signature,
     )
-    clean = (text.replace("\0", "") if text is not None else None for text in texts)
-    definitions = [name.replace("\0", "") for name in chunk.definitions]
+    clean = (text if text is None else _clean(text) for text in texts)
+    definitions = [_clean(name) for name in chunk.definitions]
     pairs = _symbols(chunk)
-    kinds, names = [kind for kind, _ in pairs], [name for _, name in pairs]
-    return (*clean, chunk.start_line, chunk.end_line, definitions, chunk.header.replace("\0", ""), kinds, names)
+    kinds, names = [_clean(kind) for kind, _ in pairs], [_clean(name) for _, name in pairs]
+    return (*clean, chunk.start_line, chunk.end_line, definitions, _clean(chunk.header), kinds, names)
+
+
+def _clean(text: str) -> str:
+    return text.replace("\0", "")
 
 
 def _symbols(chunk: Chunk) -> list[tuple[str, str]]:
@@ -251,10 +299,24 @@ def _symbols(chunk: Chunk) -> list[tuple[str, str]]:
     pairs = [(symbol.kind, symbol.qualified_name) for symbol in chunk.symbols]
     if chunk.symbol_type and chunk.symbol_name:
         pairs.insert(0, (chunk.symbol_type, chunk.symbol_name))
-    return list(dict.fromkeys((kind.replace("\0", ""), name.replace("\0", "")) for kind, name in pairs))
+    return list(dict.fromkeys(pairs))
 
 
 def _digest(chunk: Chunk) -> bytes:
-    """Of all but the place, and with the NULs: the vector was made of the text as it was read."""
-    whole = ROW_VERSION, replace(chunk, start_byte=0, end_byte=0)
-    return hashlib.blake2b(repr(whole).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    """Of all that is stored but where it is, and with the NULs: the vector was made of the text as it was read."""
+    kept = (
+        ROW_VERSION,
+        chunk.end_line - chunk.start_line,
+        chunk.header,
+        chunk.language,
+        chunk.block_type,
+        chunk.hierarchy,
+        chunk.symbol_type,
+        chunk.symbol_name,
+        chunk.symbol_signature,
+        chunk.definitions,
+        _symbols(chunk),
+    )
+    # The text last and as it is: what is in front ends where its last bracket closes.
+    whole = f"{kept!r}{chunk.text}"
+    return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()

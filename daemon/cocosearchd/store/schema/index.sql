@@ -1,5 +1,5 @@
 -- What is embedded and found. Every key starts with filename, so that a distributed PostgreSQL can shard by it.
--- No row is ever updated: an update would enter all indexes again.
+-- Of a row, only its place in the file is ever updated.
 create table {chunks} (
     -- "C": sorted by byte on every server, and a prefix is a range of the key.
     filename text collate "C" not null,
@@ -23,7 +23,7 @@ create table {chunks} (
     definitions text[] not null,
     -- Embedded and keyword-indexed in front of the content, never shown.
     header text not null,
-    -- Of everything above but embedding and location: rows with equal hashes in equal places are not written again.
+    -- Of everything but embedding and place: rows with equal hashes are not written again, but moved if need be.
     chunk_hash bytea not null,
     -- Every definition that starts inside, and the one the chunk itself is part of: kind by kind, and qualified name by
     -- name, in one order. Null in rows of before these columns.
@@ -31,10 +31,12 @@ create table {chunks} (
     symbol_names text[],
     constraint {chunks_key} primary key (filename, location)
 );
--- fastupdate off: a pending list makes single searches slow, and a search must see a save at once anyway.
-create index {chunks_text} on {chunks} using gin (content_tsv) with (fastupdate = off);
+-- Words of new rows wait in a list until there are enough of them to enter the index together: kilobytes. A search reads
+-- the list as well; full, it adds half a millisecond.
+create index {chunks_text} on {chunks} using gin (content_tsv) with (fastupdate = on, gin_pending_list_limit = 1024);
 create index {chunks_language} on {chunks} (language_id);
-create index {chunks_kinds} on {chunks} using gin (symbol_kinds) with (fastupdate = off);
+create index {chunks_kinds} on {chunks} using gin (symbol_kinds)
+    with (fastupdate = on, gin_pending_list_limit = 128);
 -- Holds rows of before symbol_kinds only: it makes them quick to find by kind, and to count.
 create index {chunks_symbol} on {chunks} (symbol_type) where symbol_kinds is null;
 
