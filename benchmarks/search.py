@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import cycle
 from pathlib import Path
 
@@ -204,16 +205,13 @@ async def compared(
     bench: Bench, text: str, vector: NDArray[np.float32], paths: tuple[str, ...]
 ) -> list[tuple[str, int]]:
     """The ten chunks that pass the filter and have the highest cosine known to the profile `code`."""
-    where = Filter(paths=paths)
-    evidence = await bench.lexical.evidence(
-        bench.lexical.query(text), vector, None, lambda living: file_mask(where, living.paths, living.languages)
-    )
+    asked = bench.lexical.query(text)
+    evidence = await bench.lexical.evidence(asked, vector, None, partial(file_mask, Filter(paths=paths)))
     assert evidence is not None
     assert evidence.cosines is not None
     cosines = np.nan_to_num(evidence.cosines, nan=-2)
-    mask = file_mask(where, evidence.paths, evidence.languages)
-    if mask is not None:
-        cosines[~mask[evidence.chunk_files]] = -2
+    if evidence.allowed is not None:
+        cosines[~evidence.allowed[evidence.chunk_files]] = -2
     order = np.argsort(-cosines)[:10].tolist()
     return [(evidence.paths[evidence.chunk_files[chunk]], int(evidence.keys[chunk, 0])) for chunk in order]
 

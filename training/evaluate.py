@@ -76,10 +76,13 @@ def lexical(collection: Collection, queries: Sequence[str]) -> Scores:
     terms = Terms()
     documents = [document(_file(path, [collection.functions[n] for n in files[path]]), terms) for path in sorted(files)]
     state = view((Part(build(documents, 0)),), 1)
-    order = np.concatenate([files[path] for path in sorted(files)])
-    scores = np.zeros((len(queries), len(order)), dtype=np.float32)
+    keys = ((one.path, start) for one in documents for start in one.keys[:, 0].tolist())
+    places = dict(zip(keys, (number for path in sorted(files) for number in files[path]), strict=True))
+    scores = np.zeros((len(queries), len(places)), dtype=np.float32)
     for row, query in zip(scores, queries, strict=True):
-        row[order] = evidence(state, terms.query(query), terms).chunk_scores
+        found = evidence(state, terms.query(query), terms)
+        paths = (found.paths[file] for file in found.chunk_files.tolist())
+        row[[places[place] for place in zip(paths, found.keys[:, 0].tolist(), strict=True)]] = found.chunk_scores
     return scores
 
 

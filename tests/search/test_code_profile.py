@@ -1,5 +1,7 @@
 """The linear score: what it adds up, which chunk stands for a file, and what it does without vectors."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -91,7 +93,7 @@ def test_masks_leave_out_without_changing_scores() -> None:
     found, symbol = ask("router")
     full = {one.path: one.score for one in rank_code(found, symbol, ONLY_S3, 10)}
     files = np.array([path.startswith("src/") for path in found.paths])
-    some = rank_code(found, symbol, ONLY_S3, 10, allowed_files=files)
+    some = rank_code(replace(found, allowed=files), symbol, ONLY_S3, 10)
     assert {one.path: one.score for one in some} == {p: s for p, s in full.items() if p.startswith("src/")}
     chunks = np.array([path == "README.md" for path in (found.paths[file] for file in found.chunk_files)])
     assert [one.path for one in rank_code(found, symbol, ONLY_S3, 10, allowed_chunks=chunks)] == ["README.md"]

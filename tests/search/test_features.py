@@ -95,11 +95,13 @@ def test_a_stem_that_begins_a_word_counts_only_where_the_word_is_not_in_the_path
 
 
 def test_standing_among_others() -> None:
-    others = np.array([0.1, 0.5, np.nan], np.float32)
-    assert features.standing(np.array([0.3, 0.7, np.nan], np.float32), others).tolist() == pytest.approx([0, 2, 0])
+    others = features.spread(np.array([0.1, 0.5, np.nan], np.float32))
+    assert features.standing(np.array([0.3, 0.7, np.nan], np.float32), *others).tolist() == pytest.approx([0, 2, 0])
     alike = np.full(3, 0.5, np.float32)  # by chance: a tiny difference is no evidence
-    assert features.standing(alike + np.float32(0.03), alike).tolist() == pytest.approx([1, 1, 1], abs=1e-3)
-    assert features.standing(others, np.full(3, np.nan, np.float32)).tolist() == [0, 0, 0]
+    found = features.standing(alike + np.float32(0.03), *features.spread(alike))
+    assert found.tolist() == pytest.approx([1, 1, 1], abs=1e-3)
+    unknown = np.full(3, np.nan, np.float32)
+    assert features.standing(unknown, *features.spread(unknown)).tolist() == [0, 0, 0]
 
 
 @pytest.mark.parametrize(

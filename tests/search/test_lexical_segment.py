@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.search import lexical_scores
+from cocosearchd.search import lexical_choice
 from cocosearchd.search.lexical_scores import nearness
 from cocosearchd.search.lexical_segment import SEGMENT_CHUNKS, Part, build, compacted, merge, signs_of, size_bytes
 from cocosearchd.search.lexical_terms import Terms, term_hash
@@ -117,22 +117,24 @@ def large() -> View:
 
 
 def test_a_large_index_looks_at_the_chunks_of_promising_files(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexical_scores, "PROMISING", 2)  # stands for a size that no test builds
+    monkeypatch.setattr(lexical_choice, "PROMISING", 2)  # stands for a size that no test builds
     terms, state = Terms(), large()
     found = evidence(state, terms.query("value_3"), terms, np.eye(DIMENSION, dtype=np.float32)[0])
     assert found.cosines is not None
     assert found.file_cosines is not None
-    compared = {found.paths[file] for file in found.chunk_files[~np.isnan(found.cosines)].tolist()}
-    assert {"src/file7.py", "src/file3.py"} <= compared  # best by vector, best by words
+    assert {"src/file7.py", "src/file3.py"} <= set(found.paths)  # best by vector, best by words
+    assert len(found.paths) < 20
+    assert found.best_cosines is not None
+    assert not np.isnan(found.best_cosines).any()
     assert found.values["s3"][found.paths.index("src/file3.py")] > 0
     assert found.file_cosines[found.paths.index("src/file7.py")] == pytest.approx(1.0, abs=0.01)
-    assert not np.isnan(found.file_cosines).any()
+    assert found.among.cosine == pytest.approx(1 / 20, abs=0.01)  # of all files, not of the compared ones
 
 
 def test_signs_are_bits() -> None:
     rows = np.zeros((2, 65), np.int8)
     rows[0, 0], rows[0, 1], rows[1, 64] = 3, -3, 127
-    assert signs_of(rows).view(np.uint8).tolist() == [[0x80] + [0] * 15, [0] * 8 + [0x80] + [0] * 7]
+    assert signs_of(rows).view(np.uint8).tolist() == [[0x80] + [0] * 15, [0] * 8 + [0x80] + [0] * 7]  # word by word
 
 
 def test_a_chunk_is_near_whatever_the_rest_of_its_file_says() -> None:
@@ -143,25 +145,27 @@ def test_a_chunk_is_near_whatever_the_rest_of_its_file_says() -> None:
     plain = build(documents(files), 64)
     segment = replace(plain, vectors=vectors, signs=signs_of(vectors), scales=np.full(40, 1 / 127, np.float32))
     asked = vectors[14] + random_.normal(0, 20, 64).astype(np.float32)
-    near = nearness(segment, asked, np.zeros(20, np.float32))
-    assert int(near.argmax()) == 7
+    assert int(nearness(segment, asked).argmax()) == 7
     segment.scales[:] = 0
-    assert not nearness(segment, asked, np.zeros(20, np.float32)).any()
+    assert not nearness(segment, asked).any()
 
 
 def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lexical_scores, "PROMISING", 2)
+    monkeypatch.setattr(lexical_choice, "PROMISING", 2)
     terms, state, name = Terms(), large(), "src/file9.py"
     vector = np.eye(DIMENSION, dtype=np.float32)[1]
     query = terms.query("value_9 or value_3 of value_4")
     whole = evidence(state, query, terms, vector)
     some = evidence(state, query, terms, vector, lambda living: np.array([path == name for path in living.paths]))
-    file = whole.paths.index(name)
+    assert name not in whole.paths
+    file = some.paths.index(name)
     assert some.values["s3"][file] > 0
+    assert some.allowed is not None
+    assert np.flatnonzero(some.allowed).tolist() == [file]
     assert some.best_cosines is not None
     assert some.best_cosines[file] == pytest.approx(1.0, abs=0.01)
-    seen = whole.values["s3"] > 0
-    assert np.array_equal(some.values["s3"][seen], whole.values["s3"][seen])
+    scores = dict(zip(some.paths, some.values["s3"].tolist(), strict=True))
+    assert {path: scores[path] for path in whole.paths} == dict(zip(whole.paths, whole.values["s3"], strict=True))
 
 
 def test_few_files_or_all_of_them_give_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,9 +173,9 @@ def test_few_files_or_all_of_them_give_the_same_order(monkeypatch: pytest.Monkey
     for query in ("route session", "how is a cache locked", "lock_route"):
         whole = evidence(state, terms.query(query), terms)
         with monkeypatch.context() as patch:
-            patch.setattr(lexical_scores, "PROMISING", 8)
+            patch.setattr(lexical_choice, "PROMISING", 8)
             some = evidence(state, terms.query(query), terms)
-        seen = np.flatnonzero(some.values["s3"])
-        assert 0 < len(seen) < len(some.paths)
-        assert some.values["s3"][seen].tolist() == whole.values["s3"][seen].tolist()
-        assert whole.values["s3"].argmax() in seen
+        assert 0 < len(some.paths) < len(whole.paths)
+        places = [whole.paths.index(path) for path in some.paths]
+        assert some.values["s3"].tolist() == whole.values["s3"][places].tolist()
+        assert whole.values["s3"].argmax() in places

@@ -1,7 +1,6 @@
 """The profile `code` for the pipeline: what the lexical index says, ranked, as candidates with their rows."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
@@ -25,7 +24,7 @@ from cocosearchd.store.pool import Database
 WAIT_S = 0.25  # for the commit hook of a generation that a query already sees; it takes 2 to 10 ms
 _EVERY_WORD = 0.999  # of the coverage: sums of floats
 _SIGNALS_SHOWN = 6
-_MASKS = 8  # filters on files: each is asked for twice, and again by the next question; half a microsecond a file
+_MASKS = 8  # filters on files, kept for the next question: one costs half a microsecond a file
 _START_BITS = 40  # of a first byte beside the number of a file, of which there are fewer than 2**23
 
 
@@ -66,10 +65,12 @@ async def code_candidates(
         passing = await matching.chunks(newest, plan.where)
         passing = _with_unsaved(passing, overlay, plan.where) if overlay else passing
     asked = lexical.query(plan.text)
-    found = await lexical.evidence(asked, vector, overlay, partial(_shown, plan.where, passing))
+    # Enough for a reranker or a score limit to choose from.
+    limit = max(plan.limit, depth, plan.depth if plan.reranker != "disabled" or plan.min_score else 0)
+    found = await lexical.evidence(asked, vector, overlay, partial(_shown, plan.where, passing), limit)
     if found is None:
         return None
-    ranked = await anyio.to_thread.run_sync(_ranked, found, asked.symbol, weights, plan, passing, depth)
+    ranked = await anyio.to_thread.run_sync(_ranked, found, asked.symbol, weights, plan, passing, limit)
     unsaved = overlay.rows if overlay else {}
     asked_for = [key for one in ranked if (key := (one.path, one.start_byte, one.end_byte)) not in unsaved]
     rows, states = await queries.chunks_with_files(db, record, asked_for)
@@ -80,32 +81,28 @@ async def code_candidates(
     return CodeAnswer(scored, found.generation, len(scored) == len(ranked), states)
 
 
-def file_mask(where: Filter, paths: Sequence[str], languages: Sequence[str]) -> NDArray[np.bool_] | None:
-    """Which files pass the part of a filter that is about files; None: all. Globs as the store reads them.
+def file_mask(where: Filter, living: Living) -> NDArray[np.bool_] | None:
+    """Which living files pass the part of a filter that is about files; None: all. Globs as the store reads them.
 
     Not to be written to: it is kept for the next question.
     """
     if not (where.languages or where.paths or where.not_paths):
         return None
-    return _mask(where.languages, where.paths, where.not_paths, tuple(paths), tuple(languages))
+    return _mask(where.languages, where.paths, where.not_paths, living)
 
 
 @lru_cache(maxsize=_MASKS)
 def _mask(
-    spoken: tuple[str, ...],
-    globs: tuple[str, ...],
-    unwanted: tuple[str, ...],
-    paths: tuple[str, ...],
-    languages: tuple[str, ...],
+    spoken: tuple[str, ...], globs: tuple[str, ...], unwanted: tuple[str, ...], living: Living
 ) -> NDArray[np.bool_]:
-    mask = np.ones(len(paths), np.bool_)
+    mask = np.ones(len(living.paths), np.bool_)
     if spoken:
         known = frozenset(spoken)
-        mask &= np.fromiter((language in known for language in languages), np.bool_, len(paths))
+        mask &= np.fromiter((language in known for language in living.languages), np.bool_, len(mask))
     if globs:
-        mask &= _matching(globs, paths)
+        mask &= _matching(globs, living.paths)
     if unwanted:
-        mask &= ~_matching(unwanted, paths)
+        mask &= ~_matching(unwanted, living.paths)
     mask.flags.writeable = False
     return mask
 
@@ -118,7 +115,7 @@ def _matching(globs: tuple[str, ...], paths: tuple[str, ...]) -> NDArray[np.bool
 
 def _shown(where: Filter, chunks: Starts | None, living: Living) -> NDArray[np.bool_] | None:
     """Which files pass a filter: the part about files, and, given the chunks that pass, having one of these."""
-    passing = file_mask(where, living.paths, living.languages)
+    passing = file_mask(where, living)
     if chunks is None:
         return passing
     having = np.fromiter((path in chunks for path in living.paths), np.bool_, len(living.paths))
@@ -145,16 +142,14 @@ def chunk_mask(found: Evidence, chunks: Starts) -> NDArray[np.bool_]:
 
 
 def _ranked(
-    found: Evidence, symbol: bool, weights: Weights, plan: Plan, passing: Starts | None, depth: int
+    found: Evidence, symbol: bool, weights: Weights, plan: Plan, passing: Starts | None, limit: int
 ) -> tuple[Ranked, ...]:
-    """The pure part, for a thread. Enough for a reranker or a score limit to choose from."""
-    limit = max(plan.limit, depth, plan.depth if plan.reranker != "disabled" or plan.min_score else 0)
+    """The pure part, for a thread."""
     return rank_code(
         found,
         symbol,
         weights,
         limit,
-        allowed_files=file_mask(plan.where, found.paths, found.languages),
         allowed_chunks=None if passing is None else chunk_mask(found, passing),
         per_file=limit if plan.all_chunks else 1,
     )

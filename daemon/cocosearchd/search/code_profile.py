@@ -22,15 +22,13 @@ Floats = NDArray[np.float32]
 # benchmarks.quality.legs and the annotated line spans: a cosine share of 1 to 2.5 is best; names want 0.6 to 1.5.
 _NAME_SHARE, _COSINE_SHARE = 0.9, 1.5
 _FULL_VALUE = 3.0  # of a definition: a type
-# Levels from the usual depth, and deviations from the usual size. Beyond that they say no more: else one file that is
-# unlike all others would come before an exact name.
-_FAR = np.float32(4.0)
 _RAW_SHARE = 0.1  # of BM25 points per word of the query
 _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
 _KNOWN = {
     "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "sole", "stemeq", "test",
     "prose", "hub", "depth", "lsize", "chunk", "file", "lsize_unnamed", "s_mean_unnamed", "chunk_unnamed",
 }  # fmt: skip
+_AS_THEY_ARE = ("p_s", "sole", "stemeq", "test", "prose", "hub", "depth", "lsize")
 _LEXICAL = ("s3", "s_mean", "f_all", "f_def", "f_com", "f_path")
 
 
@@ -82,31 +80,23 @@ def load_weights(file: str = "") -> Weights:
 
 
 def signals(found: Evidence) -> dict[str, Floats]:
-    """Every signal of every file, scaled so that weights mean the same in each repository: name -> (F,)."""
-    values = found.values
+    """Every signal of every compared file, scaled so that weights mean the same in each repository: name -> (F,)."""
+    values, among = found.values, found.among
     scaled = {name: features.scaled(values[name]) for name in _LEXICAL}
-    scaled |= {name: values[name] for name in ("p_s", "stemeq", "test", "prose", "hub")}
+    scaled |= {name: values[name] for name in _AS_THEY_ARE}
     scaled |= {name: values[name] / np.float32(_FULL_VALUE) for name in ("symF", "symI")}
     scaled["s_raw"] = values["s_raw"] * np.float32(_RAW_SHARE)
-    scaled["sole"] = features.sole(values["whole"], values["symF"])
-    scaled["depth"] = _beside_others(values["depth"])
-    scaled["lsize"] = np.clip(features.standardised(values["lsize"]), -_FAR, _FAR)
     if found.best_cosines is not None and found.file_cosines is not None:
-        # Both by the mean vectors, which are known of every file, however many chunks were compared.
-        scaled["chunk"] = features.standing(found.best_cosines, found.file_cosines) * np.float32(_Z_SHARE)
-        scaled["file"] = features.standing(found.file_cosines, found.file_cosines) * np.float32(_Z_SHARE)
+        # Both beside the mean vectors of files, which are known of every file.
+        for name, cosines in (("chunk", found.best_cosines), ("file", found.file_cosines)):
+            scaled[name] = features.standing(cosines, among.cosine, among.deviation) * np.float32(_Z_SHARE)
     # Where no file is named after what is asked, as when somebody asks as on the web, vectors decide and size does not:
     # learned, and nothing where the question explains a name.
-    unnamed = np.float32(1 - values["p_s"].max(initial=0))
+    unnamed = np.float32(1 - among.named)
     for name in ("lsize", "s_mean", "chunk"):
         if name in scaled:
             scaled[f"{name}_unnamed"] = scaled[name] * unnamed
     return scaled
-
-
-def _beside_others(depths: Floats) -> Floats:
-    """Levels below the usual; a file that lies far below all others must still be found by its exact name."""
-    return np.clip(depths - depths.mean(), -_FAR, _FAR) if len(depths) else depths
 
 
 def rank_code(
@@ -115,7 +105,6 @@ def rank_code(
     weights: Weights,
     limit: int,
     *,
-    allowed_files: NDArray[np.bool_] | None = None,
     allowed_chunks: NDArray[np.bool_] | None = None,
     per_file: int = 1,
 ) -> tuple[Ranked, ...]:
@@ -130,8 +119,8 @@ def rank_code(
     for each in parts.values():
         scores += each
     open_files = has_evidence(found)
-    if allowed_files is not None:
-        open_files &= allowed_files
+    if found.allowed is not None:
+        open_files &= found.allowed
     if allowed_chunks is not None:
         open_files &= np.logical_or.reduceat(allowed_chunks, found.starts)
     candidates = np.flatnonzero(open_files)

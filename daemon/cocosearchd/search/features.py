@@ -16,6 +16,9 @@ Ints = NDArray[np.int64]
 
 TOP_CHUNKS = 3  # of a file, summed: a file that speaks of the query in three places beats one that does in one
 LEAST_DEVIATION = 0.03  # of cosines: the few files of a tiny index may agree by chance
+# Levels from the usual depth, and deviations from the usual size. Beyond that they say no more: else one file that is
+# unlike all others would come before an exact name.
+_FAR = np.float32(4.0)
 _SHORT = 3  # characters: a form shorter than this is no evidence that a path speaks of a word
 _PREFIX_FROM = 6  # characters of a word, above which its beginning stands for it
 # What people abbreviate in file names.
@@ -62,7 +65,7 @@ def best_chunk(scores: Floats, starts: Ints) -> Floats:
     return np.maximum.reduceat(scores, starts) if len(starts) else np.zeros(0, np.float32)
 
 
-def best_three(scores: Floats, starts: Ints, chunk_files: NDArray[np.int32]) -> Floats:
+def best_three(scores: Floats, starts: Ints, chunk_files: Ints) -> Floats:
     """The sum of the `TOP_CHUNKS` best chunk scores of each file."""
     left, total = scores.copy(), np.zeros(len(starts), np.float32)
     for _ in range(TOP_CHUNKS):
@@ -80,22 +83,32 @@ def scaled(values: Floats) -> Floats:
     return values / top if top > 0 else np.zeros_like(values)
 
 
-def standing(values: Floats, among: Floats) -> Floats:
-    """How far each value lies from the mean of others, in their deviations; 0 where it is not known (NaN)."""
-    known = among[~np.isnan(among)]
-    if not len(known):
-        return np.zeros_like(values)
-    deviation = np.float32(max(float(known.std()), LEAST_DEVIATION))
-    found: Floats = np.nan_to_num((values - known.mean()) / deviation, nan=0.0).astype(np.float32)
+def spread(cosines: Floats) -> tuple[float, float]:
+    """Mean and deviation of what is known (not NaN); the deviation is at least `LEAST_DEVIATION`."""
+    known = cosines[~np.isnan(cosines)]
+    return (float(known.mean()), max(float(known.std()), LEAST_DEVIATION)) if len(known) else (0.0, LEAST_DEVIATION)
+
+
+def standing(values: Floats, mean: float, deviation: float) -> Floats:
+    """How far each value lies from a mean, in deviations; 0 where it is not known (NaN)."""
+    found: Floats = np.nan_to_num((values - np.float32(mean)) / np.float32(deviation), nan=0.0).astype(np.float32)
     return found
 
 
 def standardised(values: Floats) -> Floats:
-    """z-scores over the files; all zero where they do not differ."""
+    """z-scores over the files, at most `_FAR` from zero; all zero where they do not differ."""
     if not len(values):
         return values
     deviation = float(values.std())
-    return ((values - values.mean()) / deviation).astype(np.float32) if deviation > 1e-9 else np.zeros_like(values)
+    if deviation <= 1e-9:
+        return np.zeros_like(values)
+    found: Floats = np.clip((values - values.mean()) / deviation, -_FAR, _FAR).astype(np.float32)
+    return found
+
+
+def beside_others(depths: Floats) -> Floats:
+    """Levels below the usual; a file that lies far below all others must still be found by its exact name."""
+    return np.clip(depths - depths.mean(), -_FAR, _FAR) if len(depths) else depths
 
 
 def sole(whole: Floats, last: Floats) -> Floats:

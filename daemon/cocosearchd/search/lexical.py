@@ -109,17 +109,18 @@ class LexicalIndex:
         vector: NDArray[np.float32] | None = None,
         overlay: Overlay | None = None,
         choice: Choice | None = None,
+        shown: int = 0,
     ) -> Evidence | None:
-        """Everything known of every file for one query, as of one generation; None while cold.
+        """Everything known of the compared files for one query, as of one generation; None while cold.
 
-        With an `overlay`, as if its files were saved. `choice`: which files are going to be shown.
+        With an `overlay`, as if its files were saved. `choice`: which files may be shown; `shown`: how many are to be.
         """
         state = self._view
         if state is None:
             return None
         if overlay is not None:
             state = await self._under(state, overlay)
-        return await asyncio.to_thread(evidence, state, asked, self._terms, vector, choice)
+        return await asyncio.to_thread(evidence, state, asked, self._terms, vector, choice, shown)
 
     async def apply(self, commit: Commit) -> None:
         """Make the named files what their rows now are. While cold, and after a failure, the next catch-up does it."""

@@ -1,5 +1,6 @@
-"""What paths say: the names of a segment's files, joined so that one scan finds a word in all of them."""
+"""What paths say: the names of a segment's files, joined, and where in them any three characters stand."""
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +13,7 @@ from cocosearchd.search.lexical_segment import Segment
 Floats = NDArray[np.float32]
 _STEM_EVIDENCE = 3  # characters: shorter stems prove nothing as the beginning of a word
 _NAME_EVIDENCE = 4
+_GRAM = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +31,13 @@ class PathNames:
     joined: str  # each stem on a line of its own, lines begin with "\n"
     stem_lengths: Floats  # (S,) characters, at least 1
     line_starts: NDArray[np.int64]  # (S,): where each stem begins in `joined`
+    grams: NDArray[np.uint64]  # each three characters in a row of `joined` as a number, sorted
+    gram_places: NDArray[np.int32]  # where they stand, in the order of `grams`
     depth: Floats  # (F,)
     test: Floats  # (F,) 0 or 1
     prose: Floats  # (F,) 0 or 1
     hub: Floats  # (F,) 0 or 1
+    draw: NDArray[np.float64]  # (F,) 0 to 1: a lot for each path, the same in every index
 
 
 def path_names(segment: Segment) -> PathNames:
@@ -48,6 +53,9 @@ def path_names(segment: Segment) -> PathNames:
         files[number].append(file)
     stems = tuple(stem_numbers)
     lengths = np.array([len(stem) + 1 for stem in stems], np.int64)
+    joined = "".join(f"\n{stem}" for stem in stems) + "\n"
+    grams = _grams(joined)
+    order = np.argsort(grams, kind="stable")
     return PathNames(
         paths=tuple(paths),
         numbers={path: number for number, path in enumerate(paths)},
@@ -57,13 +65,16 @@ def path_names(segment: Segment) -> PathNames:
         stem_numbers=stem_numbers,
         stem_files=tuple(map(tuple, files)),
         stem_of_file=np.array([stem_numbers[stem] for stem in of_file], np.int64),
-        joined="".join(f"\n{stem}" for stem in stems) + "\n",
+        joined=joined,
         stem_lengths=np.maximum(lengths - 1, 1).astype(np.float32),
         line_starts=np.cumsum(lengths) - lengths + 1,
+        grams=grams[order],
+        gram_places=order.astype(np.int32),
         depth=depths(paths),
         test=np.array([is_test(path) for path in paths], np.float32),
         prose=np.array([is_prose(language) for language in languages], np.float32),
         hub=np.array([is_hub(path) for path in paths], np.float32),
+        draw=np.array([zlib.crc32(path.encode("utf-8", "surrogatepass")) for path in paths], np.float64) / 2**32,
     )
 
 
@@ -107,7 +118,7 @@ def _credits(names: PathNames, shapes: Sequence[str]) -> dict[int, int]:
         # Most forms begin like a shorter one, and can only be where that is.
         known = next((places for start, places in scanned.items() if form.startswith(start)), None)
         if known is None:
-            places = scanned[form] = list(_places(names.joined, form))
+            places = scanned[form] = list(_places(names, form))
         else:
             places = [place for place in known if names.joined.startswith(form, place)]
         if places:
@@ -135,13 +146,29 @@ def _candidates(names: PathNames, name: str) -> set[int]:
     if not name:
         return set()
     found = {names.stem_numbers[name[:n]] for n in range(1, len(name) + 1) if name[:n] in names.stem_numbers}
-    places = list(_places(names.joined, "\n" + name))
+    places = list(_places(names, "\n" + name))
     found.update(int(n) for n in np.searchsorted(names.line_starts, np.array(places) + 1, side="right") - 1 if places)
     return found
 
 
-def _places(text: str, part: str) -> Iterator[int]:
-    at = text.find(part)
-    while at >= 0:
-        yield at
-        at = text.find(part, at + 1)
+def _places(names: PathNames, part: str) -> Iterator[int]:
+    """Where a text stands in `joined`, ascending: where its rarest three characters do, and the rest around them."""
+    if len(part) < _GRAM:
+        at = names.joined.find(part)
+        while at >= 0:
+            yield at
+            at = names.joined.find(part, at + 1)
+        return
+    wanted = _grams(part)
+    starts, ends = np.searchsorted(names.grams, wanted), np.searchsorted(names.grams, wanted, side="right")
+    rarest = int((ends - starts).argmin())
+    for place in names.gram_places[starts[rarest] : ends[rarest]].tolist():
+        if names.joined.startswith(part, place - rarest):
+            yield place - rarest
+
+
+def _grams(text: str) -> NDArray[np.uint64]:
+    """Each `_GRAM` characters in a row as a number: 21 bits hold any character."""
+    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
+    found: NDArray[np.uint64] = codes[:-2] | codes[1:-1] << np.uint64(21) | codes[2:] << np.uint64(42)
+    return found

@@ -1,11 +1,4 @@
-"""Scores of one query over the parts of a state: BM25 of files and chunks, defined names, cosines. Pure.
-
-All files are scored by the words of their fields, by the mean of their vectors and by the signs of the vectors of their
-chunks; that is cheap. Chunks are scored in the *promising* files only. In an index of at most `PROMISING` files that is
-every file; in a larger one, those that stand best by words or by vector. Measured on 25 repositories as one index of
-3,700 files and 76,000 chunks, with means in the place of signs: the same first answer to each of 173 questions, and the
-same NDCG@10, as when all chunks are scored; so it is with 128.
-"""
+"""Scores of one query over the parts of a state: BM25 of files and chunks, defined names, cosines. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,23 +7,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search import features
+from cocosearchd.search.lexical_choice import Compared
 from cocosearchd.search.lexical_segment import Part, Segment, signs_of
 from cocosearchd.search.lexical_terms import QueryTerms, term_hash
 
 Floats = NDArray[np.float32]
-Mask = NDArray[np.bool_]
-PROMISING = 256  # files by words, and as many by vector
+Ints = NDArray[np.int64]
 # Numbers of int8 vectors that are widened at a time: they stay in a core's cache, and below what OpenBLAS would share
 # among threads, whose waiting for each other costs 15 times the work on a busy machine (measured).
 _BLOCK = 1 << 16
 # k1 and b by field: tuned on the dev half within the usual ranges, flat around these values.
 _CHUNK_BM25 = (1.5, 0.75)
-_FILE_BM25 = {"f_all": (2.5, 0.6), "f_def": (1.2, 0.6), "f_com": (1.5, 0.75), "f_path": (1.2, 0.5)}
-_FILE_COLUMNS = {
-    "f_all": "posting_everything",
-    "f_def": "posting_defined",
-    "f_com": "posting_commented",
-    "f_path": "posting_paths",
+_FILE_BM25 = (2.5, 0.6)
+_FIELDS = {  # column, place of its length, k1, b
+    "f_def": ("posting_defined", 1, 1.2, 0.6),
+    "f_com": ("posting_commented", 2, 1.5, 0.75),
+    "f_path": ("posting_paths", 3, 1.2, 0.5),
 }
 _FOLDED_SHARE = 0.8  # of a definition's value, when only the letters agree and not their case
 _EXACT_LEAD = 1.0  # of a chunk whose definition has the very name: so that a constant stands before its uses
@@ -47,122 +39,121 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """What is defined in a part of what the query names: (C,) for the choice of a chunk, (F,) per signal."""
+class Defined:
+    """What is defined in a segment of what the query names."""
 
-    of_chunks: Floats  # best value for an identifier, and a lead if its case agrees
-    exact: Floats
-    folded: Floats
-    whole: Floats
+    exact: tuple[NDArray[np.int32], Floats]  # chunks and values of definitions of identifiers; one may come twice
+    folded: tuple[NDArray[np.int32], Floats]  # the same in any case
+    of_files: dict[str, Floats]  # (F,): symF the best exact one, symI in any case, whole of all that was asked
 
 
-def file_scores(parts: Sequence[Part], sizes: Sizes, query: QueryTerms) -> list[dict[str, Floats]]:
-    """Per part: field -> (F,), dead files included, as 0."""
-    found = [{name: np.zeros(part.segment.file_count, np.float32) for name in _FILE_BM25} for part in parts]
+def file_scores(parts: Sequence[Part], sizes: Sizes, query: QueryTerms) -> list[Floats]:
+    """Per part: BM25 of each file over all it holds, (F,); dead files 0."""
+    found = [np.zeros(part.segment.file_count, np.float32) for part in parts]
     for term, times in query.terms:
-        rows = [part.segment.file_rows(term) for part in parts]
-        for column, name in enumerate(_FILE_BM25):
-            hits = [_counted(part, some, _FILE_COLUMNS[name]) for part, some in zip(parts, rows, strict=True)]
-            weight = times * features.idf(sum(len(files) for files, _ in hits), sizes.files)
-            for part, scores, (files, counts) in zip(parts, found, hits, strict=True):
-                if len(files):
-                    lengths = part.segment.file_lengths[:, column].take(files)
-                    scores[name][files] += features.bm25(
-                        weight, counts, lengths, sizes.file_averages[column], *_FILE_BM25[name]
-                    )
+        hits = [_living_files(part, part.segment.file_rows(term)) for part in parts]
+        weight = times * features.idf(sum(len(files) for files, _ in hits), sizes.files)
+        for part, scores, (files, rows) in zip(parts, found, hits, strict=True):
+            tf = part.segment.posting_everything[rows].astype(np.float32)
+            lengths = part.segment.file_lengths[:, 0].take(files)
+            scores[files] += features.bm25(weight, tf, lengths, sizes.file_averages[0], *_FILE_BM25)
+    return found
+
+
+def field_scores(
+    parts: Sequence[Part], sizes: Sizes, query: QueryTerms, some: Sequence[Compared]
+) -> list[dict[str, Floats]]:
+    """Per part: field -> (f,), BM25 of the compared files over the fields."""
+    finders = [Finder(part.segment.file_count, each.files) for part, each in zip(parts, some, strict=True)]
+    found = [{name: np.zeros(len(each.files), np.float32) for name in _FIELDS} for each in some]
+    for term, times in query.terms:
+        hits = [_living_files(part, part.segment.file_rows(term)) for part in parts]
+        near = [find(files) for find, (files, _) in zip(finders, hits, strict=True)]
+        for name, (column, number, k1, b) in _FIELDS.items():
+            counts = [getattr(part.segment, column)[rows] for part, (_, rows) in zip(parts, hits, strict=True)]
+            weight = times * features.idf(sum(map(int, map(np.count_nonzero, counts))), sizes.files)
+            for each, scores, (kept, places), every in zip(some, found, near, counts, strict=True):
+                lengths = each.segment.file_lengths[each.files[places], number]
+                tf = every.take(kept).astype(np.float32)
+                scores[name][places] += features.bm25(weight, tf, lengths, sizes.file_averages[number], k1, b)
     return found
 
 
 def chunk_scores(
-    parts: Sequence[Part], sizes: Sizes, query: QueryTerms, chosen: Sequence[Mask | None]
+    parts: Sequence[Part], sizes: Sizes, query: QueryTerms, some: Sequence[Compared]
 ) -> tuple[list[Floats], list[Floats]]:
-    """Per part, over the chunks of the chosen files: BM25, and the share of the query's idf mass that a chunk has."""
-    scores = [np.zeros(part.segment.chunk_count, np.float32) for part in parts]
-    covered = [np.zeros(part.segment.chunk_count, np.float32) for part in parts]
-    masks = [None if mask is None else mask[part.segment.chunk_files] for part, mask in zip(parts, chosen, strict=True)]
+    """Per part, over the compared chunks: BM25, and the share of the query's idf mass that a chunk has."""
+    finders = [Finder(each.segment.chunk_count, each.chunks) for each in some]
+    scores = [np.zeros(len(each.chunks), np.float32) for each in some]
+    covered = [np.zeros(len(each.chunks), np.float32) for each in some]
+    lengths = [each.segment.chunk_lengths[each.chunks] for each in some]
     ideal = 0.0
     for term, times in query.terms:
         rows = [part.segment.chunk_rows(term) for part in parts]
         weight = features.idf(sum(map(_living_rows, parts, rows)), sizes.chunks)
         ideal += weight
-        for part, some, mask, score, cover in zip(parts, rows, masks, scores, covered, strict=True):
-            chunks, counts = part.segment.posting_chunks[some], part.segment.posting_counts[some]
-            if mask is not None:
-                kept = np.flatnonzero(mask.take(chunks))
-                chunks, counts = chunks.take(kept), counts.take(kept)
-            lengths = part.segment.chunk_lengths.take(chunks)
-            tf = counts.astype(np.float32)
-            score[chunks] += features.bm25(times * weight, tf, lengths, sizes.chunk_average, *_CHUNK_BM25)
-            cover[chunks] += np.float32(weight)
+        for part, row, find, length, score, cover in zip(parts, rows, finders, lengths, scores, covered, strict=True):
+            kept, places = find(part.segment.posting_chunks[row])
+            tf = part.segment.posting_counts[row].take(kept).astype(np.float32)
+            score[places] += features.bm25(times * weight, tf, length[places], sizes.chunk_average, *_CHUNK_BM25)
+            cover[places] += np.float32(weight)
     return scores, [each / np.float32(ideal or 1) for each in covered]
 
 
-def promising(
-    parts: Sequence[Part],
-    files: Sequence[dict[str, Floats]],
-    near: Sequence[Floats] | None,
-    allowed: Sequence[Mask] | None,
-) -> list[Mask | None]:
-    """Per part: the files whose chunks are looked at, (F,); None: all, and all are alive.
-
-    `near`: how near each file is to the query, as `nearness` says. `allowed`: files of which the best are looked at as
-    well.
-    """
-    alive = [part.alive if part.alive is not None else np.ones(part.segment.file_count, np.bool_) for part in parts]
-    if sum(int(np.count_nonzero(each)) for each in alive) <= PROMISING:
-        return [part.alive for part in parts]
-    by_words = [each["f_all"] for each in files]
-    chosen = [
-        _best(among, values, least)
-        for among in ((alive,) if allowed is None else (alive, allowed))
-        for values, least in ((by_words, 0.0), (near, 0.0))
-        if values is not None
-    ]
-    return [np.logical_or.reduce(masks) for masks in zip(*chosen, strict=True)]
+def best_of_chunks(some: Compared, scores: Floats, cosines: Floats | None) -> tuple[Floats, Floats, Floats | None]:
+    """Per compared file: the sum of the best chunk scores, their mean, the best cosine."""
+    starts = some.starts
+    if not len(starts):
+        return np.zeros(0, np.float32), np.zeros(0, np.float32), None if cosines is None else np.zeros(0, np.float32)
+    best = features.best_three(scores, starts, some.owners)
+    nearest = None if cosines is None else np.fmax.reduceat(cosines, starts)
+    return best, (np.add.reduceat(scores, starts) / some.counts).astype(np.float32), nearest
 
 
-def name_values(segment: Segment, query: QueryTerms) -> Names:
+def defined(segment: Segment, query: QueryTerms) -> Defined:
     """What is defined of the identifiers of the query, and of the whole symbol as it was asked."""
     lower = tuple(name.lower() for name in query.identifiers)
     asked = query.identifiers[:1] if query.symbol else ()
     exact = _defined(segment.exact_names, segment.exact_chunks, segment.exact_values, query.identifiers)
     folded = _defined(segment.folded_names, segment.folded_chunks, segment.folded_values, lower)
     whole = _defined(segment.exact_names, segment.exact_chunks, segment.exact_values, asked)
-    of_chunks = np.zeros(segment.chunk_count, np.float32)
-    np.maximum.at(of_chunks, exact[0], exact[1] + np.float32(_EXACT_LEAD))
-    np.maximum.at(of_chunks, folded[0], np.float32(_FOLDED_SHARE) * folded[1])
-    return Names(of_chunks, *(_per_file(segment, *rows) for rows in (exact, folded, whole)))
+    best = (_per_file(segment, *rows) for rows in (exact, folded, whole))
+    return Defined(exact, folded, dict(zip(("symF", "symI", "whole"), best, strict=True)))
 
 
-def file_cosines(segment: Segment, vector: Floats) -> Floats:
-    """(F,): of the mean vector of each file; NaN where a file has none."""
-    return products(segment.file_vectors, segment.file_scales, vector)
+def chunk_names(some: Compared, found: Defined) -> Floats:
+    """(c,): the best value of a definition in each compared chunk, and a lead where the case agrees."""
+    find, values = Finder(some.segment.chunk_count, some.chunks), np.zeros(len(some.chunks), np.float32)
+    for (chunks, worth), share, lead in ((found.exact, 1.0, _EXACT_LEAD), (found.folded, _FOLDED_SHARE, 0.0)):
+        kept, places = find(chunks)
+        np.maximum.at(values, places, np.float32(share) * worth[kept] + np.float32(lead))
+    return values
 
 
-def nearness(segment: Segment, vector: Floats, means: Floats) -> Floats:
+def file_cosines(segment: Segment, vector: Floats, files: Ints) -> Floats:
+    """(f,): of the mean vectors of some files; NaN where a file has none."""
+    return products(segment.file_vectors.take(files, axis=0), segment.file_scales.take(files), vector)
+
+
+def chunk_cosines(some: Compared, vector: Floats) -> Floats:
+    """(c,): of the compared chunks; NaN where one has no vector."""
+    segment = some.segment
+    return products(segment.vectors.take(some.chunks, axis=0), segment.scales.take(some.chunks), vector)
+
+
+def nearness(segment: Segment, vector: Floats) -> NDArray[np.int16]:
     """(F,): how many signs the nearest chunk of each file shares with the query; 0 where none has a vector.
 
     The angle between two vectors shows in the share of signs that differ (Charikar 2002), so it finds the chunks that
-    are worth a comparison at a tenth of the price. Of files that share as many, the nearer by `means` stands first.
+    are worth a comparison at a tenth of the price.
     """
     if segment.vectors.shape[1] != len(vector) or not segment.file_count:
-        return np.zeros(segment.file_count, np.float32)
-    differ = np.zeros(segment.chunk_count, np.int16)
-    for column, asked in enumerate(signs_of(vector[None])[0]):
-        differ += np.bitwise_count(segment.signs[:, column] ^ asked)
-    alike = np.where(segment.scales > 0, np.float32(len(vector)) - differ, np.float32(0))
-    best = features.best_chunk(alike, segment.chunk_starts)
-    return np.where(best > 0, best + np.nan_to_num(means) / 2, np.float32(0)).astype(np.float32)
-
-
-def chunk_cosines(segment: Segment, vector: Floats, chosen: Mask | None) -> Floats:
-    """(C,): of the chunks of the chosen files; NaN elsewhere, and where a chunk has no vector."""
-    if chosen is None or chosen.all():
-        return products(segment.vectors, segment.scales, vector)
-    found = np.full(segment.chunk_count, np.nan, np.float32)
-    chunks = np.flatnonzero(chosen[segment.chunk_files])
-    found[chunks] = products(segment.vectors.take(chunks, axis=0), segment.scales.take(chunks), vector)
-    return found
+        return np.zeros(segment.file_count, np.int16)
+    alike = np.full(segment.chunk_count, len(vector), np.int16)
+    for column, asked in zip(segment.signs, signs_of(vector[None])[:, 0], strict=True):
+        alike -= np.bitwise_count(column ^ asked)
+    alike[segment.scales == 0] = 0
+    return np.maximum.reduceat(alike, segment.chunk_starts)
 
 
 def products(rows: NDArray[np.int8], scales: Floats, vector: Floats) -> Floats:
@@ -182,25 +173,29 @@ def products(rows: NDArray[np.int8], scales: Floats, vector: Floats) -> Floats:
     return found
 
 
-def _best(alive: Sequence[Mask], values: Sequence[Floats], least: float) -> list[Mask]:
-    """The living files with the `PROMISING` largest values of all parts that are more than `least`; ties as well."""
-    known = [np.where(living, each, np.float32(least)) for living, each in zip(alive, values, strict=True)]
-    together = np.concatenate(known) if known else np.zeros(0, np.float32)
-    if len(together) > PROMISING:
-        place = len(together) - PROMISING
-        least = max(least, float(np.nextafter(np.partition(together, place)[place], np.float32(-np.inf))))
-    return [each > least for each in known]
+class Finder:
+    """Where numbers are among some chosen ones."""
+
+    def __init__(self, size: int, chosen: Ints) -> None:
+        """`chosen` are distinct and below `size`, and so is what is looked for."""
+        self._known = np.zeros(size, np.bool_)
+        self._known[chosen] = True
+        self._places = np.empty(size, np.int32)  # only what is chosen is ever written or read
+        self._places[chosen] = np.arange(len(chosen), dtype=np.int32)
+
+    def __call__(self, numbers: NDArray[np.integer]) -> tuple[Ints, NDArray[np.int32]]:
+        """Which of `numbers` are chosen, and the place of each of these among the chosen."""
+        kept = np.flatnonzero(self._known.take(numbers))
+        return kept, self._places.take(numbers.take(kept))
 
 
-def _counted(part: Part, rows: slice, column: str) -> tuple[NDArray[np.int32], Floats]:
-    """The living files that have a term in a field, and how often."""
-    counts = getattr(part.segment, column)[rows]
+def _living_files(part: Part, rows: slice) -> tuple[NDArray[np.int32], slice | Ints]:
+    """The living files that have a term, and their rows."""
     files = part.segment.posting_files[rows]
-    kept = counts > 0
-    if part.alive is not None:
-        kept &= part.alive.take(files)
-    places = np.flatnonzero(kept)
-    return files.take(places), counts.take(places).astype(np.float32)
+    if part.alive is None:
+        return files, rows
+    kept = np.flatnonzero(part.alive.take(files))
+    return files.take(kept), kept + rows.start
 
 
 def _living_rows(part: Part, rows: slice) -> int:

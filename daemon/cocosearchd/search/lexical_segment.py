@@ -18,7 +18,7 @@ MERGE_RATIO = 4  # the last two merge while the last is not this much smaller
 DEAD_SHARE = 0.2  # of the files of a segment, above which it is written anew; a guess
 
 _OF_FILES = ("generations", "characters", "file_lengths", "file_vectors", "file_scales")
-_OF_CHUNKS = ("keys", "start_lines", "chunk_lengths", "vectors", "scales", "signs")
+_OF_CHUNKS = ("keys", "start_lines", "chunk_lengths", "vectors", "scales")
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -46,7 +46,7 @@ class Segment:
     chunk_lengths: Floats  # (C,): terms of text and header
     vectors: NDArray[np.int8]  # (C, D); D = 0 without vectors
     scales: Floats  # (C,): what a row of vectors is to be multiplied with; 0 where there is no vector
-    signs: NDArray[np.uint64]  # (C, W): a bit for each number of a vector, W = D / 64 rounded up
+    signs: NDArray[np.uint64]  # (W, C): a bit for each number of a vector, W = D / 64 rounded up
     chunk_terms: NDArray[np.uint64]  # sorted, unique
     chunk_slices: Ints  # (terms + 1,)
     posting_chunks: NDArray[np.int32]  # (P,)
@@ -202,6 +202,7 @@ def merge(parts: Sequence[Part]) -> Segment:
         language_ends=language_ends,
         chunk_ends=np.cumsum(counts),
         chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+        signs=signs_of(fixed["vectors"]),
         **fixed,
         **_merged_postings(segments, new_chunks, "chunk", ("posting_counts",)),
         **_merged_postings(
@@ -227,12 +228,15 @@ def compacted(parts: Sequence[Part]) -> tuple[Part, ...]:
 
 
 def signs_of(vectors: NDArray[np.int8] | Floats) -> NDArray[np.uint64]:
-    """(n, D) numbers -> (n, W): which of them are above zero, a bit each; the last word is filled up with zeros."""
+    """(n, D) numbers -> (W, n): which of them are above zero, a bit each; the last word is filled up with zeros.
+
+    Word by word, as a query is compared with the same word of all rows at once.
+    """
     packed = np.packbits(vectors > 0, axis=1)
     words = -(-packed.shape[1] // 8)
     filled = np.zeros((len(vectors), words * 8), np.uint8)
     filled[:, : packed.shape[1]] = packed
-    return filled.view(np.uint64)
+    return np.ascontiguousarray(filled.view(np.uint64).T)
 
 
 def size_bytes(segment: Segment) -> int:

@@ -1,50 +1,66 @@
-"""One immutable state of the lexical index, and what it says of a query: a value per signal for each living file.
+"""One immutable state of the lexical index, and what it says of a query: a value per signal for each compared file.
 
-Statistics (N, document frequencies, average lengths) are counted over living documents at query time, so that the
-answer does not depend on the order in which files came and went.
+Statistics (N, document frequencies, average lengths, the largest value of a signal) are counted over living documents
+at query time, so that the answer does not depend on the order in which files came and went. In a large index only the
+promising files are compared chunk by chunk; see `lexical_choice`.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search import features
+from cocosearchd.search.lexical_choice import Compared, compared, promising
 from cocosearchd.search.lexical_names import PathNames, best_name_match, path_names, stem_coverage
 from cocosearchd.search.lexical_scores import (
+    Defined,
     Sizes,
+    best_of_chunks,
     chunk_cosines,
+    chunk_names,
     chunk_scores,
+    defined,
+    field_scores,
     file_cosines,
     file_scores,
-    name_values,
     nearness,
-    promising,
 )
 from cocosearchd.search.lexical_segment import Part
 from cocosearchd.search.lexical_terms import QueryTerms, Terms
 
 Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 SIGNALS = (
-    "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "whole", "stemeq",
+    "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "sole", "stemeq",
     "test", "prose", "hub", "depth", "lsize",
 )  # fmt: skip
+_OF_FILES = ("f_all", "p_s", "symF", "symI", "whole", "stemeq")
+# Files whose cosines say how cosines lie in the index: their mean is off by 0.03 deviations, for all files alike.
+SAMPLE = 1024
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False)
 class Living:
-    """What is alive, parts in order, numbers running through: F files, C chunks."""
+    """The living files, parts in order, numbers running through: F files. Compared by identity."""
 
     paths: tuple[str, ...]  # (F,)
     languages: tuple[str, ...]  # (F,)
-    starts: NDArray[np.int64]  # (F,): first chunk of each file
-    chunk_files: NDArray[np.int32]  # (C,)
-    keys: NDArray[np.int64]  # (C, 2)
+    local: tuple[Ints, ...]  # by part: where in its segment each living file is
+    ends: Ints  # by part: the number after its last living file
+    sample: Ints  # at most about `SAMPLE` files, chosen by their paths
     places: dict[str, Floats]  # test, prose, hub, depth, lsize: (F,)
+
+    def by_part(self, files: Ints) -> list[Ints]:
+        """Numbers of living files, ascending, as numbers in the segment of each part."""
+        cuts = np.searchsorted(files, self.ends[:-1])
+        starts = [0, *self.ends.tolist()][: len(self.ends)]
+        some = np.split(files, cuts) if self.local else []
+        return [local[each - start] for local, start, each in zip(self.local, starts, some, strict=True)]
 
 
 Choice = Callable[[Living], Mask | None]  # (F,): which files may be shown; None: all
@@ -72,71 +88,68 @@ class View:
     @cached_property
     def living(self) -> Living:
         """Made by the first query after a commit, since many a commit is not followed by one."""
-        files = [_mask(each.alive, each.segment.file_count) for each in self.parts]
-        chunks = [_mask(each.alive_chunks, each.segment.chunk_count) for each in self.parts]
-        segments = [each.segment for each in self.parts]
-        counts = _kept([np.diff(each.chunk_ends, prepend=0) for each in segments], files).astype(np.int64)
-        sizes = [np.log1p(each.characters).astype(np.float32) for each in segments]
+        files = [_mask(each) for each in self.parts]
+        sizes = [np.log1p(each.segment.characters).astype(np.float32) for each in self.parts]
+        local = tuple(np.arange(each.segment.file_count)[mask] for each, mask in zip(self.parts, files, strict=True))
+        draws = _of_living(self.parts, [each.draw for each in self.names])
         return Living(
             paths=_chosen([each.paths for each in self.names], files),
             languages=_chosen([each.languages for each in self.names], files),
-            starts=np.cumsum(counts) - counts,
-            chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
-            keys=_kept([each.keys for each in segments], chunks).astype(np.int64).reshape(-1, 2),
+            local=local,
+            ends=np.cumsum([len(each) for each in local], dtype=np.int64),
+            sample=np.flatnonzero(draws <= SAMPLE / max(len(draws), 1)),
             places={
-                "test": _kept([each.test for each in self.names], files),
-                "prose": _kept([each.prose for each in self.names], files),
-                "hub": _kept([each.hub for each in self.names], files),
-                "depth": _kept([each.depth for each in self.names], files),
-                "lsize": _kept(sizes, files),
+                "test": _of_living(self.parts, [each.test for each in self.names]),
+                "prose": _of_living(self.parts, [each.prose for each in self.names]),
+                "hub": _of_living(self.parts, [each.hub for each in self.names]),
+                "depth": features.beside_others(_of_living(self.parts, [each.depth for each in self.names])),
+                "lsize": features.standardised(_of_living(self.parts, sizes)),
             },
         )
 
 
 @dataclass(frozen=True, slots=True)
+class Among:
+    """What the compared files are measured against: all living ones."""
+
+    named: float  # the largest share of a file's name that the question explains
+    cosine: float  # the mean of the cosines of files, and their deviation
+    deviation: float
+
+
+@dataclass(frozen=True, slots=True)
 class Evidence:
-    """What is known of each of F living files and C living chunks for one query. Raw; the profile scales them."""
+    """What is known of each of F compared files and their C chunks for one query. Raw; the profile scales them."""
 
     generation: int
     paths: Sequence[str]  # (F,)
     languages: Sequence[str]  # (F,)
+    allowed: Mask | None  # (F,): which of them may be shown; None: all
     values: dict[str, Floats]  # signal -> (F,)
-    starts: NDArray[np.int64]  # (F,): first chunk of each file
-    chunk_files: NDArray[np.int32]  # (C,)
-    keys: NDArray[np.int64]  # (C, 2)
+    among: Among
+    starts: Ints  # (F,): first chunk of each file
+    chunk_files: Ints  # (C,): the file of each chunk
+    keys: Ints  # (C, 2)
     chunk_scores: Floats  # (C,): text and header
     chunk_names: Floats  # (C,): best definition value for an identifier of the query, and a lead if its case agrees
-    cosines: Floats | None  # (C,); NaN where a chunk has no vector or was not compared. None: no vector was asked
+    cosines: Floats | None  # (C,); NaN where a chunk has no vector. None: no vector was asked
     file_cosines: Floats | None  # (F,): of the mean of the vectors of each file; NaN without vectors
-    best_cosines: Floats | None  # (F,): of a file's best chunk; that of the mean where no chunk was compared
+    best_cosines: Floats | None  # (F,): of a file's best chunk
     chunk_coverage: Floats  # (C,): share of the idf mass that the query asks which the chunk has, 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
-class _PartEvidence:
-    """What one part says, dead files included."""
+class _Chunks:
+    """Of f compared files and their c chunks."""
 
-    part: Part
-    values: dict[str, Floats]
-    chunk_scores: Floats
-    chunk_names: Floats
-    chunk_coverage: Floats
-    cosines: Floats | None
-    file_cosines: Floats | None
-    best_cosines: Floats | None
-
-
-@dataclass(frozen=True, slots=True)
-class _Scored:
-    """The scores of one part: fields of files; chunks of the files in `chosen`, None all; the mean vectors of files."""
-
-    part: Part
-    names: PathNames
-    files: dict[str, Floats]
-    chunks: Floats
+    counts: Ints  # (f,): how many chunks each has
+    keys: Ints  # (c, 2)
+    scores: Floats  # (c,), as the next three
     covered: Floats
-    chosen: Mask | None
-    means: Floats | None
+    names: Floats
+    cosines: Floats | None
+    nearest: Floats | None  # (f,): the best of the cosines
+    of_files: dict[str, Floats]  # s3, s_mean, s_raw, f_def, f_com, f_path: (f,)
 
 
 def view(parts: Sequence[Part], generation: int, known: "View | None" = None) -> View:
@@ -158,142 +171,117 @@ def view(parts: Sequence[Part], generation: int, known: "View | None" = None) ->
 
 
 def evidence(
-    state: View, query: QueryTerms, terms: Terms, vector: Floats | None = None, choice: Choice | None = None
+    state: View,
+    query: QueryTerms,
+    terms: Terms,
+    vector: Floats | None = None,
+    choice: Choice | None = None,
+    shown: int = 0,
 ) -> Evidence:
-    """What is known of every file. `vector`: of the query, (dimension,). `choice`: which files are going to be shown.
+    """What is known of the compared files. `vector`: of the query, (dimension,). `choice`: which files may be shown.
 
-    In a large index the chunks of the promising files are looked at: those of the whole, so that a choice does not
-    change how files stand to each other, and those of the choice.
+    In a large index the promising files are compared: those of the whole, so that a choice does not change how files
+    stand to each other, and those of the choice; `shown` is how many are going to be shown.
     """
-    fields = file_scores(state.parts, state.sizes, query)
-    means = None if vector is None else [file_cosines(part.segment, vector) for part in state.parts]
-    near = None
-    if vector is not None and means is not None:
-        near = [nearness(part.segment, vector, mean) for part, mean in zip(state.parts, means, strict=True)]
-    chosen = promising(state.parts, fields, near, _chosen_by(state, choice))
-    chunks, covered = chunk_scores(state.parts, state.sizes, query, chosen)
-    stems = [terms.stem(word) for word in query.words]
-    rows = [
-        _part_evidence(
-            _Scored(
-                part, state.names[n], fields[n], chunks[n], covered[n], chosen[n], None if means is None else means[n]
-            ),
-            query,
-            stems,
-            vector,
-        )
-        for n, part in enumerate(state.parts)
-    ]
-    return _joined(state, rows)
-
-
-def _chosen_by(state: View, choice: Choice | None) -> list[Mask] | None:
-    """The choice among living files, as masks over the files of each part, the dead included."""
-    mask = None if choice is None else choice(state.living)
-    if mask is None:
-        return None
-    found, at = [], 0
-    for part in state.parts:
-        alive = np.ones(part.segment.file_count, np.bool_) if part.alive is None else part.alive.copy()
-        alive[alive] = mask[at : at + part.files_alive]
-        at += part.files_alive
-        found.append(alive)
-    return found
-
-
-def _part_evidence(scored: _Scored, query: QueryTerms, stems: Sequence[str], vector: Floats | None) -> _PartEvidence:
-    segment, names = scored.part.segment, scored.names
-    defined = name_values(segment, query)
-    cosines = None if vector is None else chunk_cosines(segment, vector, scored.chosen)
-    best, mean, nearest = _of_chunks(scored, cosines)
-    asked = sum(times for _, times in query.terms)
-    values = {
-        "s3": best,
-        "s_mean": mean,
-        "s_raw": best / np.float32(asked or 1),
-        **scored.files,
-        "p_s": stem_coverage(names, query.words, stems, query.shares),
-        "symF": defined.exact,
-        "symI": defined.folded,
-        "whole": defined.whole,
-        "stemeq": best_name_match(names, query.identifiers),
-    }
-    return _PartEvidence(
-        part=scored.part,
-        values=values,
-        chunk_scores=scored.chunks,
-        chunk_names=defined.of_chunks,
-        chunk_coverage=scored.covered,
-        cosines=cosines,
-        file_cosines=scored.means,
-        best_cosines=nearest,
-    )
-
-
-def _of_chunks(scored: _Scored, cosines: Floats | None) -> tuple[Floats, Floats, Floats | None]:
-    """Per file: the sum of the best chunk scores, their mean, the best cosine.
-
-    Of a file that is not chosen: 0, 0, the cosine of its mean vector.
-    """
-    segment = scored.part.segment
-    counts = np.diff(segment.chunk_ends, prepend=0)
-    files = np.arange(segment.file_count) if scored.chosen is None else np.flatnonzero(scored.chosen)
-    best, mean = np.zeros((2, segment.file_count), np.float32)
-    nearest = None if scored.means is None else scored.means.copy()
-    if not len(files):
-        return best, mean, nearest
-    counts = counts[files]
-    starts = np.cumsum(counts) - counts
-    owners = np.repeat(np.arange(len(files), dtype=np.int32), counts)
-    inside = slice(None) if scored.chosen is None else np.flatnonzero(scored.chosen[segment.chunk_files])
-    scores = scored.chunks[inside]
-    best[files] = features.best_three(scores, starts, owners)
-    mean[files] = np.add.reduceat(scores, starts) / counts
-    if nearest is not None and cosines is not None:
-        nearest[files] = np.fmax(np.fmax.reduceat(cosines[inside], starts), nearest[files])
-    return best, mean, nearest
-
-
-def _joined(state: View, rows: Sequence[_PartEvidence]) -> Evidence:
-    """The evidence of all parts over what is alive, parts in order, numbers running through."""
-    living = state.living
-    files = [_mask(each.part.alive, each.part.segment.file_count) for each in rows]
-    chunks = [_mask(each.part.alive_chunks, each.part.segment.chunk_count) for each in rows]
-    cosines = [each.cosines for each in rows if each.cosines is not None]
-    means = [each.file_cosines for each in rows if each.file_cosines is not None]
-    best = [each.best_cosines for each in rows if each.best_cosines is not None]
-    asked = rows and len(cosines) == len(rows)
-    names = [name for name in SIGNALS if name not in living.places]
+    named = [defined(part.segment, query) for part in state.parts]
+    values = _of_all_files(state, query, terms, named)
+    near, means = None, None
+    if vector is not None:
+        near = _of_living(state.parts, [nearness(part.segment, vector) for part in state.parts])
+        means = partial(_means, state, vector)
+    allowed = None if choice is None else choice(state.living)
+    files = promising(values, near, means, allowed, shown)
+    by_part = state.living.by_part(files)
+    some = [compared(part.segment, each) for part, each in zip(state.parts, by_part, strict=True)]
+    mean, deviation = (0.0, 1.0) if means is None else features.spread(means(state.living.sample))
+    chunks = _of_chunks(state, query, named, some, vector)
+    cosines = None if means is None else means(files)
     return Evidence(
         generation=state.generation,
-        paths=living.paths,
-        languages=living.languages,
-        values={name: _kept([each.values[name] for each in rows], files) for name in names} | living.places,
-        starts=living.starts,
-        chunk_files=living.chunk_files,
-        keys=living.keys,
-        chunk_scores=_kept([each.chunk_scores for each in rows], chunks),
-        chunk_names=_kept([each.chunk_names for each in rows], chunks),
-        chunk_coverage=_kept([each.chunk_coverage for each in rows], chunks),
-        cosines=_kept(cosines, chunks) if asked else None,
-        file_cosines=_kept(means, files) if asked else None,
-        best_cosines=_kept(best, files) if asked else None,
+        paths=tuple(map(state.living.paths.__getitem__, files.tolist())),
+        languages=tuple(map(state.living.languages.__getitem__, files.tolist())),
+        allowed=None if allowed is None else allowed[files],
+        values={name: each[files] for name, each in (values | state.living.places).items()} | chunks.of_files,
+        among=Among(float(values["p_s"].max(initial=0)), mean, deviation),
+        starts=np.cumsum(chunks.counts) - chunks.counts,
+        chunk_files=np.repeat(np.arange(len(files)), chunks.counts),
+        keys=chunks.keys,
+        chunk_scores=chunks.scores,
+        chunk_names=chunks.names,
+        chunk_coverage=chunks.covered,
+        cosines=chunks.cosines,
+        file_cosines=cosines,
+        best_cosines=None if chunks.nearest is None or cosines is None else np.fmax(chunks.nearest, cosines),
     )
 
 
-def _mask(alive: NDArray[np.bool_] | None, size: int) -> slice | NDArray[np.bool_]:
-    return slice(0, size) if alive is None else alive
+def _of_all_files(state: View, query: QueryTerms, terms: Terms, named: Sequence[Defined]) -> dict[str, Floats]:
+    """What words and names say of each living file: signal -> (F,)."""
+    stems = [terms.stem(word) for word in query.words]
+    rows: list[dict[str, Floats]] = [
+        {
+            "f_all": words,
+            **found.of_files,
+            "p_s": stem_coverage(names, query.words, stems, query.shares),
+            "stemeq": best_name_match(names, query.identifiers),
+        }
+        for words, found, names in zip(file_scores(state.parts, state.sizes, query), named, state.names, strict=True)
+    ]
+    values = {name: _of_living(state.parts, [each[name] for each in rows]) for name in _OF_FILES}
+    values["sole"] = features.sole(values.pop("whole"), values["symF"])
+    return values
 
 
-def _chosen(texts: Sequence[tuple[str, ...]], masks: Sequence[slice | NDArray[np.bool_]]) -> tuple[str, ...]:
+def _of_chunks(
+    state: View, query: QueryTerms, named: Sequence[Defined], some: Sequence[Compared], vector: Floats | None
+) -> _Chunks:
+    """What the fields and chunks of the compared files say, parts in order."""
+    fields = field_scores(state.parts, state.sizes, query, some)
+    scores, covered = chunk_scores(state.parts, state.sizes, query, some)
+    cosines = [None if vector is None else chunk_cosines(each, vector) for each in some]
+    best = [best_of_chunks(*each) for each in zip(some, scores, cosines, strict=True)]
+    asked = sum(times for _, times in query.terms)
+    s3: Floats = _joined([sums for sums, _, _ in best])
+    return _Chunks(
+        counts=_joined([each.counts for each in some]).astype(np.int64),
+        keys=_joined([each.segment.keys[each.chunks] for each in some]).astype(np.int64).reshape(-1, 2),
+        scores=_joined(scores),
+        covered=_joined(covered),
+        names=_joined([chunk_names(each, found) for each, found in zip(some, named, strict=True)]),
+        cosines=None if vector is None else _joined([each for each in cosines if each is not None]),
+        nearest=None if vector is None else _joined([each for _, _, each in best if each is not None]),
+        of_files={
+            "s3": s3,
+            "s_mean": _joined([mean for _, mean, _ in best]),
+            "s_raw": s3 / np.float32(asked or 1),
+            **{name: _joined([each[name] for each in fields]) for name in ("f_def", "f_com", "f_path")},
+        },
+    )
+
+
+def _means(state: View, vector: Floats, files: Ints) -> Floats:
+    """The cosines of the mean vectors of some living files, numbers ascending; NaN where a file has none."""
+    by_part = state.living.by_part(files)
+    return _joined([file_cosines(each.segment, vector, some) for each, some in zip(state.parts, by_part, strict=True)])
+
+
+def _mask(part: Part) -> slice | Mask:
+    return slice(0, part.segment.file_count) if part.alive is None else part.alive
+
+
+def _chosen(texts: Sequence[tuple[str, ...]], masks: Sequence[slice | Mask]) -> tuple[str, ...]:
     found: list[str] = []
     for each, mask in zip(texts, masks, strict=True):
         found.extend(each if isinstance(mask, slice) else (text for text, ok in zip(each, mask, strict=True) if ok))
     return tuple(found)
 
 
-def _kept(arrays: Sequence[NDArray[Any]], masks: Sequence[slice | NDArray[np.bool_]]) -> NDArray[Any]:
-    found = [array[mask] for array, mask in zip(arrays, masks, strict=True)]
-    if len(found) == 1:
-        return found[0]
-    return np.concatenate(found) if found else np.zeros(0, np.float32)
+def _of_living(parts: Sequence[Part], arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Values of the files of each part, as (F,) of the living ones."""
+    return _joined([array[_mask(part)] for part, array in zip(parts, arrays, strict=True)])
+
+
+def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    if len(arrays) == 1:
+        return arrays[0]
+    return np.concatenate(arrays) if arrays else np.zeros(0, np.float32)

@@ -1,0 +1,99 @@
+"""Which files are compared chunk by chunk, and where their chunks are. Pure.
+
+All files are scored by the words of their fields, by their names and by the signs of the vectors of their chunks; that
+is cheap. Chunks are scored, and files ranked, among the *promising* ones only. In an index of at most `PROMISING` files
+that is every file; in a larger one, those that stand best by words, by vector or by name.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.search.lexical_segment import Segment
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+# Files by words, and as many by vector. Measured on 25 repositories as one index of 3,700 files and 76,000 chunks: the
+# same NDCG@10 of 499 questions as when all files are compared.
+PROMISING = 128
+NAMED = 64  # files that stand best by their names: most of them stand well by words, too
+_BETWEEN_EQUALS = 1e-3  # of the evidence of names: what words add to it
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The compared files of one segment: f files, c chunks."""
+
+    segment: Segment
+    files: Ints  # (f,) in the segment, ascending
+    counts: Ints  # (f,): how many chunks each has
+    chunks: Ints  # (c,) in the segment, ascending
+
+    @property
+    def starts(self) -> Ints:
+        """(f,): the first of the c chunks of each file."""
+        return np.cumsum(self.counts) - self.counts
+
+    @property
+    def owners(self) -> Ints:
+        """(c,): which of the f files each chunk belongs to."""
+        return np.repeat(np.arange(len(self.files)), self.counts)
+
+
+def compared(segment: Segment, files: Ints) -> Compared:
+    """Where the chunks of some files of a segment are."""
+    ends = segment.chunk_ends[files]
+    counts = ends - np.where(files > 0, segment.chunk_ends[files - 1], 0)
+    places = np.cumsum(counts) - counts
+    return Compared(segment, files, counts, np.arange(int(counts.sum())) + np.repeat(ends - counts - places, counts))
+
+
+def promising(
+    values: Mapping[str, Floats],
+    near: NDArray[np.int16] | None,
+    means: Callable[[Ints], Floats] | None,
+    allowed: Mask | None,
+    shown: int,
+) -> Ints:
+    """The files that are compared, as ascending numbers of living ones.
+
+    `values`: signal of words or names -> (F,); `near`: how near each file is to the query, as `nearness` says, and
+    `means` the cosines of the mean vectors of some files, which decide between equals. `allowed`: files of which the
+    best are compared as well. At least `shown` files by words and as many by vector, where there are so many.
+    """
+    words = values["f_all"]
+    count = max(PROMISING, shown)
+    if len(words) <= count:
+        return np.arange(len(words))
+    named = values["symI"] + values["p_s"] + values["stemeq"]
+    named += np.where(named > 0, words * np.float32(_BETWEEN_EQUALS / max(float(words.max()), 1.0)), np.float32(0))
+    chosen = np.zeros(len(words), np.bool_)
+    for among in (None, allowed) if allowed is not None else (None,):
+        chosen[_best(words, among, count)] = True
+        chosen[_best(named, among, NAMED)] = True
+        if near is not None and means is not None:
+            chosen[_nearest(near, means, among, count)] = True
+    return np.flatnonzero(chosen)
+
+
+def _best(values: NDArray[np.float32] | NDArray[np.int16], among: Mask | None, count: int) -> Ints:
+    """The files with the `count` largest values above zero."""
+    known = np.flatnonzero(values > 0 if among is None else (values > 0) & among)
+    if len(known) <= count:
+        return known
+    return known[np.argpartition(-values[known], count - 1)[:count]]
+
+
+def _nearest(near: NDArray[np.int16], means: Callable[[Ints], Floats], among: Mask | None, count: int) -> Ints:
+    """The `count` nearest files: of those that share as many signs with the query, the nearer by their means."""
+    found = _best(near, among, count)
+    if len(found) < count:
+        return found
+    least = near[found].min()
+    sure = found[near[found] > least]
+    equal = np.flatnonzero(near == least if among is None else (near == least) & among)
+    order = np.argsort(-np.nan_to_num(means(equal)), kind="stable")
+    return np.concatenate([sure, equal[order[: count - len(sure)]]])
