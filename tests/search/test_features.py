@@ -4,11 +4,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.search import features
-from cocosearchd.search.lexical_names import best_name_match, path_names, stem_coverage
+from cocosearchd.search.lexical_names import best_name_match, path_names, places_of, stem_coverage
 from cocosearchd.search.lexical_segment import build
 from cocosearchd.search.lexical_terms import Terms
 from tests.search.toy import documents
@@ -26,7 +26,7 @@ def test_bm25_of_one_term() -> None:
 
 
 def test_best_three_of_sparse_and_of_dense_scores() -> None:
-    starts, files = np.array([0, 4, 5]), np.array([0, 0, 0, 0, 1, 2, 2], np.int32)
+    starts, files = np.array([0, 4, 5]), np.array([0, 0, 0, 0, 1, 2, 2], np.int64)
     dense = np.array([4, 4, 1, 2, 7, 0, 3], np.float32)
     assert features.best_three(dense, starts, files).tolist() == [10, 7, 3]
     sparse = np.zeros(7, np.float32)
@@ -39,7 +39,7 @@ def test_best_three_is_the_sum_of_the_three_largest(files: list[list[int]]) -> N
     scores = np.array([score for each in files for score in each], np.float32)
     sizes = np.array([len(each) for each in files])
     found = features.best_three(
-        scores, np.cumsum(sizes) - sizes, np.repeat(np.arange(len(files), dtype=np.int32), sizes)
+        scores, np.cumsum(sizes) - sizes, np.repeat(np.arange(len(files), dtype=np.int64), sizes)
     )
     assert found.tolist() == [sum(sorted(each)[-3:]) for each in files]
 
@@ -150,3 +150,15 @@ def test_name_match(stem: str, identifier: str, value: float) -> None:
 )
 def test_tests_by_name(path: str, test: bool) -> None:
     assert features.is_test(path) is test
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.text("ab\u00e9\U0001f980", min_size=1, max_size=6), min_size=1, max_size=8),
+    st.text("ab\u00e9", min_size=1, max_size=5),
+)
+def test_a_text_is_found_wherever_it_stands_in_a_name(stems: list[str], part: str) -> None:
+    names = path_names(build(documents({f"{stem}.py": "x" for stem in stems})))
+    every = [at for at in range(len(names.joined)) if names.joined.startswith(part, at)]
+    assert list(places_of(names, part)) == every
+    assert list(places_of(names, f"\n{part}")) == [at - 1 for at in every if names.joined[at - 1] == "\n"]

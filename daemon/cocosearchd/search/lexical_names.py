@@ -118,7 +118,7 @@ def _credits(names: PathNames, shapes: Sequence[str]) -> dict[int, int]:
         # Most forms begin like a shorter one, and can only be where that is.
         known = next((places for start, places in scanned.items() if form.startswith(start)), None)
         if known is None:
-            places = scanned[form] = list(_places(names, form))
+            places = scanned[form] = list(places_of(names, form))
         else:
             places = [place for place in known if names.joined.startswith(form, place)]
         if places:
@@ -146,12 +146,12 @@ def _candidates(names: PathNames, name: str) -> set[int]:
     if not name:
         return set()
     found = {names.stem_numbers[name[:n]] for n in range(1, len(name) + 1) if name[:n] in names.stem_numbers}
-    places = list(_places(names, "\n" + name))
+    places = list(places_of(names, "\n" + name))
     found.update(int(n) for n in np.searchsorted(names.line_starts, np.array(places) + 1, side="right") - 1 if places)
     return found
 
 
-def _places(names: PathNames, part: str) -> Iterator[int]:
+def places_of(names: PathNames, part: str) -> Iterator[int]:
     """Where a text stands in `joined`, ascending: where its rarest three characters do, and the rest around them."""
     if len(part) < _GRAM:
         at = names.joined.find(part)
@@ -163,7 +163,7 @@ def _places(names: PathNames, part: str) -> Iterator[int]:
     starts, ends = np.searchsorted(names.grams, wanted), np.searchsorted(names.grams, wanted, side="right")
     rarest = int((ends - starts).argmin())
     for place in names.gram_places[starts[rarest] : ends[rarest]].tolist():
-        if names.joined.startswith(part, place - rarest):
+        if place >= rarest and names.joined.startswith(part, place - rarest):
             yield place - rarest
 
 
