@@ -1,8 +1,12 @@
 """Definitions and comments by regular expressions, language by language."""
 
-import pytest
+import re
 
-from cocosearchd.search.lexical_definitions import comments, definitions
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cocosearchd.search.lexical_definitions import KEYWORDS, comment_spans, comments, definitions
 
 
 @pytest.mark.parametrize(
@@ -51,8 +55,47 @@ def test_offsets_are_of_the_names() -> None:
     ],
 )
 def test_comments(language: str, text: str, words: str) -> None:
-    assert " ".join(comments(text, language).split()) == words
+    assert re.findall(r"\w+", comments(text, language)) == re.findall(r"\w+", words)
 
 
 def test_comments_are_bounded() -> None:
     assert len(comments("# word word word\nx = 1\n" * 10_000, "python")) <= 20_000
+
+
+# As one would write them: the others say where a comment may begin behind its marker, which is quicker to search for.
+OBVIOUS = {
+    "go": r"/\*.*?\*/|(?:^|(?<=\s))//[^\n]*",
+    "yaml": r"(?:^|(?<=\s))#[^\n]*",
+    "python": r"\"\"\".*?\"\"\"|'''.*?'''|(?:^|(?<=\s))#[^\n]*",
+    "lua": r"--\[\[.*?\]\]|\{-.*?-\}|(?:^|(?<=\s))--[^\n]*",
+    "ruby": r"^=begin.*?^=end|(?:^|(?<=\s))#[^\n]*",
+    "php": r"/\*.*?\*/|(?:^|(?<=\s))(?://|\#)[^\n]*",
+    "elixir": r"\"\"\".*?\"\"\"|(?:^|(?<=\s))#[^\n]*",
+}
+COMMENTED = st.lists(
+    st.sampled_from(
+        ["/*", "*/", "//", "#", '"""', "'''", "--", "[[", "]]", "{-", "-}", "=begin", "=end", "\n", " ", "x", "\t"]
+    )
+).map("".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(COMMENTED, st.sampled_from(sorted(OBVIOUS)))
+def test_comments_are_where_obvious_expressions_find_them(text: str, language: str) -> None:
+    obvious = re.compile(OBVIOUS[language], re.DOTALL | re.MULTILINE)
+    assert comment_spans(text, language) == [match.span() for match in obvious.finditer(text)]
+
+
+OTHERS = (
+    "#define", "macro_rules!", "pub", "static", "(", ")", "<", ">", "*", " ", "  ", "\t", "\n", "\r", "é", "name",
+    "a.b", "X::y", "@dec(1) ", "[attr] ", "\u0301", "self.", ":", "{", ";", 'extern "C" ',
+)  # fmt: skip
+DEFINED = st.lists(st.sampled_from([*KEYWORDS, *OTHERS])).map("".join)
+BETWEEN = re.compile(r"[^\w\x80-\U0010ffff]", re.ASCII)
+
+
+@settings(max_examples=300, deadline=None)
+@given(DEFINED, st.sampled_from(["python", "c", "zig", "typescript", "rust"]))
+def test_only_lines_with_a_keyword_define(text: str, language: str) -> None:
+    lines = [n for n, line in enumerate(text.split("\n")) if not set(KEYWORDS).isdisjoint(BETWEEN.split(line))]
+    assert definitions(text, language, lines) == definitions(text, language)

@@ -7,7 +7,7 @@ the end of its first catch-up on; while it is not, or is behind, the caller answ
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,16 +18,17 @@ from numpy.typing import NDArray
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search import lexical_snapshot
-from cocosearchd.search.lexical_document import ChunkText, Document, FileText, document
+from cocosearchd.search.lexical_document import ChunkText, FileText, documents
 from cocosearchd.search.lexical_segment import Part, build, compacted
 from cocosearchd.search.lexical_terms import QueryTerms, Terms
 from cocosearchd.search.lexical_view import Choice, Evidence, View, evidence, view
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.store import queries, records
+from cocosearchd.store import records
 from cocosearchd.store.pool import Database
+from cocosearchd.store.texts import FileTexts, file_texts
 
 log = logging.getLogger(__name__)
-_BATCH_CHUNKS = 5000  # tokenised in one go in a thread: about 0.5 s
+_BATCH_CHUNKS = 5000  # counted in one go in a thread: about 0.2 s
 _SAVE_EVERY_S, _LAST_SAVE_S = 300.0, 5.0
 _RETRY_S = (1.0, 5.0, 30.0)
 _SOME_PATHS = 1000  # asked of PostgreSQL at a time
@@ -146,10 +147,9 @@ class LexicalIndex:
             parts, wanted = await asyncio.to_thread(_difference, parts, stored)
             self._kept = len(stored) - len(wanted)
             everything = len(wanted) == len(stored)
-            async for documents in self._documents(None if everything else sorted(wanted)):
-                part = Part(await asyncio.to_thread(build, documents, self._record.dimension))
-                parts = await asyncio.to_thread(compacted, (*parts, part))
-            await self._publish(parts, generation)
+            async for texts in self._texts(None if everything else sorted(wanted)):
+                parts = await asyncio.to_thread(_longer, parts, texts, self._terms, self._record.dimension)
+            self._publish(await asyncio.to_thread(view, parts, generation, self._view))
             while self._pending and self._view is not None:
                 await self._apply_pending(self._view)
         log.info("lexical_warm", extra={"index": self._record.name, "generation": self.generation, **self.sizes()})
@@ -175,15 +175,16 @@ class LexicalIndex:
     async def _apply_pending(self, state: View) -> None:
         paths, self._pending = self._pending, {}
         try:
-            documents = [d async for batch in self._documents(sorted(p for p in paths if p)) for d in batch]
+            texts = [file async for batch in self._texts(sorted(p for p in paths if p)) for file in batch]
         except CocoSearchError:
             self._pending = paths | self._pending
             raise
-        parts = await asyncio.to_thread(_replaced, state, paths, documents, self._record.dimension)
-        await self._publish(parts, max(state.generation, *paths.values()))
+        generation = max(state.generation, *paths.values())
+        self._publish(
+            await asyncio.to_thread(_renewed, state, paths, texts, self._terms, self._record.dimension, generation)
+        )
 
-    async def _publish(self, parts: Iterable[Part], generation: int) -> None:
-        found = await asyncio.to_thread(view, tuple(parts), generation, self._view)
+    def _publish(self, found: View) -> None:
         self._view = found
         self._overlaid.clear()
         self._moved.set()
@@ -199,20 +200,19 @@ class LexicalIndex:
         self._saved_generation = found.generation
         return found.parts
 
-    async def _documents(self, paths: list[str] | None) -> AsyncIterator[list[Document]]:
-        """The documents of files, or of all files, in batches."""
+    async def _texts(self, paths: list[str] | None) -> AsyncIterator[list[FileTexts]]:
+        """Files, or all files, in batches."""
         groups = [None] if paths is None else [paths[i : i + _SOME_PATHS] for i in range(0, len(paths), _SOME_PATHS)]
         for group in groups:
-            batch, chunks = list[FileText](), 0
-            async for row in queries.file_chunks(self._db, self._record, group):
-                if row.chunks:
-                    batch.append(_file_text(row, self._record.dimension))
-                    chunks += len(row.chunks)
+            batch, chunks = list[FileTexts](), 0
+            async for file in file_texts(self._db, self._record, group):
+                batch.append(file)
+                chunks += len(file.chunks)
                 if chunks >= _BATCH_CHUNKS:
-                    yield await asyncio.to_thread(_all_documents, batch, self._terms)
+                    yield batch
                     batch, chunks = [], 0
             if batch:
-                yield await asyncio.to_thread(_all_documents, batch, self._terms)
+                yield batch
 
     async def _owner(self) -> dict[str, str]:
         """Whose snapshot: another database, index or identity has other generations or rows."""
@@ -249,39 +249,42 @@ class LexicalIndex:
             self._saved_generation = state.generation
 
 
-def _file_text(row: queries.FileChunks, dimension: int) -> FileText:
-    vectors = np.zeros((len(row.chunks), dimension), np.float32)
-    for number, chunk in enumerate(row.chunks):
-        if chunk.vector is not None:
-            vectors[number] = chunk.vector
-    chunks = (ChunkText(c.start_byte, c.end_byte, c.start_line, c.content, c.definitions) for c in row.chunks)
-    return FileText(row.path, row.generation, row.language, tuple(chunks), vectors)
+def _part(files: Sequence[FileText], terms: Terms, dimension: int) -> list[Part]:
+    """One part of these files; none of no files."""
+    found = list(documents(files, terms))
+    return [Part(build(found, dimension))] if found else []
 
 
-def _all_documents(files: Iterable[FileText], terms: Terms) -> list[Document]:
-    return [document(file, terms) for file in files]
+def _file_text(file: FileTexts) -> FileText:
+    chunks = tuple(ChunkText(*row[:4], tuple(row[4])) for row in file.chunks)
+    return FileText(file.path, file.generation, file.language, chunks, file.vectors)
 
 
-def _replaced(state: View, paths: Iterable[str], documents: list[Document], dimension: int) -> tuple[Part, ...]:
-    """The parts without what they hold of `paths`, and with a part of the new documents."""
-    return compacted(_with(state, paths, documents, dimension))
+def _longer(parts: Iterable[Part], files: Iterable[FileTexts], terms: Terms, dimension: int) -> tuple[Part, ...]:
+    return compacted([*parts, *_part([_file_text(file) for file in files], terms, dimension)])
+
+
+def _renewed(
+    state: View, paths: Iterable[str], files: Iterable[FileTexts], terms: Terms, dimension: int, generation: int
+) -> View:
+    """The state in which `paths` are as `files` has them."""
+    return view(_longer(_without(state, paths), files, terms, dimension), generation, state)
 
 
 def _overlaid(state: View, overlay: Overlay, terms: Terms, dimension: int) -> View:
     """Not compacted: what is merged for an overlay would be merged again for its next version."""
-    documents = _all_documents(overlay.documents(dimension), terms)
-    return view(_with(state, overlay.files, documents, dimension), state.generation, state)
+    fresh = _part(list(overlay.documents(dimension)), terms, dimension)
+    return view([*_without(state, overlay.files), *fresh], state.generation, state)
 
 
-def _with(state: View, paths: Iterable[str], documents: list[Document], dimension: int) -> list[Part]:
+def _without(state: View, paths: Iterable[str]) -> list[Part]:
+    """The parts without what they hold of `paths`."""
     found = list(state.parts)
     by_part: dict[int, list[int]] = {}
     for part, file in _places(state, paths):
         by_part.setdefault(part, []).append(file)
     for part, files in by_part.items():
         found[part] = found[part].without(files)
-    if documents:
-        found.append(Part(build(documents, dimension)))
     return found
 
 

@@ -6,8 +6,10 @@ by more than four columns. Measured: ranking without these values loses 0.005 to
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import attrgetter
 
 TYPE, FUNCTION, MINOR, NESTED = 3.0, 2.0, 1.0, 0.5
 
@@ -22,6 +24,8 @@ _KINDS = (
     | dict.fromkeys(_FUNCTIONS.split(), FUNCTION)
     | dict.fromkeys(_MINORS.split(), MINOR)
 )
+# A line that a keyword expression matches has one of these as a word, between ASCII characters that are in no word.
+KEYWORDS = tuple(dict.fromkeys(keyword.strip("#!") for keyword in _KINDS))
 _MODIFIERS = (
     "public private protected internal static async export default final abstract sealed open override virtual inline "
     "unsafe partial readonly data inner companion suspend operator infix tailrec lateinit expect actual value "
@@ -64,15 +68,22 @@ _HASKELL_SIGNATURE = re.compile(r"^(?P<indent>)(?P<name>[a-z_][\w']*)[ \t]*::", 
 _SHELL_FUNCTION = re.compile(r"^(?P<indent>[ \t]*)(?P<name>[A-Za-z_][\w:-]*)[ \t]*\(\)", re.MULTILINE)
 _ZIG_TYPE = re.compile(r"^\s*=\s*(?:(?:packed|extern)\s+)?(?:struct|union|enum|opaque|@This)\b")
 _JS_FUNCTION = re.compile(r"^[^=\n]*=\s*(?:async\b|function\b|\(|<)")
+_SCOPES = re.compile(r"\.|::|\#")
 _C_BODY = re.compile(r"^[^;]*?(?:\{|:|\bfinal\b)|^\s*$")
+# Each alternative begins with what a search can skip to: that a comment begins a line or follows a blank is looked at
+# behind its marker.
+_HASH, _SLASHES, _DASHES = r"\#(?<!\S\#)[^\n]*", r"//(?<!\S//)[^\n]*", r"--(?<!\S--)[^\n]*"
 _COMMENTS: dict[str, re.Pattern[str]] = {
-    "slash": re.compile(r"/\*.*?\*/|(?:^|(?<=\s))//[^\n]*", re.DOTALL | re.MULTILINE),
-    "hash": re.compile(r"(?:^|(?<=\s))#[^\n]*", re.MULTILINE),
-    "python": re.compile(r"\"\"\".*?\"\"\"|'''.*?'''|(?:^|(?<=\s))#[^\n]*", re.DOTALL | re.MULTILINE),
-    "dash": re.compile(r"--\[\[.*?\]\]|\{-.*?-\}|(?:^|(?<=\s))--[^\n]*", re.DOTALL | re.MULTILINE),
-    "ruby": re.compile(r"^=begin.*?^=end|(?:^|(?<=\s))#[^\n]*", re.DOTALL | re.MULTILINE),
-    "php": re.compile(r"/\*.*?\*/|(?:^|(?<=\s))(?://|\#)[^\n]*", re.DOTALL | re.MULTILINE),
-    "elixir": re.compile(r"\"\"\".*?\"\"\"|(?:^|(?<=\s))#[^\n]*", re.DOTALL | re.MULTILINE),
+    style: re.compile("|".join(alternatives), re.DOTALL | re.MULTILINE)
+    for style, alternatives in {
+        "slash": (r"/\*.*?\*/", _SLASHES),
+        "hash": (_HASH,),
+        "python": (r'""".*?"""', r"'''.*?'''", _HASH),
+        "dash": (r"--\[\[.*?\]\]", r"\{-.*?-\}", _DASHES),
+        "ruby": (r"=begin(?<![^\n]=begin).*?^=end", _HASH),
+        "php": (r"/\*.*?\*/", _SLASHES, _HASH),
+        "elixir": (r'""".*?"""', _HASH),
+    }.items()
 }
 _COMMENT_STYLE = {
     "python": "python", "ruby": "ruby", "bash": "hash", "elixir": "elixir", "lua": "dash", "haskell": "dash",
@@ -80,11 +91,13 @@ _COMMENT_STYLE = {
     "perl": "hash", "make": "hash", "julia": "hash",
 }  # fmt: skip
 _PROSE = {"markdown", "text", "rst", "html", "json", "xml", "css", ""}
-_LICENCE = re.compile(r"licen[sc]e|copyright|all rights reserved|spdx|warrant", re.IGNORECASE)
+_LICENCE_WORDS = ("license", "licence", "copyright", "all rights reserved", "spdx", "warrant")
+_LICENCE = re.compile("|".join(_LICENCE_WORDS), re.IGNORECASE)
 _MARKER = re.compile(
     r"^[ \t]*(?:/\*+|\*+/?|//+[!/]?|#+|--+(?:\[\[)?|\]\]|\{-|-\}|\"\"\"|'''|=begin|=end)|\*/|\]\]|-\}|\"\"\"|'''",
     re.MULTILINE,
 )
+_WORDY_MARKERS = ("=begin", "=end")  # the other ones have no letters
 _COMMENT_LIMIT = 20_000  # characters of one file
 
 
@@ -97,19 +110,25 @@ class Definition:
     value: float
 
 
-def definitions(text: str, language: str) -> list[Definition]:
-    """Every definition in order of place. A dotted name is followed by its last part at the same place."""
-    found = list(_keyword_definitions(text, language))
+def definitions(text: str, language: str, lines: Sequence[int] | None = None) -> list[Definition]:
+    """Every definition in order of place. A dotted name is followed by its last part at the same place.
+
+    `lines`, from 0, are those that have one of `KEYWORDS`, if that is known.
+    """
+    matches = _DEFINITION.finditer(text) if lines is None else _of_lines(text, lines)
+    found = list(_keyword_definitions(matches, language))
     for pattern in _extra_patterns(text, language):
         named = (match for match in pattern.finditer(text) if match["name"].lower() not in _CONTROL)
         found.extend(_definition(match, FUNCTION) for match in named)
+    if not found:
+        return found
     seen = set[tuple[str, int]]()
     ordered = []
-    for item in sorted(found, key=lambda each: each.offset):
+    for item in sorted(found, key=attrgetter("offset")):
         for name in _with_last_part(item.name):
             if (name, item.offset) not in seen:
                 seen.add((name, item.offset))
-                ordered.append(Definition(name, item.offset, item.value))
+                ordered.append(item if name == item.name else Definition(name, item.offset, item.value))
     return ordered
 
 
@@ -122,12 +141,13 @@ def comment_spans(text: str, language: str) -> list[tuple[int, int]]:
 
 
 def comments(text: str, language: str) -> str:
-    """The words of the comments and docstrings of a text, without licence blocks and markers."""
-    kept, size, block, end = [], 0, "", -1
+    """The comments and docstrings of a text, without licence blocks. Markers that have no letters may be there."""
+    kept, size, block, end = list[str](), 0, "", -1
+    licences = _names_licence(text)
     spans = comment_spans(text, language)
     for start, stop in [*spans, (len(text) + 1, len(text) + 1)]:
         if (block and not text[end:start].isspace()) or start > len(text):
-            if not _LICENCE.search(block):
+            if not (licences and _names_licence(block)):
                 kept.append(block)
                 size += len(block)
             block = ""
@@ -135,11 +155,31 @@ def comments(text: str, language: str) -> str:
                 break
         block += "\n" + text[start:stop]
         end = stop
-    return _MARKER.sub(" ", "\n".join(kept))[:_COMMENT_LIMIT]
+    found = "\n".join(kept)
+    if len(found) > _COMMENT_LIMIT or any(marker in found for marker in _WORDY_MARKERS):
+        return _MARKER.sub(" ", found)[:_COMMENT_LIMIT]
+    return found
 
 
-def _keyword_definitions(text: str, language: str) -> Iterator[Definition]:
-    for match in _DEFINITION.finditer(text):
+def _names_licence(text: str) -> bool:
+    if not text.isascii():  # some letters beyond are other cases of ASCII ones, says the expression
+        return _LICENCE.search(text) is not None
+    lowered = text.lower()
+    return any(word in lowered for word in _LICENCE_WORDS)
+
+
+def _of_lines(text: str, lines: Sequence[int]) -> Iterator[re.Match[str]]:
+    """As the expression would find them in the whole text: no match is longer than its line."""
+    if not lines:
+        return
+    before = list(accumulate(map(len, text.split("\n")), initial=0))  # characters, without the ends of lines
+    for line in lines:
+        if match := _DEFINITION.match(text, before[line] + line):
+            yield match
+
+
+def _keyword_definitions(matches: Iterable[re.Match[str]], language: str) -> Iterator[Definition]:
+    for match in matches:
         keyword, rest = match["keyword"], match["rest"]
         if language in _C_LIKE and keyword in _FOREIGN:
             continue
@@ -180,5 +220,5 @@ def _columns(indent: str) -> int:
 
 
 def _with_last_part(name: str) -> tuple[str, ...]:
-    last = re.split(r"\.|::|#", name)[-1]
+    last = _SCOPES.split(name)[-1]
     return (name, last) if last and last != name else (name,)

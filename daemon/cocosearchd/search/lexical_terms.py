@@ -5,11 +5,12 @@ A term is known by 64 bits of its BLAKE2b hash: two of a million terms meet with
 
 import re
 import unicodedata
-from collections import Counter
 from dataclasses import dataclass
 from hashlib import blake2b
 
 from cocosearchd.languages.stems import Stemmer
+from cocosearchd.search.lexical_definitions import KEYWORDS
+from cocosearchd.search.lexical_words import WordTable
 
 # A letter or underscore followed by letters, digits and underscores; or two digits and more.
 WORD = re.compile(r"[^\W\d]\w*|\d{2,}")
@@ -26,7 +27,7 @@ STOP_WORDS = {
 # What a word of the project's own name counts in a sentence: it is in the question for the reader, not for the search.
 # Measured, with the weights fitted anew: without this NDCG@10 is 0.003 lower.
 _OWN_TERM, _OWN_SHARE = 0.3, 0.5
-_CACHE_LIMIT = 400_000  # words; about 60 MB, reached by no repository that was measured
+_KNOWN_STEMS = 400_000  # about 60 MB, reached by no repository that was measured
 
 
 def term_hash(term: str) -> int:
@@ -52,17 +53,19 @@ class QueryTerms:
 
 
 class Terms:
-    """Splits and stems. Keeps the hashes of every word it has met, as text repeats itself."""
+    """Splits and stems, and keeps what it has found, as text repeats itself. Safe in threads."""
 
     def __init__(self) -> None:
         self._stemmer = Stemmer()
         self._stems: dict[str, str] = {}
-        self._hashes: dict[str, tuple[int, ...]] = {}
+        self._table = self._new_table()
 
     def stem(self, word: str) -> str:
         """The stem of a lower-case word."""
         found = self._stems.get(word)
         if found is None:
+            if len(self._stems) >= _KNOWN_STEMS:
+                self._stems = {}
             found = self._stems[word] = self._stemmer.stem(word)
         return found
 
@@ -73,13 +76,15 @@ class Terms:
             return (word.lower(), *(self.stem(part) for part in found))
         return tuple(self.stem(part) for part in found)
 
-    def count(self, text: str) -> Counter[int]:
-        """How often each term occurs, by hash."""
-        counts: Counter[int] = Counter()
-        for word, times in Counter(WORD.findall(_plain(text))).items():
-            for term in self._word_hashes(word):
-                counts[term] += times
-        return counts
+    def of_text(self, text: str) -> list[str]:
+        """The terms of all words, each as often as it occurs."""
+        return [term for word in WORD.findall(_plain(text)) for term in self.of_word(word)]
+
+    def table(self) -> WordTable:
+        """To count the terms of some texts with; its marks are keywords of definitions. The next may need another."""
+        if self._table.full:
+            self._table = self._new_table()
+        return self._table
 
     def query(self, text: str, project: str = "") -> QueryTerms:
         """Analyse a query. One of stop words only keeps them all. `project`: what its answers are all part of."""
@@ -89,7 +94,7 @@ class Terms:
         symbol = bool(stripped) and not any(character.isspace() for character in stripped)
         asked: dict[int, float] = {}
         for word in words:
-            for term in self._word_hashes(word):
+            for term in map(term_hash, self.of_word(word)):
                 asked[term] = asked.get(term, 0.0) + 1.0
         own = set[str]() if symbol else {term for word in WORD.findall(project) for term in self.of_word(word)}
         for term in {term_hash(term) for term in own} & asked.keys():
@@ -104,14 +109,8 @@ class Terms:
             identifiers=_identifiers(stripped, symbol),
         )
 
-    def _word_hashes(self, word: str) -> tuple[int, ...]:
-        found = self._hashes.get(word)
-        if found is None:
-            if len(self._hashes) >= _CACHE_LIMIT:
-                self._hashes = {}
-                self._stems = {}
-            found = self._hashes[word] = tuple(term_hash(term) for term in self.of_word(word))
-        return found
+    def _new_table(self) -> WordTable:
+        return WordTable(self.of_text, term_hash, KEYWORDS)
 
 
 def _identifiers(text: str, symbol: bool) -> tuple[str, ...]:

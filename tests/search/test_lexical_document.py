@@ -1,0 +1,128 @@
+"""What is counted of files, against the obvious way to count it, and words as several threads meet them."""
+
+import random
+import threading
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cocosearchd.search import lexical_words
+from cocosearchd.search.lexical_document import ChunkText, FileText, document, documents
+from cocosearchd.search.lexical_segment import Segment, build
+from cocosearchd.search.lexical_terms import Terms, term_hash
+from cocosearchd.search.lexical_words import LINE_END, TEXT_START, WordTable
+from tests.search.plain_document import plain_document
+
+PIECES = (
+    "def ", "class ", "struct", "const", "macro_rules! ", "#define ", "type\t", "data", "pub(crate) ", "@app.get('/') ",
+    "func (m *Mux) ", "HTTPServer2", "snake_case", "_x1", "café", "ſpdx", "ﬁle", "日本語", "7", "42", "a1b", "½",
+    "\u0301", "route", "Router", "x", " ", " ", "  ", "    ", "\t", "\n", "\n", "\n", "\r\n", "\f", "\0", "(", ")",
+    "<T>", "*", "{", "}", "=", "::", ".", "#", "// ", "# ", '"""', "'''", "/* ", " */", "--", "--[[", "]]", "{-", "-}",
+    "\n=begin ", "\n=end ", "Copyright 2020 ", "LICENCE ", "=>",
+)  # fmt: skip
+LANGUAGES = ("python", "ruby", "c", "java", "typescript", "lua", "haskell", "bash", "php", "zig", "markdown", "elixir")
+PATHS = ("src/HTTPServer/route_group.py", "a.b/café.test.ts", "src/main.", "x/y/z/w/deep_file.c", "a/.hidden")
+NAMES = st.lists(st.sampled_from(("Router", "a::b", "Router.route", "x")), max_size=2).map(tuple)
+
+
+@st.composite
+def file_texts(draw: st.DrawFn) -> FileText:
+    chunks, start, line = list[ChunkText](), 0, 1
+    for _ in range(draw(st.integers(1, 4))):
+        text = "".join(draw(st.lists(st.sampled_from(PIECES), min_size=1, max_size=60)))
+        size = len(text.encode())
+        chunks.append(ChunkText(start, start + size, line, text, draw(NAMES)))
+        start += size - draw(st.integers(0, min(3, size - 1)))
+        line += text.count("\n")
+    vectors = np.random.default_rng(start).standard_normal((len(chunks), 8)).astype(np.float32)
+    vectors[draw(st.integers(0, len(chunks))) :] = 0
+    return FileText(draw(st.sampled_from(PATHS)), 3, draw(st.sampled_from(LANGUAGES)), tuple(chunks), vectors)
+
+
+def assert_same(one: Segment, other: Segment) -> None:
+    for each in fields(Segment):
+        left, right = getattr(one, each.name), getattr(other, each.name)
+        assert left.dtype == right.dtype, each.name
+        assert np.array_equal(left, right), each.name
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(file_texts(), min_size=1, max_size=3))
+def test_files_are_counted_as_one_would_count_them(given: list[FileText]) -> None:
+    terms, plainly = Terms(), Terms()
+    wanted = build([plain_document(file, plainly) for file in given], 8)
+    assert_same(build(list(documents(given, terms)), 8), wanted)
+    assert_same(build([document(file, terms) for file in given], 8), wanted)  # neither do the others matter
+
+
+def test_a_word_that_occurs_too_often_for_its_column_is_clipped() -> None:
+    chunk = ChunkText(0, 1, 1, "# " + "word " * 70_000)
+    file = FileText("a.py", 1, "python", (chunk,), np.zeros((1, 0), np.float32))
+    assert_same(build([document(file, Terms())]), build([plain_document(file, Terms())]))
+
+
+def test_no_files_are_no_documents() -> None:
+    assert list(documents([], Terms())) == []
+
+
+def words_of(table: WordTable, *texts: str) -> list[int]:
+    return list(map(int, table.numbers(texts)))
+
+
+def table() -> WordTable:
+    return WordTable(Terms().of_text, term_hash, ("class",))
+
+
+def test_lines_and_texts_are_told_apart() -> None:
+    words = table()
+    first, second = words.number("first"), words.number("second")
+    assert words_of(words, "first\nclass", "", "second\n") == [
+        *(TEXT_START, first, LINE_END, words.number("class")),
+        *(TEXT_START, TEXT_START, second, LINE_END),
+    ]
+    assert words.number("class") < words.marks <= first
+
+
+def test_a_word_has_the_terms_of_its_text() -> None:
+    words = table()
+    numbers, sizes = words.terms(words.numbers(["HTTPServer ½ 7 route\n"]))
+    expected = ["httpserver", "http", "server", "rout"]
+    assert words.hashes(numbers).tolist() == [term_hash(term) for term in expected]
+    assert sizes.tolist() == [0, 3, 0, 0, 1, 0]
+
+
+def test_threads_meet_words_at_the_same_time() -> None:
+    words, found = table(), dict[int, list[int]]()
+    texts = [" ".join(random.Random(n).choices([f"word{i}Part" for i in range(3000)], k=2000)) for n in range(4)]
+    begin = threading.Barrier(len(texts))
+
+    def count(number: int) -> None:
+        begin.wait()
+        first = [words.number(word) for word in texts[number].split()]
+        terms, _ = words.terms(np.array(first))
+        found[number] = words.hashes(terms).tolist()
+
+    threads = [threading.Thread(target=count, args=(number,)) for number in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    terms = Terms()
+    assert all(found[n] == [term_hash(term) for term in terms.of_text(text)] for n, text in enumerate(texts))
+
+
+def test_a_table_that_is_full_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    terms = Terms()
+    first = terms.table()
+    assert terms.table() is first
+    monkeypatch.setattr(lexical_words, "LIMIT_WORDS", len(first) + 2)  # as many as a test can have
+    first.number("one more")
+    assert terms.table() is first
+    first.number("and the last")
+    assert terms.table() is not first
+    long = WordTable(lambda text: (), term_hash, ())
+    long.number("x" * (33 << 20))  # data without blanks
+    assert long.full
