@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.search import lexical_words
+from cocosearchd.search import lexical_table
 from cocosearchd.search.lexical_document import ChunkText, FileText, document, documents
 from cocosearchd.search.lexical_segment import Segment, build
 from cocosearchd.search.lexical_terms import Terms, term_hash
-from cocosearchd.search.lexical_words import LINE_END, TEXT_START, WordTable
+from cocosearchd.search.lexical_table import LINE_END, TEXT_START, WordTable
 from tests.search.plain_document import plain_document
 
 PIECES = (
@@ -118,7 +118,7 @@ def test_a_table_that_is_full_gives_way(monkeypatch: pytest.MonkeyPatch) -> None
     terms = Terms()
     first = terms.table()
     assert terms.table() is first
-    monkeypatch.setattr(lexical_words, "LIMIT_WORDS", len(first) + 2)  # as many as a test can have
+    monkeypatch.setattr(lexical_table, "LIMIT_WORDS", len(first) + 2)  # as many as a test can have
     first.number("one more")
     assert terms.table() is first
     first.number("and the last")

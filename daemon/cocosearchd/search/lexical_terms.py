@@ -10,7 +10,7 @@ from hashlib import blake2b
 
 from cocosearchd.languages.stems import Stemmer
 from cocosearchd.search.lexical_definitions import KEYWORDS
-from cocosearchd.search.lexical_words import WordTable
+from cocosearchd.search.lexical_table import WordTable
 
 # A letter or underscore followed by letters, digits and underscores; or two digits and more.
 WORD = re.compile(r"[^\W\d]\w*|\d{2,}")
