@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from cocosearchd.search import lexical_table
 from cocosearchd.search.lexical_document import ChunkText, FileText, document, documents
 from cocosearchd.search.lexical_segment import Segment, build
-from cocosearchd.search.lexical_terms import Terms, term_hash
 from cocosearchd.search.lexical_table import LINE_END, TEXT_START, WordTable
+from cocosearchd.search.lexical_terms import Terms, term_hash
 from tests.search.plain_document import plain_document
 
 PIECES = (

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search.lexical_definitions import FUNCTION, MINOR, Definition, comments, definitions
-from cocosearchd.search.lexical_terms import WORD, Terms
 from cocosearchd.search.lexical_table import LINE_END, TEXT_START, Numbers, WordTable
+from cocosearchd.search.lexical_terms import WORD, Terms
 
 # What a term in the path or in a defined name weighs against one in the text, in the field of everything.
 PATH_WEIGHT, DEFINITION_WEIGHT = 5, 3
