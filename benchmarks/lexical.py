@@ -26,7 +26,7 @@ from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, suppor
 from cocosearchd.languages.parse import parse
 from cocosearchd.search import lexical_snapshot
 from cocosearchd.search.code_profile import load_weights, rank_code
-from cocosearchd.search.lexical_document import ChunkText, Document, FileText, document
+from cocosearchd.search.lexical_document import ChunkText, Document, FileText, document, names_of
 from cocosearchd.search.lexical_segment import Part, build, compacted, size_bytes
 from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import View, evidence, view
@@ -68,7 +68,7 @@ def read(roots: list[Path], enough: int) -> Iterator[FileText]:
                 continue
             name = str(path.relative_to(root))
             chunks = tuple(
-                ChunkText(c.start_byte, c.end_byte, c.start_line, c.text, c.definitions)
+                ChunkText(c.start_byte, c.end_byte, c.start_line, c.text, c.definitions, names_of(c.header, name))
                 for c in chunk(parse(name, data), Limits())
             )
             if chunks:

@@ -89,7 +89,7 @@ def lexical(collection: Collection, queries: Sequence[str]) -> Scores:
 def _file(path: str, functions: Sequence[Function]) -> FileText:
     ends = list(accumulate(len(one["text"].encode()) + 1 for one in functions))
     chunks = (
-        ChunkText(start, end, 1, one["text"], (one["name"],))
+        ChunkText(start, end, 1, one["text"], (one["name"],), f"{one['parent']} {one['name']}")
         for start, end, one in zip([0, *ends], ends, functions, strict=False)
     )
     vectors = np.zeros((len(functions), 0), dtype=np.float32)

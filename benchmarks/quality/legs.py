@@ -30,13 +30,13 @@ from benchmarks.quality.corpus import CODE_SUFFIXES, repositories
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.search.code_profile import Weights, load_weights, rank_code
-from cocosearchd.search.lexical_document import ChunkText, FileText, document
+from cocosearchd.search.lexical_document import FileText, document
 from cocosearchd.search.lexical_segment import Part, build
 from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import Evidence, View, evidence, view
 from cocosearchd.settings import EmbedderSettings
 from training.ranking.sentences import Sample, without_comments
-from training.ranking.signals import File, Place, defined_once, read
+from training.ranking.signals import File, Place, chunk_texts, defined_once, read
 
 WEB = {"web": True, "web, no docstrings": False}  # are the functions documented?
 SYSTEMS = ("code", "words alone", "vectors alone")
@@ -117,8 +117,7 @@ def indexed(files: Sequence[File], embedder: Embedder) -> tuple[View, Terms]:
     terms, documents = Terms(), []
     for path, language, chunks in files:
         vectors = asyncio.run(embedder.embed_documents([f"{each.header}\n{each.text}" for each in chunks]))
-        rows = (ChunkText(c.start_byte, c.end_byte, c.start_line, c.text, c.definitions) for c in chunks)
-        documents.append(document(FileText(path, 1, language, tuple(rows), vectors), terms))
+        documents.append(document(FileText(path, 1, language, tuple(chunk_texts(path, chunks)), vectors), terms))
     return view((Part(build(documents, embedder.fingerprint.dimension)),), 1), terms
 
 

@@ -31,7 +31,10 @@ def plain_document(file: FileText, terms: Terms) -> Document:
     stem = name if name.rindex(".") == 0 else name.rpartition(".")[0]
     path = counted(" ".join([stem, stem, *directories[-3:]]), terms)
     bodies = [counted(chunk.text, terms) for chunk in file.chunks]
-    headers = [path + counted(" ".join(names), terms) for names in header_names(defined)]
+    headers = [
+        path + counted(" ".join([chunk.names or " ".join(names)] * 3), terms)
+        for chunk, names in zip(file.chunks, header_names(defined), strict=True)
+    ]
     vectors, scales = quantised(file.vectors)
     known = file.vectors[scales > 0]
     mean, mean_scale = quantised((known if len(known) else file.vectors).mean(axis=0)[None])

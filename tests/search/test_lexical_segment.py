@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.search import lexical_choice
+from cocosearchd.search.lexical_document import ChunkText, FileText, document, names_of
 from cocosearchd.search.lexical_scores import nearness
 from cocosearchd.search.lexical_segment import SEGMENT_CHUNKS, Part, build, compacted, merge, signs_of, size_bytes
 from cocosearchd.search.lexical_terms import Terms, term_hash
@@ -43,6 +44,15 @@ def test_counts_are_clipped_not_wrapped() -> None:
     rows = segment.chunk_rows(term_hash("word"))
     assert segment.posting_counts[rows].tolist() == [255]
     assert segment.posting_everything[segment.file_rows(term_hash("word"))].tolist() == [65_535]
+
+
+def test_names_of_a_header_count_three_times() -> None:
+    chunk = ChunkText(0, 9, 1, "cache lock", ("lock",), names_of("src/a.py Cache lock", "src/a.py"))
+    file = FileText("src/a.py", 1, "python", (chunk,), np.zeros((1, DIMENSION), np.float32))
+    segment = build([document(file, Terms())])
+    counts = {word: segment.posting_counts[segment.chunk_rows(term_hash(word))].tolist() for word in ("cach", "src")}
+    assert counts == {"cach": [4], "src": [1]}
+    assert names_of("src/a b.py", "src/a b.py") == ""
 
 
 @settings(max_examples=25, deadline=None)

@@ -32,7 +32,9 @@ async def test_texts_are_those_of_the_chunks(db: Database, paths: list[str] | No
     assert [(f.path, f.generation, f.language) for f in found] == [(f.path, f.generation, f.language) for f in wanted]
     assert len(found) == files
     for file, chunks in zip(found, wanted, strict=True):
-        rows = [(c.start_byte, c.end_byte, c.start_line, c.content, list(c.definitions)) for c in chunks.chunks]
+        rows = [
+            (c.start_byte, c.end_byte, c.start_line, c.content, list(c.definitions), c.header) for c in chunks.chunks
+        ]
         assert list(file.chunks) == rows
         assert file.vectors.dtype == np.float32
         nothing = np.zeros(DIMENSION, np.float16)

@@ -18,7 +18,7 @@ from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, suppor
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk, encode_path
 from cocosearchd.search.code_profile import signals
-from cocosearchd.search.lexical_document import ChunkText, FileText, document
+from cocosearchd.search.lexical_document import ChunkText, FileText, document, names_of
 from cocosearchd.search.lexical_segment import Part, build
 from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import Evidence, View, evidence, view
@@ -92,6 +92,13 @@ def _of_repository(repository: Repository, files: list[File], terms: Terms, embe
         yield _row(repository, question, query.symbol, evidence(state, query, terms, vector))
 
 
+def chunk_texts(path: str, chunks: Sequence[Chunk]) -> Iterator[ChunkText]:
+    """Chunks as the lexical index reads them."""
+    for one in chunks:
+        names = names_of(one.header, path)
+        yield ChunkText(one.start_byte, one.end_byte, one.start_line, one.text, one.definitions, names)
+
+
 def indexed(files: Sequence[File], terms: Terms, embedder: Embedder | None) -> View:
     """What the daemon would have in memory of some files."""
     dimension = embedder.fingerprint.dimension if embedder else 0
@@ -102,8 +109,7 @@ def indexed(files: Sequence[File], terms: Terms, embedder: Embedder | None) -> V
             vectors = (
                 asyncio.run(embedder.embed_documents(texts)) if embedder else np.zeros((len(chunks), 0), np.float32)
             )
-            rows = (ChunkText(c.start_byte, c.end_byte, c.start_line, c.text, c.definitions) for c in chunks)
-            documents.append(document(FileText(name, 1, language, tuple(rows), vectors), terms))
+            documents.append(document(FileText(name, 1, language, tuple(chunk_texts(name, chunks)), vectors), terms))
     return view((Part(build(documents, dimension)),), 1)
 
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search import lexical_snapshot
-from cocosearchd.search.lexical_document import ChunkText, FileText, documents
+from cocosearchd.search.lexical_document import ChunkText, FileText, documents, names_of
 from cocosearchd.search.lexical_segment import Part, build, compacted
 from cocosearchd.search.lexical_terms import QueryTerms, Terms
 from cocosearchd.search.lexical_view import Choice, Evidence, View, evidence, view
@@ -256,7 +256,7 @@ def _part(files: Sequence[FileText], terms: Terms, dimension: int) -> list[Part]
 
 
 def _file_text(file: FileTexts) -> FileText:
-    chunks = tuple(ChunkText(*row[:4], tuple(row[4])) for row in file.chunks)
+    chunks = tuple(ChunkText(*row[:4], tuple(row[4]), names_of(row[5], file.path)) for row in file.chunks)
     return FileText(file.path, file.generation, file.language, chunks, file.vectors)
 
 

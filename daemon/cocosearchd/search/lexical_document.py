@@ -20,6 +20,7 @@ from cocosearchd.search.lexical_terms import WORD, Terms
 PATH_WEIGHT, DEFINITION_WEIGHT = 5, 3
 _DIRECTORIES = 3  # of a path, from the right
 _STEM_REPEATS = 2  # a file's own name counts twice
+_NAME_REPEATS = 3  # of what a chunk is called: measured by sentences that look for a function, see training.evaluate
 _Small = TypeVar("_Small", np.uint8, np.uint16)
 _TOGETHER = 64  # files: more make no step cheaper
 _TERM_BITS = 32
@@ -30,13 +31,14 @@ _LAST = re.compile(r"\.|::")
 
 @dataclass(frozen=True, slots=True)
 class ChunkText:
-    """A chunk as stored. `definitions` are the names the syntax tree found in it."""
+    """A chunk as stored. `definitions` are the names the syntax tree found in it, `names` those of its header."""
 
     start_byte: int
     end_byte: int
     start_line: int
     text: str
     definitions: tuple[str, ...] = ()
+    names: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,7 @@ class FileText:
 class ChunkPostings:
     """Parallel arrays, one row per term of a chunk; and one row per chunk in `lengths`.
 
-    The header of a chunk: the words of its path, of what it begins in and of what it defines.
+    The header of a chunk: the words of its path, and three times those of what it begins in and what it defines.
     """
 
     term: NDArray[np.uint64]
@@ -162,6 +164,11 @@ def quantised(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[n
     return np.round(vectors / safe).astype(np.int8), scales
 
 
+def names_of(header: str, path: str) -> str:
+    """What the header of a chunk says beside the path of its file: what the chunk begins in, and what it defines."""
+    return header.removeprefix(path).lstrip()
+
+
 def stem_of(path: str) -> str:
     """The file's name without its last extension; a dot file keeps its name."""
     return posixpath.splitext(posixpath.basename(path))[0]
@@ -197,7 +204,10 @@ def _words(file: FileText, table: WordTable) -> _Words:
     defined = dict.fromkeys(item.name for each in found for item in each)
     return _Words(
         body=body,
-        headers=tuple([*path, *map(table.number, names)] for names in _header_names(found)),
+        headers=tuple(
+            [*path, *[table.number(name) for name in chunk.names.split() or names] * _NAME_REPEATS]
+            for chunk, names in zip(file.chunks, _header_names(found), strict=True)
+        ),
         defined=[table.number(name) for name in defined],
         commented=table.numbers([comments("\n".join(texts), file.language)]),
         path=path,

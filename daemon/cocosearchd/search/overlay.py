@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import Chunk, Filter
 from cocosearchd.search.disk import Text
-from cocosearchd.search.lexical_document import ChunkText, FileText
+from cocosearchd.search.lexical_document import ChunkText, FileText, names_of
 from cocosearchd.store.file_states import FileState
 from cocosearchd.store.globs import exact_glob, path_regex, symbol_regex
 from cocosearchd.store.queries import Candidate, Key
@@ -103,7 +103,12 @@ class Overlay:
             if file.chunks:
                 fitting = file.vectors.shape[1] == dimension
                 vectors = file.vectors if fitting else np.zeros((len(file.chunks), dimension), np.float32)
-                texts = (ChunkText(c.start_byte, c.end_byte, c.start_line, c.text, c.definitions) for c in file.chunks)
+                texts = (
+                    ChunkText(
+                        c.start_byte, c.end_byte, c.start_line, c.text, c.definitions, names_of(c.header, file.path)
+                    )
+                    for c in file.chunks
+                )
                 yield FileText(file.path, 0, file.language, tuple(texts), vectors)
 
 

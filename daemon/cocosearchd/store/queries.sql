@@ -387,7 +387,7 @@ order by f.filename, c.location
 -- name: file_texts
 -- As file_chunks, with what an index in memory is made of only; vectors as they are sent.
 select f.filename, f.generation, f.language_id, lower(c.location), upper(c.location), c.start_line, c.content_text,
-       c.definitions, halfvec_send(c.embedding)
+       c.definitions, c.header, halfvec_send(c.embedding)
 from {files} f
 join {chunks} c on c.filename = f.filename
 where %(filenames)s::text[] is null or f.filename = any(%(filenames)s::text[])
