@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.search import features
-from cocosearchd.search.lexical_names import best_name_match, path_names, places_of, stem_coverage
+from cocosearchd.search.lexical_names import best_name_match, names_asked, path_names, places_of, stem_coverage
 from cocosearchd.search.lexical_segment import build
 from cocosearchd.search.lexical_terms import Terms
 from tests.search.toy import documents
@@ -81,16 +81,16 @@ def test_share_of_a_name_that_a_query_explains(query: str, path: str, share: flo
     terms = Terms()
     asked = terms.query(query)
     names = path_names(build(documents({path: "x = 1"})))
-    found = stem_coverage(names, asked.words, [terms.stem(word) for word in asked.words], asked.shares)
+    found = stem_coverage(names, names_asked(asked.words, [terms.stem(word) for word in asked.words], asked.shares))
     assert found[0] == pytest.approx(share)
 
 
 def test_a_stem_that_begins_a_word_counts_only_where_the_word_is_not_in_the_path() -> None:
     terms = Terms()
     names = path_names(build(documents({"synchronise/sync.rs": "a", "lib/sync.rs": "b"})))
-    share = stem_coverage(names, ("synchronise",), [terms.stem("synchronise")], [1.0])
+    share = stem_coverage(names, names_asked(("synchronise",), [terms.stem("synchronise")], [1.0]))
     assert share.tolist() == [0.0, 1.0]
-    half = stem_coverage(names, ("synchronise",), [terms.stem("synchronise")], [0.5])
+    half = stem_coverage(names, names_asked(("synchronise",), [terms.stem("synchronise")], [0.5]))
     assert half.tolist() == [0.0, 0.5]
 
 
@@ -160,5 +160,5 @@ def test_tests_by_name(path: str, test: bool) -> None:
 def test_a_text_is_found_wherever_it_stands_in_a_name(stems: list[str], part: str) -> None:
     names = path_names(build(documents({f"{stem}.py": "x" for stem in stems})))
     every = [at for at in range(len(names.joined)) if names.joined.startswith(part, at)]
-    assert list(places_of(names, part)) == every
-    assert list(places_of(names, f"\n{part}")) == [at - 1 for at in every if names.joined[at - 1] == "\n"]
+    assert places_of(names, part) == every
+    assert places_of(names, f"\n{part}") == [at - 1 for at in every if names.joined[at - 1] == "\n"]

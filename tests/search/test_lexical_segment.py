@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from cocosearchd.search import lexical_choice
 from cocosearchd.search.lexical_document import ChunkText, FileText, document, names_of
@@ -30,20 +31,24 @@ def answers(state: View, query: str) -> dict[str, tuple[float, ...]]:
     return {path: tuple(float(found.values[name][file]) for name in SIGNALS) for file, path in enumerate(found.paths)}
 
 
+def asked(*terms: str) -> NDArray[np.uint64]:
+    return np.array([term_hash(term) for term in terms], np.uint64)
+
+
 def test_a_term_has_the_rows_of_its_chunks() -> None:
     segment = build(documents({"a.py": "cache lock\n---\ncache cache", "b.py": "lock"}))
-    rows = segment.chunk_rows(term_hash("cach"))
+    rows, nothing = segment.chunk_rows(asked("cach", "nothing"))
     assert segment.posting_chunks[rows].tolist() == [0, 1]
     assert segment.posting_counts[rows].tolist() == [1, 2]
-    assert segment.chunk_rows(term_hash("nothing")) == slice(0, 0)
-    assert segment.file_rows(2**64 - 1) == slice(0, 0)
+    assert nothing.start == nothing.stop
+    assert all(rows.start == rows.stop for rows in segment.file_rows(np.array([0, 2**64 - 1], np.uint64)))
 
 
 def test_counts_are_clipped_not_wrapped() -> None:
     segment = build(documents({"a.py": "# " + "word " * 70_000}))
-    rows = segment.chunk_rows(term_hash("word"))
+    (rows,) = segment.chunk_rows(asked("word"))
     assert segment.posting_counts[rows].tolist() == [255]
-    assert segment.posting_everything[segment.file_rows(term_hash("word"))].tolist() == [65_535]
+    assert segment.posting_everything[segment.file_rows(asked("word"))[0]].tolist() == [65_535]
 
 
 def test_names_of_a_header_count_three_times() -> None:
@@ -86,7 +91,7 @@ def test_merging_keeps_order_and_drops_the_dead() -> None:
     first, second = build(documents({"a.py": "cache", "b.py": "lock"})), build(documents({"c.py": "cache queue"}))
     merged = merge([Part(first).without([0]), Part(second)])
     assert merged.path_list() == ["b.py", "c.py"]
-    assert merged.posting_chunks[merged.chunk_rows(term_hash("cach"))].tolist() == [1]
+    assert merged.posting_chunks[merged.chunk_rows(asked("cach"))[0]].tolist() == [1]
     assert size_bytes(merged) > 0
 
 
@@ -153,11 +158,16 @@ def test_a_chunk_is_near_whatever_the_rest_of_its_file_says() -> None:
     vectors[1::2] = -vectors[::2]  # whose mean says nothing
     files = {f"{n}.py": f"first_{n}\n---\nsecond_{n}" for n in range(20)}
     plain = build(documents(files), 64)
-    segment = replace(plain, vectors=vectors, signs=signs_of(vectors), scales=np.full(40, 1 / 127, np.float32))
+    segment = replace(
+        plain,
+        vectors=vectors,
+        signs=signs_of(vectors),
+        scales=np.full(40, 1 / 127, np.float32),
+        without_vector=np.zeros(0, np.int64),
+    )
     asked = vectors[14] + random_.normal(0, 20, 64).astype(np.float32)
     assert int(nearness(segment, asked).argmax()) == 7
-    segment.scales[:] = 0
-    assert not nearness(segment, asked).any()
+    assert not nearness(replace(segment, without_vector=np.arange(40)), asked).any()
 
 
 def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:

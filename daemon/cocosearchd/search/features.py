@@ -54,10 +54,11 @@ def idf(found: int, total: int) -> float:
     return float(np.log1p((total - found + 0.5) / (found + 0.5)))
 
 
-def bm25(weight: float, tf: Floats, lengths: Floats, average: float, k1: float, b: float) -> Floats:
+def bm25(weight: float | Floats, tf: Floats, lengths: Floats, average: float, k1: float, b: float) -> Floats:
     """A term's share of the score of each document it is in. `weight`: idf x how often the query has it."""
     norms = k1 * (1 - b + b * lengths / max(average, 1e-9))
-    return (weight * tf * (k1 + 1) / (tf + norms)).astype(np.float32)
+    share: Floats = (weight * tf * (k1 + 1) / (tf + norms)).astype(np.float32)
+    return share
 
 
 def best_chunk(scores: Floats, starts: Ints) -> Floats:

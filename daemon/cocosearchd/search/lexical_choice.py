@@ -32,23 +32,13 @@ class Compared:
     counts: Ints  # (f,): how many chunks each has
     chunks: Ints  # (c,) in the segment, ascending
 
-    @property
-    def starts(self) -> Ints:
-        """(f,): the first of the c chunks of each file."""
-        return np.cumsum(self.counts) - self.counts
-
-    @property
-    def owners(self) -> Ints:
-        """(c,): which of the f files each chunk belongs to."""
-        return np.repeat(np.arange(len(self.files)), self.counts)
-
 
 def compared(segment: Segment, files: Ints) -> Compared:
     """Where the chunks of some files of a segment are."""
-    ends = segment.chunk_ends[files]
-    counts = ends - np.where(files > 0, segment.chunk_ends[files - 1], 0)
+    starts = segment.chunk_starts[files]
+    counts = segment.chunk_ends[files] - starts
     places = np.cumsum(counts) - counts
-    return Compared(segment, files, counts, np.arange(int(counts.sum())) + np.repeat(ends - counts - places, counts))
+    return Compared(segment, files, counts, np.arange(int(counts.sum())) + np.repeat(starts - places, counts))
 
 
 def promising(

@@ -11,9 +11,9 @@ from cocosearchd.search.features import depths, forms, is_hub, is_prose, is_test
 from cocosearchd.search.lexical_segment import Segment
 
 Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
 _STEM_EVIDENCE = 3  # characters: shorter stems prove nothing as the beginning of a word
 _NAME_EVIDENCE = 4
-_GRAM = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,22 +78,64 @@ def path_names(segment: Segment) -> PathNames:
     )
 
 
-def stem_coverage(names: PathNames, words: Sequence[str], stems: Sequence[str], shares: Sequence[float]) -> Floats:
-    """Per file: the share of its name that words of the query explain, 0 to 1.
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How a word may stand in a file's name. One that begins with another form can only be where that is."""
 
-    `stems` are those of `words`; of what a word explains, the share in `shares` counts.
+    text: str
+    within: str | None
+    grams: slice  # of those of the whole question
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word of a question, its forms, the shortest first, and what of what it explains counts."""
+
+    text: str
+    forms: tuple[Form, ...]
+    share: float
+
+
+@dataclass(frozen=True, slots=True)
+class NamesAsked:
+    """What a question asks of names: made once, asked of every segment."""
+
+    words: tuple[Word, ...]
+    grams: NDArray[np.uint64]
+
+
+def names_asked(words: Sequence[str], stems: Sequence[str], shares: Sequence[float]) -> NamesAsked:
+    """`stems` are those of `words`; of what a word explains, the share in `shares` counts."""
+    found, grams, size = list[Word](), [np.zeros(0, np.uint64)], 0
+    for word, stem, share in zip(words, stems, shares, strict=True):
+        texts = forms(word, stem)[::-1]
+        shapes = list[Form]()
+        for number, text in enumerate(texts):
+            within = next((other for other in texts[:number] if text.startswith(other)), None)
+            if within is None:
+                grams.append(_grams(text))
+            last = size + (len(grams[-1]) if within is None else 0)
+            shapes.append(Form(text, within, slice(size, last)))
+            size = last
+        found.append(Word(word, tuple(shapes), share))
+    return NamesAsked(tuple(found), np.concatenate(grams))
+
+
+def stem_coverage(names: PathNames, asked: NamesAsked) -> Floats:
+    """Per file: the share of its name that words of the query explain, 0 to 1.
 
     "route group" explains all of `routegroup`.
     """
     explained = np.zeros(len(names.stems), np.float32)
     extra: dict[int, float] = {}
-    for word, stem, weight in zip(words, stems, shares, strict=True):
-        shapes = forms(word, stem)
-        credit = _credits(names, shapes)
-        for number, found in credit.items():
-            explained[number] += weight * found
-        for file, found in _beginnings(names, word, shapes, credit):
-            extra[file] = extra.get(file, 0.0) + weight * found
+    starts, ends = np.searchsorted(names.grams, asked.grams), np.searchsorted(names.grams, asked.grams, side="right")
+    for word in asked.words:
+        credit = _credits(names, word, starts, ends)
+        if credit:
+            numbers = np.fromiter(credit, np.int64, len(credit))
+            explained[numbers] += np.float32(word.share) * np.fromiter(credit.values(), np.float32, len(credit))
+        for file, found in _beginnings(names, word, credit):
+            extra[file] = extra.get(file, 0.0) + word.share * found
     share = (explained / names.stem_lengths)[names.stem_of_file]
     for file, length in extra.items():
         share[file] += length / names.stem_lengths[names.stem_of_file[file]]
@@ -110,30 +152,26 @@ def best_name_match(names: PathNames, identifiers: Sequence[str]) -> Floats:
     return values[names.stem_of_file]
 
 
-def _credits(names: PathNames, shapes: Sequence[str]) -> dict[int, int]:
+def _credits(names: PathNames, word: Word, starts: Ints, ends: Ints) -> dict[int, int]:
     """Of the stems that contain a form: the length of the longest."""
     found: dict[int, int] = {}
     scanned: dict[str, list[int]] = {}
-    for form in reversed(shapes):  # shortest first, so that the longest stays
-        # Most forms begin like a shorter one, and can only be where that is.
-        known = next((places for start, places in scanned.items() if form.startswith(start)), None)
-        if known is None:
-            places = scanned[form] = list(places_of(names, form))
+    for form in word.forms:  # shortest first, so that the longest stays
+        if form.within is None:
+            places = scanned[form.text] = _places(names, form.text, starts[form.grams], ends[form.grams])
         else:
-            places = [place for place in known if names.joined.startswith(form, place)]
+            places = [place for place in scanned[form.within] if names.joined.startswith(form.text, place)]
         if places:
             numbers = np.searchsorted(names.line_starts, places, side="right") - 1
-            found.update(dict.fromkeys(numbers.tolist(), len(form)))
+            found.update(dict.fromkeys(numbers.tolist(), len(form.text)))
     return found
 
 
-def _beginnings(
-    names: PathNames, word: str, shapes: Sequence[str], credit: Mapping[int, int]
-) -> Iterator[tuple[int, int]]:
+def _beginnings(names: PathNames, word: Word, credit: Mapping[int, int]) -> Iterator[tuple[int, int]]:
     """Files whose stem is the beginning of the word, where no longer form is in the whole path."""
-    evidence = [form for form in shapes if len(form) >= _STEM_EVIDENCE]
-    for length in range(_STEM_EVIDENCE, len(word) + 1):
-        number = names.stem_numbers.get(word[:length])
+    evidence = [form.text for form in word.forms if len(form.text) >= _STEM_EVIDENCE]
+    for length in range(_STEM_EVIDENCE, len(word.text) + 1):
+        number = names.stem_numbers.get(word.text[:length])
         if number is None or number in credit:
             continue
         for file in names.stem_files[number]:
@@ -146,29 +184,37 @@ def _candidates(names: PathNames, name: str) -> set[int]:
     if not name:
         return set()
     found = {names.stem_numbers[name[:n]] for n in range(1, len(name) + 1) if name[:n] in names.stem_numbers}
-    places = list(places_of(names, "\n" + name))
+    places = places_of(names, "\n" + name)
     found.update(int(n) for n in np.searchsorted(names.line_starts, np.array(places) + 1, side="right") - 1 if places)
     return found
 
 
-def places_of(names: PathNames, part: str) -> Iterator[int]:
-    """Where a text stands in `joined`, ascending: where its rarest three characters do, and the rest around them."""
-    if len(part) < _GRAM:
-        at = names.joined.find(part)
-        while at >= 0:
-            yield at
-            at = names.joined.find(part, at + 1)
-        return
+def places_of(names: PathNames, part: str) -> list[int]:
+    """Where a text stands in `joined`, ascending."""
     wanted = _grams(part)
-    starts, ends = np.searchsorted(names.grams, wanted), np.searchsorted(names.grams, wanted, side="right")
+    return _places(
+        names, part, np.searchsorted(names.grams, wanted), np.searchsorted(names.grams, wanted, side="right")
+    )
+
+
+def _places(names: PathNames, part: str, starts: Ints, ends: Ints) -> list[int]:
+    """Where the rarest three characters of a text stand, and the rest around them; `starts`, `ends`: of all of them."""
+    if not len(starts):
+        return list(_scanned(names.joined, part))
     rarest = int((ends - starts).argmin())
-    for place in names.gram_places[starts[rarest] : ends[rarest]].tolist():
-        if place >= rarest and names.joined.startswith(part, place - rarest):
-            yield place - rarest
+    around = names.gram_places[starts[rarest] : ends[rarest]] - rarest
+    return [place for place in around.tolist() if place >= 0 and names.joined.startswith(part, place)]
+
+
+def _scanned(text: str, part: str) -> Iterator[int]:
+    at = text.find(part)
+    while at >= 0:
+        yield at
+        at = text.find(part, at + 1)
 
 
 def _grams(text: str) -> NDArray[np.uint64]:
-    """Each `_GRAM` characters in a row as a number: 21 bits hold any character."""
+    """Each three characters in a row as a number, 21 bits each, which hold any; of less than three there is none."""
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
     found: NDArray[np.uint64] = codes[:-2] | codes[1:-1] << np.uint64(21) | codes[2:] << np.uint64(42)
     return found

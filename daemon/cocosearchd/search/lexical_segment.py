@@ -36,7 +36,8 @@ class Segment:
     language_ends: Ints  # (F,)
     generations: Ints  # (F,)
     characters: Ints  # (F,)
-    chunk_ends: Ints  # (F,): chunks of file f are chunk_ends[f - 1] to chunk_ends[f]
+    chunk_starts: Ints  # (F,): the first chunk of each file
+    chunk_ends: Ints  # (F,): and the one after its last
     file_lengths: Floats  # (F, 4): everything, defined, commented, path
     file_vectors: NDArray[np.int8]  # (F, D): the mean of the vectors of a file's chunks
     file_scales: Floats  # (F,): 0 where no chunk has a vector
@@ -46,6 +47,7 @@ class Segment:
     chunk_lengths: Floats  # (C,): terms of text and header
     vectors: NDArray[np.int8]  # (C, D); D = 0 without vectors
     scales: Floats  # (C,): what a row of vectors is to be multiplied with; 0 where there is no vector
+    without_vector: Ints  # the chunks that have none
     signs: NDArray[np.uint64]  # (W, C): a bit for each number of a vector, W = D / 64 rounded up
     chunk_terms: NDArray[np.uint64]  # sorted, unique
     chunk_slices: Ints  # (terms + 1,)
@@ -75,11 +77,6 @@ class Segment:
         """C, those of dead files included."""
         return len(self.keys)
 
-    @property
-    def chunk_starts(self) -> Ints:
-        """(F,): the first chunk of each file."""
-        return np.concatenate([np.zeros(1, np.int64), self.chunk_ends[:-1]]) if self.file_count else self.chunk_ends
-
     def path_list(self) -> list[str]:
         """The paths, in the order of the files."""
         return _split(self.paths, self.path_ends)
@@ -88,13 +85,13 @@ class Segment:
         """The languages, in the order of the files."""
         return _split(self.languages, self.language_ends)
 
-    def chunk_rows(self, term: int) -> slice:
-        """The rows of `posting_chunks` and its companions for a term."""
-        return _rows(self.chunk_terms, self.chunk_slices, term)
+    def chunk_rows(self, terms: NDArray[np.uint64]) -> list[slice]:
+        """For each term the rows of `posting_chunks` and its companions."""
+        return _rows(self.chunk_terms, self.chunk_slices, terms)
 
-    def file_rows(self, term: int) -> slice:
-        """The rows of `posting_files` and its companions for a term."""
-        return _rows(self.file_terms, self.file_slices, term)
+    def file_rows(self, terms: NDArray[np.uint64]) -> list[slice]:
+        """For each term the rows of `posting_files` and its companions."""
+        return _rows(self.file_terms, self.file_slices, terms)
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,11 +132,13 @@ def build(documents: Sequence[Document], dimension: int = 0) -> Segment:
     file_order, file_terms, file_slices = _index(_joined([each.term for each in file], np.uint64))
     file_numbers = np.repeat(np.arange(len(documents), dtype=np.int32), [len(each.term) for each in file])
     vectors = _vectors([each.vectors for each in documents], counts.tolist(), dimension)
+    scales = _joined([each.scales for each in documents], np.float32)
     return Segment(
         *_packed([each.path for each in documents]),
         *_packed([each.language for each in documents]),
         generations=np.array([each.generation for each in documents], np.int64),
         characters=np.array([each.characters for each in documents], np.int64),
+        chunk_starts=starts,
         chunk_ends=ends,
         file_lengths=np.array([each.lengths for each in file], np.float32).reshape(-1, 4),
         keys=_joined([each.keys for each in documents], np.int64).reshape(-1, 2),
@@ -150,7 +149,8 @@ def build(documents: Sequence[Document], dimension: int = 0) -> Segment:
         signs=signs_of(vectors),
         file_vectors=_vectors([each.mean[None] for each in documents], [1] * len(documents), dimension),
         file_scales=np.array([each.mean_scale for each in documents], np.float32),
-        scales=_joined([each.scales for each in documents], np.float32),
+        scales=scales,
+        without_vector=np.flatnonzero(scales == 0),
         chunk_terms=chunk_terms,
         chunk_slices=chunk_slices,
         posting_chunks=offset_chunks[chunk_order],
@@ -200,8 +200,10 @@ def merge(parts: Sequence[Part]) -> Segment:
         path_ends=path_ends,
         languages=languages,
         language_ends=language_ends,
+        chunk_starts=np.cumsum(counts) - counts,
         chunk_ends=np.cumsum(counts),
         chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+        without_vector=np.flatnonzero(fixed["scales"] == 0),
         signs=signs_of(fixed["vectors"]),
         **fixed,
         **_merged_postings(segments, new_chunks, "chunk", ("posting_counts",)),
@@ -244,11 +246,10 @@ def size_bytes(segment: Segment) -> int:
     return sum(getattr(segment, each.name).nbytes for each in fields(Segment))
 
 
-def _rows(terms: NDArray[np.uint64], slices: Ints, term: int) -> slice:
-    at = int(np.searchsorted(terms, np.uint64(term)))
-    if at == len(terms) or int(terms[at]) != term:
-        return slice(0, 0)
-    return slice(int(slices[at]), int(slices[at + 1]))
+def _rows(known: NDArray[np.uint64], slices: Ints, terms: NDArray[np.uint64]) -> list[slice]:
+    at = np.searchsorted(known, terms)
+    ends = np.searchsorted(known, terms, side="right")  # the same, where a term is not known
+    return list(map(slice, slices[at].tolist(), slices[ends].tolist()))
 
 
 def _index(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], Ints]:

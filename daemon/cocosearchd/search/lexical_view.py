@@ -15,22 +15,18 @@ from numpy.typing import NDArray
 
 from cocosearchd.search import features
 from cocosearchd.search.lexical_choice import Compared, compared, promising
-from cocosearchd.search.lexical_names import PathNames, best_name_match, path_names, stem_coverage
+from cocosearchd.search.lexical_names import PathNames, best_name_match, names_asked, path_names, stem_coverage
 from cocosearchd.search.lexical_scores import (
     Defined,
-    Sizes,
-    best_of_chunks,
     chunk_cosines,
     chunk_names,
-    chunk_scores,
     defined,
-    field_scores,
     file_cosines,
-    file_scores,
     nearness,
 )
 from cocosearchd.search.lexical_segment import Part
 from cocosearchd.search.lexical_terms import QueryTerms, Terms
+from cocosearchd.search.lexical_words import FileHits, Sizes, chunk_scores, field_scores, file_hits, file_scores
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -142,14 +138,15 @@ class Evidence:
 class _Chunks:
     """Of f compared files and their c chunks."""
 
-    counts: Ints  # (f,): how many chunks each has
+    starts: Ints  # (f,): the first chunk of each file
+    files: Ints  # (c,): the file of each chunk
     keys: Ints  # (c, 2)
     scores: Floats  # (c,), as the next three
     covered: Floats
     names: Floats
     cosines: Floats | None
     nearest: Floats | None  # (f,): the best of the cosines
-    of_files: dict[str, Floats]  # s3, s_mean, s_raw, f_def, f_com, f_path: (f,)
+    of_files: dict[str, Floats]  # s3, s_mean, s_raw: (f,)
 
 
 def view(parts: Sequence[Part], generation: int, known: "View | None" = None) -> View:
@@ -183,28 +180,30 @@ def evidence(
     In a large index the promising files are compared: those of the whole, so that a choice does not change how files
     stand to each other, and those of the choice; `shown` is how many are going to be shown.
     """
+    living = state.living
     named = [defined(part.segment, query) for part in state.parts]
-    values = _of_all_files(state, query, terms, named)
+    hits = file_hits(state.parts, query)
+    values = _of_all_files(state, query, terms, named, hits)
     near, means = None, None
     if vector is not None:
         near = _of_living(state.parts, [nearness(part.segment, vector) for part in state.parts])
         means = partial(_means, state, vector)
-    allowed = None if choice is None else choice(state.living)
+    allowed = None if choice is None else choice(living)
     files = promising(values, near, means, allowed, shown)
-    by_part = state.living.by_part(files)
-    some = [compared(part.segment, each) for part, each in zip(state.parts, by_part, strict=True)]
-    mean, deviation = (0.0, 1.0) if means is None else features.spread(means(state.living.sample))
+    some = [compared(part.segment, each) for part, each in zip(state.parts, living.by_part(files), strict=True)]
+    mean, deviation = (0.0, 1.0) if means is None else features.spread(means(living.sample))
+    fields = field_scores(hits, state.sizes, query, some)
     chunks = _of_chunks(state, query, named, some, vector)
     cosines = None if means is None else means(files)
     return Evidence(
         generation=state.generation,
-        paths=tuple(map(state.living.paths.__getitem__, files.tolist())),
-        languages=tuple(map(state.living.languages.__getitem__, files.tolist())),
+        paths=tuple(map(living.paths.__getitem__, files.tolist())),
+        languages=tuple(map(living.languages.__getitem__, files.tolist())),
         allowed=None if allowed is None else allowed[files],
-        values={name: each[files] for name, each in (values | state.living.places).items()} | chunks.of_files,
+        values={name: each[files] for name, each in (values | living.places).items()} | fields | chunks.of_files,
         among=Among(float(values["p_s"].max(initial=0)), mean, deviation),
-        starts=np.cumsum(chunks.counts) - chunks.counts,
-        chunk_files=np.repeat(np.arange(len(files)), chunks.counts),
+        starts=chunks.starts,
+        chunk_files=chunks.files,
         keys=chunks.keys,
         chunk_scores=chunks.scores,
         chunk_names=chunks.names,
@@ -215,17 +214,19 @@ def evidence(
     )
 
 
-def _of_all_files(state: View, query: QueryTerms, terms: Terms, named: Sequence[Defined]) -> dict[str, Floats]:
+def _of_all_files(
+    state: View, query: QueryTerms, terms: Terms, named: Sequence[Defined], hits: Sequence[FileHits]
+) -> dict[str, Floats]:
     """What words and names say of each living file: signal -> (F,)."""
-    stems = [terms.stem(word) for word in query.words]
+    asked = names_asked(query.words, [terms.stem(word) for word in query.words], query.shares)
     rows: list[dict[str, Floats]] = [
         {
             "f_all": words,
             **found.of_files,
-            "p_s": stem_coverage(names, query.words, stems, query.shares),
+            "p_s": stem_coverage(names, asked),
             "stemeq": best_name_match(names, query.identifiers),
         }
-        for words, found, names in zip(file_scores(state.parts, state.sizes, query), named, state.names, strict=True)
+        for words, found, names in zip(file_scores(hits, state.sizes, query), named, state.names, strict=True)
     ]
     values = {name: _of_living(state.parts, [each[name] for each in rows]) for name in _OF_FILES}
     values["sole"] = features.sole(values.pop("whole"), values["symF"])
@@ -235,34 +236,34 @@ def _of_all_files(state: View, query: QueryTerms, terms: Terms, named: Sequence[
 def _of_chunks(
     state: View, query: QueryTerms, named: Sequence[Defined], some: Sequence[Compared], vector: Floats | None
 ) -> _Chunks:
-    """What the fields and chunks of the compared files say, parts in order."""
-    fields = field_scores(state.parts, state.sizes, query, some)
+    """What the chunks of the compared files say, parts in order."""
     scores, covered = chunk_scores(state.parts, state.sizes, query, some)
-    cosines = [None if vector is None else chunk_cosines(each, vector) for each in some]
-    best = [best_of_chunks(*each) for each in zip(some, scores, cosines, strict=True)]
+    cosines = None if vector is None else chunk_cosines(some, vector)
+    counts = _joined([each.counts for each in some]).astype(np.int64)
+    starts, files = np.cumsum(counts) - counts, np.repeat(np.arange(len(counts)), counts)
     asked = sum(times for _, times in query.terms)
-    s3: Floats = _joined([sums for sums, _, _ in best])
+    s3 = features.best_three(scores, starts, files)
+    nothing = not len(counts)
     return _Chunks(
-        counts=_joined([each.counts for each in some]).astype(np.int64),
+        starts=starts,
+        files=files,
         keys=_joined([each.segment.keys[each.chunks] for each in some]).astype(np.int64).reshape(-1, 2),
-        scores=_joined(scores),
-        covered=_joined(covered),
-        names=_joined([chunk_names(each, found) for each, found in zip(some, named, strict=True)]),
-        cosines=None if vector is None else _joined([each for each in cosines if each is not None]),
-        nearest=None if vector is None else _joined([each for _, _, each in best if each is not None]),
+        scores=scores,
+        covered=covered,
+        names=chunk_names(some, named),
+        cosines=cosines,
+        nearest=cosines if cosines is None or nothing else np.fmax.reduceat(cosines, starts),
         of_files={
             "s3": s3,
-            "s_mean": _joined([mean for _, mean, _ in best]),
+            "s_mean": scores if nothing else (np.add.reduceat(scores, starts) / counts).astype(np.float32),
             "s_raw": s3 / np.float32(asked or 1),
-            **{name: _joined([each[name] for each in fields]) for name in ("f_def", "f_com", "f_path")},
         },
     )
 
 
 def _means(state: View, vector: Floats, files: Ints) -> Floats:
     """The cosines of the mean vectors of some living files, numbers ascending; NaN where a file has none."""
-    by_part = state.living.by_part(files)
-    return _joined([file_cosines(each.segment, vector, some) for each, some in zip(state.parts, by_part, strict=True)])
+    return file_cosines(state.parts, state.living.by_part(files), vector)
 
 
 def _mask(part: Part) -> slice | Mask:
