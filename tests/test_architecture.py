@@ -210,7 +210,7 @@ ONLY_IN = {
     "yaml": "cocosearchd.settings_files",
     "dotenv": "cocosearchd.settings_files",
     "psutil": "cocosearchd.engine",
-    "snowballstemmer": "cocosearchd.languages",
+    "Stemmer": "cocosearchd.languages",
     "tree_sitter_language_pack": "cocosearchd.languages",
 }
 NEVER = {"asyncpg": "psycopg is the one driver", "daemon": "import cocosearchd", "ipc": "import cocosearch_ipc"}

@@ -117,19 +117,19 @@ def definitions(text: str, language: str, lines: Sequence[int] | None = None) ->
     """
     matches = _DEFINITION.finditer(text) if lines is None else _of_lines(text, lines)
     found = list(_keyword_definitions(matches, language))
-    for pattern in _extra_patterns(text, language):
-        named = (match for match in pattern.finditer(text) if match["name"].lower() not in _CONTROL)
-        found.extend(_definition(match, FUNCTION) for match in named)
-    if not found:
-        return found
-    seen = set[tuple[str, int]]()
-    ordered = []
-    for item in sorted(found, key=attrgetter("offset")):
-        for name in _with_last_part(item.name):
-            if (name, item.offset) not in seen:
-                seen.add((name, item.offset))
-                ordered.append(item if name == item.name else Definition(name, item.offset, item.value))
-    return ordered
+    others = [
+        _definition(match, FUNCTION)
+        for pattern in _extra_patterns(text, language)
+        for match in pattern.finditer(text)
+        if match["name"].lower() not in _CONTROL
+    ]
+    named = [each for item in sorted(found + others, key=attrgetter("offset")) for each in _with_last_part(item)]
+    if not others:  # an expression by itself finds nothing twice
+        return named
+    firsts = dict[tuple[str, int], Definition]()
+    for item in named:
+        firsts.setdefault((item.name, item.offset), item)
+    return list(firsts.values())
 
 
 def comment_spans(text: str, language: str) -> list[tuple[int, int]]:
@@ -142,23 +142,29 @@ def comment_spans(text: str, language: str) -> list[tuple[int, int]]:
 
 def comments(text: str, language: str) -> str:
     """The comments and docstrings of a text, without licence blocks. Markers that have no letters may be there."""
-    kept, size, block, end = list[str](), 0, "", -1
     licences = _names_licence(text)
-    spans = comment_spans(text, language)
-    for start, stop in [*spans, (len(text) + 1, len(text) + 1)]:
-        if (block and not text[end:start].isspace()) or start > len(text):
-            if not (licences and _names_licence(block)):
-                kept.append(block)
-                size += len(block)
-            block = ""
-            if size > _COMMENT_LIMIT:
-                break
-        block += "\n" + text[start:stop]
-        end = stop
-    found = "\n".join(kept)
+    if licences or len(text) > _COMMENT_LIMIT // 2:  # with what stands between them in place of blanks
+        found = "\n".join(_blocks(text, language, licences))
+    else:
+        found = "\n".join(text[start:stop] for start, stop in comment_spans(text, language))
     if len(found) > _COMMENT_LIMIT or any(marker in found for marker in _WORDY_MARKERS):
         return _MARKER.sub(" ", found)[:_COMMENT_LIMIT]
     return found
+
+
+def _blocks(text: str, language: str, licences: bool) -> Iterator[str]:
+    """Comments with only blanks between them, each begun by the end of a line, until there are enough."""
+    size, block, end = 0, "", -1
+    for start, stop in [*comment_spans(text, language), (len(text) + 1, len(text) + 1)]:
+        if (block and not text[end:start].isspace()) or start > len(text):
+            if not (licences and _names_licence(block)):
+                yield block
+                size += len(block)
+            block = ""
+            if size > _COMMENT_LIMIT:
+                return
+        block += "\n" + text[start:stop]
+        end = stop
 
 
 def _names_licence(text: str) -> bool:
@@ -219,6 +225,6 @@ def _columns(indent: str) -> int:
     return len(indent.expandtabs(4))
 
 
-def _with_last_part(name: str) -> tuple[str, ...]:
-    last = _SCOPES.split(name)[-1]
-    return (name, last) if last and last != name else (name,)
+def _with_last_part(item: Definition) -> tuple[Definition, ...]:
+    last = _SCOPES.split(item.name)[-1]
+    return (item, Definition(last, item.offset, item.value)) if last and last != item.name else (item,)
