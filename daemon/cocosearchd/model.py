@@ -148,6 +148,7 @@ class Commit:
     index: str
     generation: int
     paths: tuple[str, ...]
+    urgent: bool = False  # what a person has just saved
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class TellsTooEarly(Updater):
         await self._on_commit(Commit(job.lane.record.name, 0, piece.all))
         return await super()._ask(job, piece, alone=alone)
 
-    async def _published(self, record: IndexRecord, piece: Any, answer: Any) -> dict[str, str]:
+    async def _published(self, job: Any, piece: Any, answer: Any) -> dict[str, str]:
         failed: dict[str, str] = answer.failed
         return failed
 

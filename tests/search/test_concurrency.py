@@ -10,6 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
+from cocosearchd.model import Commit
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.pool import Database
@@ -121,6 +122,22 @@ async def test_a_cold_answer_is_not_kept_for_when_the_words_are_warm(db: Databas
     assert (await corpus.ask("one")).cache == "exact"
     await corpus.ask(Query("one"), trace := Trace(explain=True))
     assert trace.details["lexical"]["state"] == "warm"
+
+
+async def test_an_answer_kept_before_a_late_commit_is_not_given_after_it(db: Database, tmp_path: Path) -> None:
+    """Commits may get into memory in another order than they were made in; then the generation stays what it was."""
+    corpus = await new_corpus(db, tmp_path / "root", {"a.py": "def one(): ...\n"}, lexical=tmp_path / "words")
+    lexical, corpus.lexical = corpus.lexical, None
+    assert lexical is not None
+    first = await corpus.save("saved.py", "def wombat(): ...\n")
+    second = await corpus.save("bulk.py", "def other(): ...\n")
+    await lexical.apply(Commit(corpus.record.name, second, ("bulk.py",)))
+    asked = Query("wombat", limit=1)
+    assert "saved.py" not in {hit.path for hit in (await corpus.ask(asked)).hits}
+    assert (await corpus.ask(asked)).cache == "exact"
+    await lexical.apply(Commit(corpus.record.name, first, ("saved.py",)))
+    assert lexical.generation == second
+    assert [hit.path for hit in (await corpus.ask(asked)).hits] == ["saved.py"]
 
 
 async def test_vectors_alone_leave_the_words_aside(db: Database, tmp_path: Path) -> None:

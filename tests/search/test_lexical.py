@@ -1,5 +1,7 @@
 """LexicalIndex over a real database: however files came and went, it answers as one that was built afresh."""
 
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -11,6 +13,7 @@ from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.lexical_view import SIGNALS, Evidence
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import delete_file, replace_file
+from cocosearchd.store.texts import FileTexts
 from tests.store.support import file_write, new_index, vector_of
 
 pytestmark = pytest.mark.anyio
@@ -80,6 +83,31 @@ async def test_commits_give_what_a_fresh_build_gives(db: Database, tmp_path: Pat
     )
     assert "src/router/match.py" not in (await ask(index, "match_path")).paths
     assert index.sizes()["files"] == len(FILES)
+    await assert_same(index, await fresh(db, record, tmp_path / "two"))
+
+
+async def test_what_was_just_saved_waits_for_one_commit_of_bulk_work_at_most(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    commits = [await write(db, record, f"{name}.py", f"{name}: some words") for name in ("one", "two", "saved")]
+    turns, go = list[list[str]](), anyio.Event()
+    read = index._texts
+
+    async def slowly(paths: list[str]) -> AsyncIterator[list[FileTexts]]:
+        turns.append(paths)
+        await go.wait()
+        async for texts in read(paths):
+            yield texts
+
+    monkeypatch.setattr(index, "_texts", slowly)
+    async with anyio.create_task_group() as tasks:
+        for commit in commits:
+            tasks.start_soon(index.apply, replace(commit, urgent=commit.paths == ("saved.py",)))
+            await anyio.wait_all_tasks_blocked()
+        go.set()
+    assert turns == [["one.py"], ["saved.py"], ["two.py"]]
     await assert_same(index, await fresh(db, record, tmp_path / "two"))
 
 

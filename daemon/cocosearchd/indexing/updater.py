@@ -288,7 +288,7 @@ class Updater:
                     answer = await self._ask(job, piece, alone=False)
                 except WorkerDied:
                     answer = await self._find_killer(job, piece)
-                failed = await self._published(lane.record, piece, answer)
+                failed = await self._published(job, piece, answer)
         finally:
             self._clear(job)
             lane.count(batch, -1, edits=job.edits)
@@ -297,7 +297,7 @@ class Updater:
             log.error("path_set_aside", extra={"index": lane.record.name, "path": path})
             lane.source.quarantine(path, f"indexing this file ends the indexing process ({self._error})")
 
-    async def _published(self, record: IndexRecord, piece: Piece, answer: _Answer) -> dict[str, str]:
+    async def _published(self, job: _Job, piece: Piece, answer: _Answer) -> dict[str, str]:
         """Run the hook for what is committed; the paths that are not done, and why.
 
         All paths are told, not only those that this child has written: what a child had committed before it died
@@ -307,7 +307,7 @@ class Updater:
         if not paths:
             return answer.failed
         try:
-            await self._on_commit(Commit(record.name, answer.generation, paths))
+            await self._on_commit(Commit(job.lane.record.name, answer.generation, paths, job.edits))
         except CocoSearchError as error:
             return answer.failed | dict.fromkeys(paths, str(error))
         return answer.failed

@@ -1,8 +1,9 @@
 """Answers kept for equal and for nearly equal questions. Derived: dropping it loses time, not answers.
 
 Level 1 is keyed by the digest of the whole plan, level 2 by the query's vector within equal filters, profile and
-identifiers. Both hold for one generation of one index only: a commit to one index costs the others nothing. Values are
-frozen all the way down, so that no caller can change what another one gets.
+identifiers. Both hold for one state of one index only: a commit to one index costs the others nothing. A state is a
+generation and the number of what was in memory of it, as commits may get there in another order than they were made in.
+Values are frozen all the way down, so that no caller can change what another one gets.
 """
 
 from collections import OrderedDict
@@ -18,6 +19,7 @@ from cocosearchd.search.plan import Plan, digest, kindred
 from cocosearchd.store.file_states import FileState
 
 Vector = NDArray[np.float32]
+State = tuple[int, int]  # generation, moves
 
 SIMILAR = 0.95  # cosine from which a question counts as the same (CocoSearch, retrieval.md)
 ENTRY_BYTES = 1200  # measured with tracemalloc: an entry without hits
@@ -26,12 +28,21 @@ HIT_BYTES = 700  # measured with tracemalloc: a hit without its texts
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Ranked hits of one generation, before context. `files` is the state of their files in it."""
+    """Ranked hits of one generation, before context. `files` is the state of their files in it.
+
+    `moves` are those of the lexical index when the question came, 0 without one: hits are of then or later.
+    """
 
     generation: int
     hits: tuple[Hit, ...]
     files: tuple[FileState, ...]
     notes: tuple[str, ...] = ()
+    moves: int = 0
+
+    @property
+    def state(self) -> State:
+        """What they hold for."""
+        return self.generation, self.moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,21 +75,21 @@ class Cache:
     def __init__(self, max_bytes: int, ttl_s: float, clock: Callable[[], float] = monotonic) -> None:
         self._max_bytes, self._ttl_s, self._clock = max_bytes, ttl_s, clock
         self._entries: OrderedDict[tuple[int, bytes], _Entry] = OrderedDict()
-        self._families: dict[tuple[int, int, bytes], _Family] = {}
+        self._families: dict[tuple[int, State, bytes], _Family] = {}
         self._bytes = self._exact = self._semantic = self._misses = 0
 
-    def exact(self, index: int, generation: int, plan: Plan) -> Found | None:
-        """The answer to this very plan at this generation."""
-        found = self._valid((index, digest(plan)), generation)
+    def exact(self, index: int, state: State, plan: Plan) -> Found | None:
+        """The answer to this very plan in this state."""
+        found = self._valid((index, digest(plan)), state)
         self._exact += found is not None
         return found
 
-    def similar(self, index: int, generation: int, plan: Plan, vector: Vector) -> Found | None:
+    def similar(self, index: int, state: State, plan: Plan, vector: Vector) -> Found | None:
         """The answer to the most similar question with the same filters, profile and identifiers."""
-        family = self._families.get((index, generation, digest(kindred(plan))))
+        family = self._families.get((index, state, digest(kindred(plan))))
         found = None
         while family is not None and found is None and (near := family.nearest(vector)) is not None:
-            found = self._valid((index, near), generation)  # None: it was too old, and is gone now
+            found = self._valid((index, near), state)  # None: it was too old, and is gone now
         self._semantic += found is not None
         return found
 
@@ -95,7 +106,7 @@ class Cache:
             return
         slot = -1
         if vector is not None and vector.any():
-            group = self._families.setdefault((index, found.generation, family), _Family(len(vector)))
+            group = self._families.setdefault((index, found.state, family), _Family(len(vector)))
             slot = group.add(key[1], vector)
         self._entries[key] = _Entry(found, family, slot, size, self._clock() + self._ttl_s)
         self._bytes += size
@@ -116,10 +127,10 @@ class Cache:
         """See `CacheStatistics`."""
         return CacheStatistics(len(self._entries), self._bytes, self._exact, self._semantic, self._misses)
 
-    def _valid(self, key: tuple[int, bytes], generation: int) -> Found | None:
+    def _valid(self, key: tuple[int, bytes], state: State) -> Found | None:
         entry = self._entries.get(key)
-        if entry is None or entry.found.generation != generation:
-            return None  # one of another generation stays, for when PostgreSQL is away
+        if entry is None or entry.found.state != state:
+            return None  # one of another state stays, for when PostgreSQL is away
         if entry.expires <= self._clock():
             self._drop(key)
             return None
@@ -131,7 +142,7 @@ class Cache:
         if entry is None:
             return
         self._bytes -= entry.size
-        place = (key[0], entry.found.generation, entry.family)
+        place = (key[0], entry.found.state, entry.family)
         if entry.slot >= 0 and self._families[place].remove(entry.slot):
             del self._families[place]
 

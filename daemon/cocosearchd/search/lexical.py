@@ -47,7 +47,8 @@ class LexicalIndex:
         self._saved: dict[int, str] = {}  # id(segment) -> file; the segments are those of the view
         self._saved_generation = -1
         self._kept = 0
-        self._lock = asyncio.Lock()
+        self._lock, self._bulk = asyncio.Lock(), asyncio.Lock()
+        self.moves = 0  # views so far: a generation alone does not tell two apart, see `apply`
         self._doubt = asyncio.Event()
         self._moved = asyncio.Event()
 
@@ -124,15 +125,21 @@ class LexicalIndex:
         return await asyncio.to_thread(evidence, state, asked, self._terms, vector, choice, shown)
 
     async def apply(self, commit: Commit) -> None:
-        """Make the named files what their rows now are. While cold, and after a failure, the next catch-up does it."""
+        """Make the named files what their rows now are. While cold, and after a failure, the next catch-up does it.
+
+        An urgent commit waits for one other at most, so commits come in another order than their generations.
+        """
         self._pending |= dict.fromkeys(commit.paths, commit.generation)
         self._pending.setdefault("", commit.generation)  # a commit without paths moves the generation, too
         if self._view is None:
             return
-        async with self._lock:
+        async with contextlib.AsyncExitStack() as turn:
+            if not commit.urgent:
+                await turn.enter_async_context(self._bulk)
+            await turn.enter_async_context(self._lock)
             if self._pending and self._view is not None:
                 try:
-                    await self._apply_pending(self._view)
+                    await self._apply_pending(self._view, commit.paths if commit.urgent else None)
                 except CocoSearchError:
                     self._doubt.set()
                     raise
@@ -172,8 +179,11 @@ class LexicalIndex:
             self._overlaid[overlay.digest] = known
         return known[1]
 
-    async def _apply_pending(self, state: View) -> None:
-        paths, self._pending = self._pending, {}
+    async def _apply_pending(self, state: View, only: Iterable[str] | None = None) -> None:
+        wanted = list(self._pending) if only is None else [path for path in only if path in self._pending]
+        paths = {path: self._pending.pop(path) for path in wanted}
+        if not paths:
+            return  # another commit took them along
         try:
             texts = [file async for batch in self._texts(sorted(p for p in paths if p)) for file in batch]
         except CocoSearchError:
@@ -185,7 +195,7 @@ class LexicalIndex:
         )
 
     def _publish(self, found: View) -> None:
-        self._view = found
+        self._view, self.moves = found, self.moves + 1
         self._overlaid.clear()
         self._moved.set()
 

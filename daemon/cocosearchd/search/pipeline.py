@@ -158,7 +158,9 @@ class Pipeline:
         self, record: IndexRecord, plan: Plan, query: Query, trace: Trace, embed: Embed, overlay: Overlay | None
     ) -> tuple[Found, CacheUse]:
         """Ranked hits of one generation: kept ones, or found now. An explained run hears of kept ones, and finds."""
-        found = self._cache.exact(record.number, record.generation, plan) if query.use_cache else None
+        lexical = self._looker.lexical(record, plan)
+        state = (record.generation, lexical.moves if lexical is not None else 0)
+        found = self._cache.exact(record.number, state, plan) if query.use_cache else None
         trace.tell("cache", lambda: {"exact": found is not None})
         if found is not None and not trace.explain:
             return found, "exact"
@@ -167,13 +169,13 @@ class Pipeline:
         if vector is not None:
             self._check_identity(record)
             if query.use_cache and not trace.explain:
-                found = self._cache.similar(record.number, record.generation, plan, vector)
+                found = self._cache.similar(record.number, state, plan, vector)
                 if found is not None:
                     return found, "semantic"
         self._cache.missed()
         look = await self._looker.look(record, Asked(plan, vector, overlay), trace)
         hits = tuple(to_hit(record.name, one) for one in look.chosen)
-        found = Found(look.generation, hits, look.files, (embedded.note,) if embedded.note else ())
+        found = Found(look.generation, hits, look.files, (embedded.note,) if embedded.note else (), state[1])
         if query.use_cache and embedded.lasting and look.lasting:
             self._cache.put(record.number, plan, vector, found)
         trace.tell("ranking", lambda: describe(look.legs, look.scored, look.chosen))
