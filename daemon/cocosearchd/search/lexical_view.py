@@ -7,7 +7,7 @@ promising files are compared chunk by chunk; see `lexical_choice`.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from cocosearchd.search.lexical_scores import (
     chunk_names,
     defined,
     file_cosines,
+    finer_nearness,
     nearness,
 )
 from cocosearchd.search.lexical_segment import Part
@@ -149,6 +150,25 @@ class _Chunks:
     of_files: dict[str, Floats]  # s3, s_mean, s_raw: (f,)
 
 
+@dataclass(frozen=True, slots=True)
+class _Near:
+    """The vectors of living files beside that of a query: `lexical_choice.Nearness`."""
+
+    state: View
+    vector: Floats
+
+    def rough(self) -> NDArray[np.int16]:
+        parts = self.state.parts
+        return _of_living(parts, [nearness(part.segment, self.vector) for part in parts])
+
+    def fine(self, files: Ints) -> NDArray[np.int16]:
+        by_part = zip(self.state.parts, self.state.living.by_part(files), strict=True)
+        return _joined([finer_nearness(compared(part.segment, some), self.vector) for part, some in by_part])
+
+    def means(self, files: Ints) -> Floats:
+        return file_cosines(self.state.parts, self.state.living.by_part(files), self.vector)
+
+
 def view(parts: Sequence[Part], generation: int, known: "View | None" = None) -> View:
     """A state over `parts`. The names of segments that `known` has as well are taken from it."""
     read = {id(part.segment): names for part, names in zip(known.parts, known.names, strict=True)} if known else {}
@@ -184,17 +204,14 @@ def evidence(
     named = [defined(part.segment, query) for part in state.parts]
     hits = file_hits(state.parts, query)
     values = _of_all_files(state, query, terms, named, hits)
-    near, means = None, None
-    if vector is not None:
-        near = _of_living(state.parts, [nearness(part.segment, vector) for part in state.parts])
-        means = partial(_means, state, vector)
+    near = None if vector is None else _Near(state, vector)
     allowed = None if choice is None else choice(living)
-    files = promising(values, near, means, allowed, shown)
+    files = promising(values, near, allowed, shown)
     some = [compared(part.segment, each) for part, each in zip(state.parts, living.by_part(files), strict=True)]
-    mean, deviation = (0.0, 1.0) if means is None else features.spread(means(living.sample))
+    mean, deviation = (0.0, 1.0) if near is None else features.spread(near.means(living.sample))
     fields = field_scores(hits, state.sizes, query, some)
     chunks = _of_chunks(state, query, named, some, vector)
-    cosines = None if means is None else means(files)
+    cosines = None if near is None else near.means(files)
     return Evidence(
         generation=state.generation,
         paths=tuple(map(living.paths.__getitem__, files.tolist())),
@@ -259,11 +276,6 @@ def _of_chunks(
             "s_raw": s3 / np.float32(asked or 1),
         },
     )
-
-
-def _means(state: View, vector: Floats, files: Ints) -> Floats:
-    """The cosines of the mean vectors of some living files, numbers ascending; NaN where a file has none."""
-    return file_cosines(state.parts, state.living.by_part(files), vector)
 
 
 def _mask(part: Part) -> slice | Mask:
