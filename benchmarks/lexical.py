@@ -27,7 +27,8 @@ from cocosearchd.languages.parse import parse
 from cocosearchd.search import lexical_snapshot
 from cocosearchd.search.code_profile import load_weights, rank_code
 from cocosearchd.search.lexical_document import ChunkText, Document, FileText, document, names_of
-from cocosearchd.search.lexical_segment import Part, build, compacted, size_bytes
+from cocosearchd.search.lexical_merge import BUSY, QUIET, compacted
+from cocosearchd.search.lexical_segment import Part, build, size_bytes
 from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import View, evidence, view
 
@@ -102,10 +103,10 @@ def filled(files: list[FileText], chunks: int, terms: Terms) -> View:
             batch.append(document(replace(file, path=f"copy{copy}/{file.path}") if copy else file, terms))
             found += len(file.chunks)
             if sum(len(each.keys) for each in batch) > 5000 or found >= chunks:
-                parts = compacted((*parts, Part(build(batch, DIMENSION))))
+                parts = compacted((*parts, Part(build(batch, DIMENSION))), BUSY)
                 batch = []
             if found >= chunks:
-                return view(parts, 1)
+                return view(compacted(parts, QUIET), 1)
     raise AssertionError("count() does not end")
 
 
@@ -122,7 +123,7 @@ def replaced(state: View, file: FileText, terms: Terms) -> None:
     for number, names in enumerate(state.names):
         if file.path in names.numbers:
             parts[number] = parts[number].without([names.numbers[file.path]])
-    view(compacted((*parts, Part(fresh))), 2, state)
+    view(compacted((*parts, Part(fresh)), BUSY), 2, state)
 
 
 def snapshots(state: View) -> None:

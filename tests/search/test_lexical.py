@@ -190,6 +190,30 @@ async def test_readers_keep_the_state_they_began_with(db: Database, tmp_path: Pa
     await assert_same(index, await fresh(db, record, tmp_path / "other"))
 
 
+async def test_parts_are_put_in_order_when_commits_end(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cocosearchd.search.lexical._QUIET_S", 0.05)  # not to wait for a second
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        for number in range(2):
+            await index.apply(await write(db, record, f"src/more{number}.py", f"session_{number}: one more session"))
+        assert index.sizes()["segments"] == 2
+        moves = index.moves
+        with anyio.fail_after(10):
+            while index.sizes()["segments"] > 1:  # noqa: ASYNC110 - what it does by itself has no event
+                await anyio.sleep(0.01)
+        assert index.moves == moves  # what was kept of before holds
+        await assert_same(index, await fresh(db, record, tmp_path / "two"))
+        tasks.cancel_scope.cancel()
+    assert len(segments_in(tmp_path / "one")) == 1
+    again = await fresh(db, record, tmp_path / "one")
+    assert again.sizes()["kept"] == len(FILES) + 2
+    await assert_same(again, await fresh(db, record, tmp_path / "three"))
+
+
 def segments_in(folder: Path) -> list[Path]:
     return list(folder.glob("*.segment"))
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from cocosearchd.search import lexical_choice
 from cocosearchd.search.lexical_document import ChunkText, FileText, document, names_of
+from cocosearchd.search.lexical_merge import BUSY, QUIET, SEGMENT_CHUNKS, Order, compacted, merge
 from cocosearchd.search.lexical_scores import nearness
-from cocosearchd.search.lexical_segment import SEGMENT_CHUNKS, Part, build, compacted, merge, signs_of, size_bytes
+from cocosearchd.search.lexical_segment import Part, build, signs_of, size_bytes
 from cocosearchd.search.lexical_terms import Terms, term_hash
 from cocosearchd.search.lexical_view import SIGNALS, View, evidence, view
 from tests.search.toy import DIMENSION, documents
@@ -77,7 +78,7 @@ def test_any_history_of_parts_answers_like_one_segment(seed: int) -> None:
             del living[path]
         living |= fresh
         if fresh:
-            parts = compacted((*parts, Part(build(documents(fresh), DIMENSION))))
+            parts = compacted((*parts, Part(build(documents(fresh), DIMENSION))), random_.choice((BUSY, QUIET)))
     state, afresh = view(parts, 1), view((Part(build(documents(living), DIMENSION)),), 1)
     assert (state.files, state.chunks) == (afresh.files, afresh.chunks)
     for query in ("route session", "Router", "how is a cache locked", "lock_route"):
@@ -104,10 +105,47 @@ def test_masks_are_copied() -> None:
 
 def test_small_segments_merge_and_large_ones_stay() -> None:
     one, many = build(documents({"a.py": "x"})), build(documents(FILES))
-    assert len(compacted([Part(many), Part(one)])) == 2  # much smaller than the one before
-    assert len(compacted([Part(one), Part(one)])) == 1
-    assert compacted([Part(one).without([0])]) == ()
+    assert len(compacted([Part(many), Part(one)], QUIET)) == 2  # much smaller than the one before
+    assert len(compacted([Part(one), Part(one)], QUIET)) == 1
+    assert compacted([Part(one).without([0])], QUIET) == ()
     assert SEGMENT_CHUNKS == 100_000
+
+
+def sized(*sizes: int) -> list[Part]:
+    """Parts of so many files, of one chunk each."""
+    return [Part(build(documents({f"{n}_{file}.py": "x" for file in range(size)}))) for n, size in enumerate(sizes)]
+
+
+@pytest.mark.parametrize(
+    ("order", "before", "after"),
+    [
+        (BUSY, (4, 2, 1), (4, 2, 1)),
+        (BUSY, (4, 2, 1, 1), (8,)),  # in one go
+        (QUIET, (13, 2, 1), (13, 3)),
+        (QUIET, (12, 2, 1), (15,)),
+    ],
+)
+def test_a_part_is_merged_with_those_behind_it(order: Order, before: tuple[int, ...], after: tuple[int, ...]) -> None:
+    assert [part.segment.file_count for part in compacted(sized(*before), order)] == list(after)
+
+
+def test_what_is_mostly_dead_is_written_anew() -> None:
+    first, second = sized(20, 2)
+    some = first.without(range(5))
+    assert [part.segment.file_count for part in compacted([some, second], QUIET)] == [15, 2]
+    assert compacted([some, second], BUSY) == (some, second)
+    most = first.without(range(11))
+    assert [part.segment.file_count for part in compacted([most, second], BUSY)] == [9, 2]
+
+
+def test_a_row_is_written_few_times() -> None:
+    written, parts = 0, tuple[Part, ...]()
+    for new in sized(*[1] * 64):
+        before = {part.segment for part in (*parts, new)}
+        parts = compacted((*parts, new), BUSY)
+        written += sum(part.segment.file_count for part in parts if part.segment not in before)
+    assert written <= 64 * 4
+    assert len(parts) <= 6
 
 
 def test_an_empty_index_answers_with_nothing() -> None:

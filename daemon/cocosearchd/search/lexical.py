@@ -10,6 +10,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import anyio
 import numpy as np
@@ -19,7 +20,8 @@ from cocosearchd.errors import CocoSearchError
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search import lexical_snapshot
 from cocosearchd.search.lexical_document import ChunkText, FileText, documents, names_of
-from cocosearchd.search.lexical_segment import Part, build, compacted
+from cocosearchd.search.lexical_merge import BUSY, QUIET, compacted
+from cocosearchd.search.lexical_segment import Part, Segment, build
 from cocosearchd.search.lexical_terms import QueryTerms, Terms
 from cocosearchd.search.lexical_view import Choice, Evidence, View, evidence, view
 from cocosearchd.search.overlay import Overlay
@@ -30,6 +32,7 @@ from cocosearchd.store.texts import FileTexts, file_texts
 log = logging.getLogger(__name__)
 _BATCH_CHUNKS = 5000  # counted in one go in a thread: about 0.2 s
 _SAVE_EVERY_S, _LAST_SAVE_S = 300.0, 5.0
+_QUIET_S = 1.0  # without a commit, after which parts are put in order
 _RETRY_S = (1.0, 5.0, 30.0)
 _SOME_PATHS = 1000  # asked of PostgreSQL at a time
 _KEPT_OVERLAYS = 8  # a view with an overlay shares all but the lists of its files with the one below
@@ -44,13 +47,13 @@ class LexicalIndex:
         self._view: View | None = None
         self._overlaid: dict[str, tuple[View, View]] = {}  # digest of an overlay -> the view below it, and with it
         self._pending: dict[str, int] = {}  # path -> generation of a commit that is not applied yet
-        self._saved: dict[int, str] = {}  # id(segment) -> file; the segments are those of the view
+        self._saved = WeakKeyDictionary[Segment, str]()  # -> file
         self._saved_generation = -1
         self._kept = 0
         self._lock, self._bulk = asyncio.Lock(), asyncio.Lock()
         self.moves = 0  # views so far: a generation alone does not tell two apart, see `apply`
         self._doubt = asyncio.Event()
-        self._moved = asyncio.Event()
+        self._moved, self._stirred = asyncio.Event(), asyncio.Event()
 
     @property
     def generation(self) -> int:
@@ -73,7 +76,7 @@ class LexicalIndex:
         }
 
     async def run(self) -> None:
-        """Catch up, then save from time to time, and catch up again after any doubt. Until cancelled."""
+        """Catch up, keep parts in order and save from time to time; catch up again after any doubt. Until cancelled."""
         try:
             failures = 0
             while True:
@@ -142,6 +145,7 @@ class LexicalIndex:
                     await self._apply_pending(self._view, commit.paths if commit.urgent else None)
                 except CocoSearchError:
                     self._doubt.set()
+                    self._stirred.set()
                     raise
 
     async def catch_up(self) -> None:
@@ -156,7 +160,7 @@ class LexicalIndex:
             everything = len(wanted) == len(stored)
             async for texts in self._texts(None if everything else sorted(wanted)):
                 parts = await asyncio.to_thread(_longer, parts, texts, self._terms, self._record.dimension)
-            self._publish(await asyncio.to_thread(view, parts, generation, self._view))
+            self._publish(await asyncio.to_thread(_ordered, parts, generation, self._view))
             while self._pending and self._view is not None:
                 await self._apply_pending(self._view)
         log.info("lexical_warm", extra={"index": self._record.name, "generation": self.generation, **self.sizes()})
@@ -164,7 +168,7 @@ class LexicalIndex:
     async def discard(self) -> None:
         """Forget everything, on disk as well."""
         async with self._lock:
-            self._view, self._saved = None, {}
+            self._view, self._saved = None, WeakKeyDictionary()
             self._pending.clear()
             self._saved_generation = -1
             await asyncio.to_thread(lexical_snapshot.remove, self._folder)
@@ -195,9 +199,14 @@ class LexicalIndex:
         )
 
     def _publish(self, found: View) -> None:
-        self._view, self.moves = found, self.moves + 1
-        self._overlaid.clear()
+        self._show(found)
+        self.moves += 1
         self._moved.set()
+        self._stirred.set()
+
+    def _show(self, found: View) -> None:
+        self._view = found
+        self._overlaid.clear()
 
     async def _known_parts(self, generation: int) -> tuple[Part, ...]:
         """What is in memory, else what was saved for this very database and index."""
@@ -206,7 +215,7 @@ class LexicalIndex:
         found = await asyncio.to_thread(lexical_snapshot.load, self._folder, await self._owner())
         if found is None or found.generation > generation:
             return ()
-        self._saved = {id(part.segment): name for part, name in zip(found.parts, found.names, strict=True)}
+        self._saved = _files(found)
         self._saved_generation = found.generation
         return found.parts
 
@@ -233,11 +242,32 @@ class LexicalIndex:
         }
 
     async def _until_doubt(self) -> None:
+        """Put parts in order whenever there was no commit for a while, and save from time to time."""
+        now = asyncio.get_running_loop().time
+        ordered, save_at = True, now() + _SAVE_EVERY_S
         while not self._doubt.is_set():
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_SAVE_EVERY_S):
-                    await self._doubt.wait()
-            await self._save()
+            try:
+                async with asyncio.timeout_at(save_at if ordered else min(save_at, now() + _QUIET_S)):
+                    await self._stirred.wait()
+                self._stirred.clear()
+                ordered = False
+            except TimeoutError:
+                if not ordered:
+                    ordered = await self._put_in_order()
+                if now() >= save_at:
+                    await self._save()
+                    save_at = now() + _SAVE_EVERY_S
+
+    async def _put_in_order(self) -> bool:
+        """Merge what commits have left apart, beside them; whether none came meanwhile."""
+        state = self._view
+        if state is None:
+            return True
+        found = await asyncio.to_thread(_ordered, state.parts, state.generation, state)
+        if self._view is not state:
+            return False
+        self._show(found)
+        return True
 
     async def _save(self) -> None:
         """Write the view to disk if it has moved; afterwards its arrays are mapped from there."""
@@ -253,10 +283,14 @@ class LexicalIndex:
             except (OSError, CocoSearchError) as error:
                 log.warning("lexical_not_saved", extra={"index": self._record.name, "error": str(error)})
                 return
-            self._view = replace(state, parts=saved.parts)
-            self._overlaid.clear()
-            self._saved = {id(part.segment): name for part, name in zip(saved.parts, saved.names, strict=True)}
+            self._show(replace(state, parts=saved.parts))
+            self._saved = _files(saved)
             self._saved_generation = state.generation
+
+
+def _files(saved: lexical_snapshot.Snapshot) -> WeakKeyDictionary[Segment, str]:
+    """Weak: what is merged away frees its memory, and the file goes with the next save."""
+    return WeakKeyDictionary({part.segment: name for part, name in zip(saved.parts, saved.names, strict=True)})
 
 
 def _part(files: Sequence[FileText], terms: Terms, dimension: int) -> list[Part]:
@@ -271,7 +305,11 @@ def _file_text(file: FileTexts) -> FileText:
 
 
 def _longer(parts: Iterable[Part], files: Iterable[FileTexts], terms: Terms, dimension: int) -> tuple[Part, ...]:
-    return compacted([*parts, *_part([_file_text(file) for file in files], terms, dimension)])
+    return compacted([*parts, *_part([_file_text(file) for file in files], terms, dimension)], BUSY)
+
+
+def _ordered(parts: Sequence[Part], generation: int, known: View | None) -> View:
+    return view(compacted(parts, QUIET), generation, known)
 
 
 def _renewed(
@@ -311,7 +349,7 @@ def _difference(parts: tuple[Part, ...], stored: Mapping[str, int]) -> tuple[tup
             elif alive:
                 wrong.append(file)
         found.append(part.without(wrong) if wrong else part)
-    return compacted(found), stored.keys() - kept
+    return compacted(found, BUSY), stored.keys() - kept
 
 
 def _places(state: View, paths: Iterable[str]) -> list[tuple[int, int]]:

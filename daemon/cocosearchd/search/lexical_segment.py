@@ -1,4 +1,4 @@
-"""A segment: the postings of some files as immutable arrays. Built from documents, merged, asked for a term's rows.
+"""A segment: the postings of some files as immutable arrays. Built from documents, asked for a term's rows.
 
 Terms and names are sorted hashes with, for each, the slice of its rows (compressed sparse rows). The chunks of a file
 are contiguous. Which files are alive is not part of a segment: `Part` pairs the two, and is replaced, not changed.
@@ -13,22 +13,18 @@ from numpy.typing import NDArray
 
 from cocosearchd.search.lexical_document import Document
 
-SEGMENT_CHUNKS = 100_000  # no merge passes this: a merge of 100,000 chunks takes 0.7 s and 0.4 GB (measured)
-MERGE_RATIO = 4  # the last two merge while the last is not this much smaller
-DEAD_SHARE = 0.2  # of the files of a segment, above which it is written anew; a guess
-
-_OF_FILES = ("generations", "characters", "file_lengths", "file_vectors", "file_scales")
-_OF_CHUNKS = ("keys", "start_lines", "chunk_lengths", "vectors", "scales")
-
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 Array = NDArray[Any]  # of the type the column has
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Segment:
-    """Arrays only, so that it can be mapped from disk. F files, C chunks, P and Q rows, N names."""
+    """Arrays only, so that it can be mapped from disk. F files, C chunks, P and Q rows, N names.
+
+    One is equal to itself only.
+    """
 
     paths: NDArray[np.uint8]  # UTF-8, all in one
     path_ends: Ints  # (F,)
@@ -171,64 +167,6 @@ def build(documents: Sequence[Document], dimension: int = 0) -> Segment:
     )
 
 
-def merge(parts: Sequence[Part]) -> Segment:
-    """One segment of what is alive in `parts`, in their order."""
-    files = [np.ones(p.segment.file_count, np.bool_) if p.alive is None else p.alive for p in parts]
-    chunks = [np.ones(p.segment.chunk_count, np.bool_) if p.alive_chunks is None else p.alive_chunks for p in parts]
-    segments = [part.segment for part in parts]
-    new_files, new_chunks = _renumbered(files), _renumbered(chunks)
-    counts = _joined([np.diff(s.chunk_ends, prepend=0)[f] for s, f in zip(segments, files, strict=True)], np.int64)
-    kept_paths = [
-        path for s, f in zip(segments, files, strict=True) for path, ok in zip(s.path_list(), f, strict=True) if ok
-    ]
-    kept_langs = [
-        name for s, f in zip(segments, files, strict=True) for name, ok in zip(s.language_list(), f, strict=True) if ok
-    ]
-
-    def of_files(name: str) -> Array:
-        return np.concatenate([getattr(s, name)[f] for s, f in zip(segments, files, strict=True)])
-
-    def of_chunks(name: str) -> Array:
-        return np.concatenate([getattr(s, name)[c] for s, c in zip(segments, chunks, strict=True)])
-
-    fixed = {name: of_files(name) for name in _OF_FILES}
-    fixed |= {name: of_chunks(name) for name in _OF_CHUNKS}
-    paths, path_ends = _packed(kept_paths)
-    languages, language_ends = _packed(kept_langs)
-    return Segment(
-        paths=paths,
-        path_ends=path_ends,
-        languages=languages,
-        language_ends=language_ends,
-        chunk_starts=np.cumsum(counts) - counts,
-        chunk_ends=np.cumsum(counts),
-        chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
-        without_vector=np.flatnonzero(fixed["scales"] == 0),
-        signs=signs_of(fixed["vectors"]),
-        **fixed,
-        **_merged_postings(segments, new_chunks, "chunk", ("posting_counts",)),
-        **_merged_postings(
-            segments, new_files, "file", ("posting_everything", "posting_defined", "posting_commented", "posting_paths")
-        ),
-        **_merged_names(segments, new_chunks, "exact"),
-        **_merged_names(segments, new_chunks, "folded"),
-    )
-
-
-def compacted(parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Apply the merge policy to the end of `parts`, and write anew what is dead by more than `DEAD_SHARE`."""
-    found = [part for part in parts if part.files_alive]
-    for number, part in enumerate(found):
-        if part.files_alive < (1 - DEAD_SHARE) * part.segment.file_count:
-            found[number] = Part(merge([part]))
-    while len(found) > 1:
-        last, before = found[-1].segment.chunk_count, found[-2].segment.chunk_count
-        if last * MERGE_RATIO < before or last + before > SEGMENT_CHUNKS:
-            break
-        found[-2:] = [Part(merge(found[-2:]))]
-    return tuple(found)
-
-
 def signs_of(vectors: NDArray[np.int8] | Floats) -> NDArray[np.uint64]:
     """(n, D) numbers -> (W, n): which of them are above zero, a bit each; the last word is filled up with zeros.
 
@@ -255,47 +193,9 @@ def _rows(known: NDArray[np.uint64], slices: Ints, terms: NDArray[np.uint64]) ->
 def _index(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], Ints]:
     """The order that sorts rows by term and keeps their order within one; the unique terms; their slices."""
     order = np.argsort(terms, kind="stable")
-    unique, starts = np.unique(terms[order], return_index=True)
-    return order, unique, np.append(starts, len(terms)).astype(np.int64)
-
-
-def _merged_postings(
-    segments: Sequence[Segment], renumber: Sequence[Ints], of: str, columns: tuple[str, ...]
-) -> dict[str, Array]:
-    numbers, kept, terms = [], [], []
-    for segment, new in zip(segments, renumber, strict=True):
-        number = new[getattr(segment, f"posting_{of}s")]
-        keep = number >= 0
-        kept.append(keep)
-        numbers.append(number[keep].astype(np.int32))
-        terms.append(np.repeat(getattr(segment, f"{of}_terms"), np.diff(getattr(segment, f"{of}_slices")))[keep])
-    order, unique, slices = _index(np.concatenate(terms))
-    found: dict[str, Array] = {f"{of}_terms": unique, f"{of}_slices": slices}
-    found[f"posting_{of}s"] = np.concatenate(numbers)[order]
-    for name in columns:
-        found[name] = np.concatenate([getattr(s, name)[k] for s, k in zip(segments, kept, strict=True)])[order]
-    return found
-
-
-def _merged_names(segments: Sequence[Segment], renumber: Sequence[Ints], of: str) -> dict[str, Array]:
-    chunk = np.concatenate([new[getattr(s, f"{of}_chunks")] for s, new in zip(segments, renumber, strict=True)])
-    keep = chunk >= 0
-    names = np.concatenate([getattr(s, f"{of}_names") for s in segments])[keep]
-    order = np.argsort(names, kind="stable")
-    return {
-        f"{of}_names": names[order],
-        f"{of}_chunks": chunk[keep][order].astype(np.int32),
-        f"{of}_values": np.concatenate([getattr(s, f"{of}_values") for s in segments])[keep][order],
-    }
-
-
-def _renumbered(masks: Sequence[Mask]) -> list[Ints]:
-    """Per mask: the new number of each element over all masks, -1 for the dropped."""
-    found, base = [], 0
-    for mask in masks:
-        found.append(np.where(mask, np.cumsum(mask) - 1 + base, -1).astype(np.int64))
-        base += int(mask.sum())
-    return found
+    ordered = terms[order]
+    starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1])[: len(terms)])
+    return order, ordered[starts], np.append(starts, len(terms))
 
 
 def _vectors(found: Sequence[NDArray[np.int8]], counts: Sequence[int], dimension: int) -> NDArray[np.int8]:

@@ -35,17 +35,17 @@ class Snapshot:
 
 
 def save(
-    folder: Path, owner: Mapping[str, str], generation: int, parts: Sequence[Part], known: Mapping[int, str]
+    folder: Path, owner: Mapping[str, str], generation: int, parts: Sequence[Part], known: Mapping[Segment, str]
 ) -> Snapshot:
     """Write what is not yet written and the manifest; remove what it does not name. Gives the parts as mapped.
 
-    `owner` tells whose snapshot this is; `known` maps `id(segment)` to the file that has it. Raises `OSError`.
+    `owner` tells whose snapshot this is; `known` are segments that a file has. Raises `OSError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rows, mapped, names = [], [], []
     for part in parts:
-        name = known.get(id(part.segment)) or _write(folder, part.segment)
-        segment = part.segment if id(part.segment) in known else _map(folder / name)
+        name = known.get(part.segment) or _write(folder, part.segment)
+        segment = part.segment if part.segment in known else _map(folder / name)
         names.append(name)
         mapped.append(Part(segment, part.alive, part.alive_chunks))
         dead = [] if part.alive is None else np.flatnonzero(~part.alive).tolist()
