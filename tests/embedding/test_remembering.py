@@ -8,7 +8,6 @@ import pytest
 
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.remembering import Counters, RememberingEmbedder
-from cocosearchd.embedding.vectors import VectorStore, key_of
 from tests.embedding.ollama_server import vector_of
 
 pytestmark = pytest.mark.anyio
@@ -77,29 +76,3 @@ async def test_without_room_for_it_everything_is_computed(tmp_path: Path) -> Non
         await embedder.aclose()
         assert model.asked == ["one"] * 2
     assert not (tmp_path / "off").exists()
-
-
-def test_a_file_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
-    path = tmp_path / "vectors.sqlite"
-    path.write_bytes(b"this is no database, and it is long enough to be looked at as one" * 100)
-    store = VectorStore(path, 4, 1 << 20)
-    store.put([(key_of("one"), np.ones(4, np.float16))])
-    store.close()
-    store = VectorStore(path, 4, 1 << 20)
-    np.testing.assert_array_equal(store.get([key_of("one")])[key_of("one")], np.ones(4, np.float16))
-    store.close()
-
-
-def test_it_is_bounded_and_keeps_what_was_used_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    limit = 400_000
-    store = VectorStore(tmp_path / "vectors.sqlite", 256, limit)
-    for day in range(4):
-        monkeypatch.setattr("time.time", lambda day=day: day * 86_400.0)
-        store.put((key_of(f"{day} {n}"), np.ones(256, np.float16)) for n in range(200))
-        store.get([key_of("0 0")])
-        store.flush()
-        assert store.used_bytes() <= limit
-    assert len(store.get([key_of(f"3 {n}") for n in range(200)])) == 200
-    assert not store.get([key_of(f"0 {n}") for n in range(1, 200)])
-    assert store.get([key_of("0 0")])  # asked for each day
-    store.close()

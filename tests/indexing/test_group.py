@@ -1,4 +1,7 @@
-"""A transaction that has begun ends, whoever gives it up, and what was given up before it began is never written."""
+"""A transaction that has begun ends, whoever gives it up, and what was given up before it began is never written.
+
+What was announced is waited for, but not for ever.
+"""
 
 import asyncio
 
@@ -6,7 +9,8 @@ import anyio
 import pytest
 from psycopg import sql
 
-from cocosearchd.indexing.group import GroupWriter
+from cocosearchd.indexing import group
+from cocosearchd.indexing.group import GROUP_FILES, LINGER_S, GroupWriter
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import records
 from cocosearchd.store.pool import Connection, Database
@@ -60,3 +64,41 @@ async def test_what_is_given_up_before_its_turn_is_not_written(db: Database) -> 
     await first
     await last
     assert await stored(db, record) == {"a.py", "c.py"}
+
+
+async def test_what_is_announced_shares_a_transaction(db: Database) -> None:
+    record = await new_index(db)
+    writer, paths = GroupWriter(db, record), [f"{number}.py" for number in range(5)]
+    writer.expect([*paths, "unchanged.py"])
+
+    async def late(number: int, path: str) -> int:
+        await asyncio.sleep(0.002 * number)
+        return await writer.apply(path, file_write(path, path), urgent=False)
+
+    work = [asyncio.create_task(late(number, path)) for number, path in enumerate(paths)]
+    await asyncio.sleep(0.02)
+    assert await writer.apply("saved.py", file_write("saved.py", "one"), urgent=True) == 1
+    writer.expect_no_more("unchanged.py")
+    assert await asyncio.gather(*work) == [2] * 5
+
+
+async def test_what_does_not_come_is_not_waited_for(db: Database) -> None:
+    record = await new_index(db)
+    writer = GroupWriter(db, record)
+    writer.expect(["a.py", "never.py"])
+    with anyio.fail_after(LINGER_S * 50):
+        assert await writer.apply("a.py", file_write("a.py", "one"), urgent=False) == 1
+
+
+async def test_a_full_group_waits_for_nothing(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "LINGER_S", 3600.0)
+    record = await new_index(db)
+    writer, paths = GroupWriter(db, record), [f"{number}.py" for number in range(GROUP_FILES + 1)]
+    writer.expect([*paths, "never.py"])
+    work = [asyncio.create_task(writer.apply(path, file_write(path, "one"), urgent=False)) for path in paths]
+    with anyio.fail_after(20):
+        assert await asyncio.gather(*work[:-1]) == [1] * GROUP_FILES
+    assert not work[-1].done()
+    writer.expect_no_more("never.py")
+    with anyio.fail_after(20):
+        assert await work[-1] == 2

@@ -14,15 +14,14 @@ from cocosearchd.embedding.vectors import VectorStore, key_of
 
 log = logging.getLogger(__name__)
 
-FLUSH_S = 0.5  # what a kill may lose
-
 
 @dataclass(slots=True)
 class Counters:
-    """Texts since the start: embedded by the model, and found among those of before."""
+    """Since the start: texts embedded by the model and found among those of before; contents that were parsed."""
 
     computed: int = 0
     reused: int = 0
+    parsed: int = 0
 
 
 class RememberingEmbedder:
@@ -30,7 +29,6 @@ class RememberingEmbedder:
 
     def __init__(self, embedder: Embedder, store: VectorStore | None, counters: Counters) -> None:
         self._embedder, self._store, self._counters = embedder, store, counters
-        self._flush: asyncio.Task[None] | None = None
 
     @classmethod
     async def over(
@@ -41,7 +39,7 @@ class RememberingEmbedder:
         if limit_bytes > 0:
             path = folder / f"{embedder.fingerprint.digest()[:32]}.sqlite"
             try:
-                store = await asyncio.to_thread(VectorStore, path, embedder.fingerprint.dimension, limit_bytes)
+                store = await asyncio.to_thread(VectorStore, path, limit_bytes)
             except (OSError, sqlite3.Error) as error:
                 log.warning("vectors_not_kept", extra={"path": str(path), "error": str(error)})
         return cls(embedder, store, counters)
@@ -54,7 +52,7 @@ class RememberingEmbedder:
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """As `Embedder`. What is remembered has the precision of halves."""
         keys = [key_of(text) for text in texts]
-        known = self._store.get(keys) if self._store else {}
+        known = self._store.vectors(keys, self.fingerprint.dimension) if self._store else {}
         vectors = np.empty((len(texts), self.fingerprint.dimension), np.float32)
         missing = {key: number for number, key in enumerate(keys) if key not in known}
         if missing:
@@ -74,10 +72,8 @@ class RememberingEmbedder:
 
     async def aclose(self) -> None:
         """As `Embedder`; what was computed is written."""
-        while self._flush is not None:
-            await self._flush
         if self._store is not None:
-            await asyncio.to_thread(self._store.close)
+            await self._store.aclose()
             self._store = None
         await self._embedder.aclose()
 
@@ -85,11 +81,5 @@ class RememberingEmbedder:
         if self._store is None:
             return
         # A zero row may be a text that a server refused today.
-        self._store.put((key, half) for key, half in halves.items() if half.any())
-        if self._flush is None:
-            self._flush = asyncio.create_task(self._flush_soon(self._store))
-
-    async def _flush_soon(self, store: VectorStore) -> None:
-        await asyncio.sleep(FLUSH_S)
-        await asyncio.to_thread(store.flush)
-        self._flush = asyncio.create_task(self._flush_soon(store)) if store.waiting else None
+        self._store.keep((key, half) for key, half in halves.items() if half.any())
+        self._store.flush_soon()

@@ -8,7 +8,7 @@ whether it holds what was just read, and what it does not hold is processed agai
 import asyncio
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -111,6 +111,8 @@ class IndexApp:
         missing = [*gone, *(item.path for item in read if isinstance(item, Missing))]
         failed = {item.path: item.error for item in read if isinstance(item, Unread)}
         try:
+            if not urgent:
+                self._tools.target.expect(self.record.number, [*(source.path for source in sources), *missing])
             failed |= await self._feed_all(sources, missing)
             failed |= await self._confirm([one for one in sources if one.path not in failed], again=True)
             if len(failed) == len(paths) + len(gone):
@@ -120,12 +122,19 @@ class IndexApp:
             return Outcome(0, dict.fromkeys([*paths, *gone], describe(error)))
 
     async def _feed_all(self, sources: Sequence[SourceFile], missing: Sequence[str]) -> dict[str, str]:
-        work = [self._feed.put(source) for source in sources] + [self._feed.delete(path) for path in missing]
-        ended = await asyncio.gather(*work, return_exceptions=True)
         paths = [*(source.path for source in sources), *missing]
+        work = [self._feed.put(source) for source in sources] + [self._feed.delete(path) for path in missing]
+        fed = (self._fed(path, feeding) for path, feeding in zip(paths, work, strict=True))
+        ended = await asyncio.gather(*fed, return_exceptions=True)
         return {
             path: describe(error) for path, error in zip(paths, ended, strict=True) if isinstance(error, BaseException)
         }
+
+    async def _fed(self, path: str, feeding: Awaitable[None]) -> None:
+        try:
+            await feeding
+        finally:
+            self._tools.target.expect_no_more(self.record.number, path)
 
     async def _confirm(self, sources: Sequence[SourceFile], *, again: bool) -> dict[str, str]:
         """Ask PostgreSQL for what was read. What it does not hold is fed once more, past CocoIndex's memory."""

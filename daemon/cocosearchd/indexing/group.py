@@ -1,6 +1,7 @@
 """Files that are ready at the same time share a transaction: what PostgreSQL asks for each one is most of the cost.
 
-An urgent file never waits for others: it has a transaction of its own. When a group cannot be written, each of its
+A group waits for files that were announced, but not for long. An urgent file never waits for others: it has a
+transaction of its own. When a group cannot be written, each of its
 files is tried alone, so that no file fails for another's error. A transaction that has begun is never given up: whoever
 waits for it may be, and can then learn from `ended` when it is over.
 """
@@ -18,6 +19,7 @@ from cocosearchd.store.pool import Database
 # A group ends at so many files or chunks: what is written late holds up the commits of others. Measured: from 16 files
 # on, the cost of a file hardly falls any more.
 GROUP_FILES, GROUP_CHUNKS = 32, 1000
+LINGER_S = 0.1  # for files that were announced: one of them may be large, or its vectors far away
 
 
 @dataclass(eq=False, slots=True)
@@ -37,6 +39,8 @@ class GroupWriter:
         self._waiting: deque[_Waiting] = deque()
         self._working: asyncio.Task[None] | None = None
         self._under_way: dict[str, asyncio.Task[int]] = {}  # path -> its transaction
+        self._expected: set[str] = set()
+        self._moved = asyncio.Event()  # something came, or will not come
 
     async def apply(self, path: str, write: queries.FileWrite | None, *, urgent: bool) -> int:
         """Write a file, or with None forget it. Raises what its transaction raised.
@@ -47,9 +51,19 @@ class GroupWriter:
         if urgent:
             return await asyncio.shield(self._begun([one]))
         self._waiting.append(one)
+        self.expect_no_more(path)
         if self._working is None:
             self._working = asyncio.create_task(self._work())
         return await one.done
+
+    def expect(self, paths: Iterable[str]) -> None:
+        """These files will come soon: they are worth waiting for. For each, `expect_no_more` must follow."""
+        self._expected.update(paths)
+
+    def expect_no_more(self, path: str) -> None:
+        """The file has come, or will not: nothing about it has changed, or it failed."""
+        self._expected.discard(path)
+        self._moved.set()
 
     async def ended(self, paths: Iterable[str]) -> None:
         """Returns when no transaction of these files is under way; what it came to is not said."""
@@ -60,10 +74,21 @@ class GroupWriter:
     async def _work(self) -> None:
         try:
             while self._waiting:
+                await self._gathered()
                 if group := self._next_group():
                     await self._settle(group)
         finally:
             self._working = None
+
+    async def _gathered(self) -> None:
+        """Returns when a group is full, when nothing more is expected, or when it has lasted long enough."""
+        try:
+            async with asyncio.timeout(LINGER_S):
+                while self._expected and len(self._waiting) < GROUP_FILES:
+                    self._moved.clear()
+                    await self._moved.wait()
+        except TimeoutError:
+            pass
 
     def _next_group(self) -> list[_Waiting]:
         group, chunks = list[_Waiting](), 0

@@ -21,13 +21,13 @@ from numpy.typing import NDArray
 
 from cocosearch_ipc.spans import span
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.indexing import recursive
-from cocosearchd.indexing.chunk import Limits, chunk, describe, keywords
+from cocosearchd.indexing.chunk import Limits, describe, keywords
+from cocosearchd.indexing.outlines import Outline, Outlines
 from cocosearchd.indexing.read import SourceFile, is_secret
 from cocosearchd.indexing.shaping import embedded_texts
 from cocosearchd.indexing.target import FileTarget, WantedFile
 from cocosearchd.languages import detect, scopes
-from cocosearchd.languages.parse import QueryOverrides, parse
+from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.model import Chunk, IndexIdentity, ParseReport, SkipReason
 from cocosearchd.store.queries import FileWrite
 
@@ -37,6 +37,7 @@ BULK_THREADS = 2  # parsing holds the interpreter for most of its time: more thr
 # Providers that make a vector in less time than CocoIndex needs to gather texts of several files.
 CHEAP = {"builtin"}
 IOPRIO_SET = {"x86_64": 251, "aarch64": 30}  # the number of the system call, by machine: <asm/unistd.h>
+SMALL_BYTES = 1 << 16  # a file up to this is described where it is, if it is known: handing it over costs as much
 NOT_PARSED = ParseReport("no_grammar")
 
 Vector = NDArray[np.float32]
@@ -103,18 +104,27 @@ Guard = Callable[[str], None]
 class Tools:
     """What a file is processed with. To CocoIndex two are the same if they make the same rows."""
 
-    def __init__(self, rules: Rules, embedder: Embedder, target: FileTarget, guard: Guard) -> None:
+    def __init__(self, rules: Rules, embedder: Embedder, target: FileTarget, guard: Guard, outlines: Outlines) -> None:
         """`guard` is called with each path before it is parsed; see `WorkerSpec.crash_on`."""
-        self.rules, self.target, self.guard = rules, target, guard
+        self.rules, self.target, self.guard, self._outlines = rules, target, guard, outlines
         self.embedding = Embedding(embedder)
         self._bulk = ThreadPoolExecutor(BULK_THREADS, "bulk", initializer=read_last)
         shaping = f"{rules!r} {embedder.fingerprint.digest()}"
         self.key = hashlib.blake2b(shaping.encode(), digest_size=16).digest()
 
     async def extracted(self, source: SourceFile) -> Extract:
-        """What `extract_file` says."""
+        """The file cut into chunks, or why it is not."""
+        language = detect.detect(source.path, source.data[: detect.HEAD_BYTES])
+        skip = skipped(source, language, self.rules)
+        if skip is not None:
+            return Extract(language, (), NOT_PARSED, skip)
+        outline = self._outlines.known(source, language) if len(source.data) <= SMALL_BYTES else None
+        if outline is not None:
+            return extract(source, language, outline)
         urgent = self.target.hurries(self.rules.index, source.path)
-        return await self.apart(partial(extract_file, source, self.rules), urgent=urgent)
+        made = await self.apart(partial(parsed, source, language, self._outlines), urgent=urgent)
+        self._outlines.written_soon()
+        return made
 
     async def apart(self, work: Callable[[], T], *, urgent: bool) -> T:
         """Do blocking work in a thread. Bulk work queues for few of them, so that what is urgent finds one free."""
@@ -155,20 +165,21 @@ async def index_file(source: SourceFile, tools: Tools) -> None:
     tools.target.declare(tools.rules.index, WantedFile(write, (source.content_hash, source.force, tools.key)))
 
 
-def extract_file(source: SourceFile, rules: Rules) -> Extract:
-    """Parse and chunk, or say why not. Pure, and as long as the file is large: call it in a thread."""
-    data = source.data
-    language = detect.detect(source.path, data[: detect.HEAD_BYTES])
-    skip = source.skip or detect.skip_reason(data, rules.max_file_bytes)
-    if skip is None and not rules.index_secrets and is_secret(data):
-        skip = "secret"
-    if skip is None and not language and not rules.any_type:
-        skip = "unsupported"
-    if skip is not None:
-        return Extract(language, (), NOT_PARSED, skip)
-    parsed = parse(source.path, data, rules.overrides)
-    if rules.limits.chunker == "recursive":
-        chunks = describe(parsed, recursive.ranges(parsed, rules.limits))
-    else:
-        chunks = chunk(parsed, rules.limits)
-    return Extract(parsed.language, chunks, parsed.report, scopes=scopes.pack(parsed.symbols))
+def skipped(source: SourceFile, language: str, rules: Rules) -> SkipReason | None:
+    """Why a file is not worth a parser, or shall not be looked into."""
+    skip = source.skip or detect.skip_reason(source.data, rules.max_file_bytes)
+    if skip is None and not rules.index_secrets and is_secret(source.data):
+        return "secret"
+    return "unsupported" if skip is None and not language and not rules.any_type else skip
+
+
+def parsed(source: SourceFile, language: str, outlines: Outlines) -> Extract:
+    """The file cut into chunks. As long as the file is large: call it in a thread."""
+    outline = outlines.known(source, language) or outlines.made(source, language)
+    return extract(source, language, outline)
+
+
+def extract(source: SourceFile, language: str, outline: Outline) -> Extract:
+    """The chunks of a file whose outline is known."""
+    chunks = describe(outline.of(source.path, language, source.data), outline.ranges)
+    return Extract(language, chunks, outline.report, scopes=scopes.pack(outline.symbols))

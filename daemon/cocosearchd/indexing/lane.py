@@ -12,7 +12,7 @@ from cocosearchd.model import IndexRecord
 # Bulk work goes in batches that are worth a transaction each, and always leaves room for what a person saves meanwhile:
 # that is asked for apart, has a window of its own and overtakes in the child. More edits than fit it are a burst, not a
 # person, and are taken with the bulk.
-BULK_FILES, BULK_BATCHES = 16, 2
+BULK_FILES, BULK_BATCHES = 32, 2
 EDIT_FILES, EDITS_UNDER_WAY = 4, 8
 
 

@@ -21,7 +21,7 @@ class Link:
         self._waiting: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._numbers = count(1)
         self.answers = 0
-        self.embedded = Counter[str]()  # texts computed and reused, as last told
+        self.done = Counter[str]()  # texts computed and reused, contents parsed: as last told
 
     def send(self, message: Mapping[str, Any]) -> None:
         """Tell the child something that it does not answer."""
@@ -44,7 +44,7 @@ class Link:
         while message := await self._line():
             future = self._waiting.pop(message["id"])
             self.answers += 1
-            self.embedded = Counter(message.get("embedded", self.embedded))
+            self.done = Counter(message.get("done", self.done))
             if not future.done():  # whoever asked may have been cancelled
                 future.set_result(message)
 

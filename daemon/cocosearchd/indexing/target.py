@@ -77,6 +77,16 @@ class FileTarget:
         """Whether a file goes before others."""
         return (index, path) in self._urgent
 
+    def expect(self, index: int, paths: Iterable[str]) -> None:
+        """These files are on their way; for each, `expect_no_more` must follow."""
+        if index in self._open:
+            self._open[index].expect(paths)
+
+    def expect_no_more(self, index: int, path: str) -> None:
+        """The file has been written, or will not be."""
+        if index in self._open:
+            self._open[index].expect_no_more(path)
+
     def declare(self, index: int, wanted: WantedFile) -> None:
         """To be called by a CocoIndex function: its file shall have these rows."""
         coco.declare_target_state(self._provider.target_state((index, wanted.write.path), wanted))

@@ -54,6 +54,7 @@ class WorkerStatus:
     error: str | None
     computed: int = 0  # texts embedded since the daemon started
     reused: int = 0  # texts whose vectors were known
+    parsed: int = 0  # contents that were parsed; what was found in others was known
     paused: str | None = None  # why bulk work waits
 
 
@@ -100,7 +101,7 @@ class Updater:
         self._child: Child | None = None
         self._state: WorkerState = "stopped"
         self._deaths = 0
-        self._embedded = Counter[str]()  # by the children that have ended
+        self._done = Counter[str]()  # by the children that have ended
         self._error: str | None = None
         self._up = asyncio.Event()
         self._calm = asyncio.Event()  # clear while it is being found out which path ended the child
@@ -116,10 +117,17 @@ class Updater:
     def status(self) -> WorkerStatus:
         """Of this moment."""
         state: WorkerState = "recovering" if self._state == "running" and self._suspects else self._state
-        now = self._child.link.embedded if self._child is not None else Counter[str]()
-        total = self._embedded + now
+        now = self._child.link.done if self._child is not None else Counter[str]()
+        total = self._done + now
         return WorkerStatus(
-            state, self.pid, self._deaths, self._error, total["computed"], total["reused"], self._paused
+            state,
+            self.pid,
+            self._deaths,
+            self._error,
+            total["computed"],
+            total["reused"],
+            total["parsed"],
+            self._paused,
         )
 
     @property
@@ -211,7 +219,7 @@ class Updater:
         finally:
             self._child = None
         self._error = child.epitaph()
-        self._embedded += child.link.embedded
+        self._done += child.link.done
         return child.link.answers
 
     async def _listen(self, child: Child) -> None:

@@ -6,11 +6,11 @@
                       {"do": "close", "id", "index", "forget"} forget: drop CocoIndex's memory of it as well
                       {"do": "ping", "id"}
     child -> daemon   {"ready": true}                          it holds the lock and listens
-                      {"id", "generation", "failed": {path: text}, "embedded": {"computed", "reused"}}
+                      {"id", "generation", "failed": {path: text}, "done": {"computed", "reused", "parsed"}}
                       {"id"}                                   closed, or alive
 
-`embedded` counts texts since the child started. End of file means stop. Order matters only between the lines of one
-index. This module knows neither CocoIndex nor sockets: both ends import it.
+`done` counts texts embedded or known and contents parsed, since the child started. End of file means stop. Order
+matters only between the lines of one index. This module knows neither CocoIndex nor sockets: both ends import it.
 """
 
 import json

@@ -18,7 +18,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,9 +32,11 @@ from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch
 from cocosearchd.indexing import wire
 from cocosearchd.indexing.app import IndexApp, Outcome, describe
 from cocosearchd.indexing.index_file import Rules, Tools
+from cocosearchd.indexing.outlines import Outlines, made_by, opened
 from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.indexing.shaping import identity_of, limits_of, query_notes
 from cocosearchd.indexing.target import FileTarget
+from cocosearchd.kept import Kept
 from cocosearchd.model import IndexRecord
 from cocosearchd.settings import EmbedderSettings
 from cocosearchd.store import records
@@ -61,6 +63,8 @@ class Worker:
         self._opening = asyncio.Lock()
         self._precedence = Precedence()
         self._store: tuple[Database, Path] | None = None
+        self._made_by = b""  # until the first index is opened
+        self._kept: Kept | None = None
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
         """Answer until end of file; batches overlap."""
@@ -88,14 +92,15 @@ class Worker:
         for index in self._indexes.values():
             await index.close()
         await self._embedders.aclose()
+        if self._kept is not None:
+            await self._kept.aclose()
 
     async def _work(self, index: "Index", message: dict[str, Any]) -> None:
         """Answer for every path, whatever goes wrong: a process that ended would have the files blamed for it."""
         (outcome,) = await asyncio.gather(self._outcome(index, message), return_exceptions=True)
         if isinstance(outcome, BaseException):
             outcome = Outcome(0, dict.fromkeys([*message["paths"], *message["gone"]], describe(outcome)))
-        embedded = {"computed": self._counters.computed, "reused": self._counters.reused}
-        answer = {"generation": outcome.generation, "failed": dict(outcome.failed), "embedded": embedded}
+        answer = {"generation": outcome.generation, "failed": dict(outcome.failed), "done": asdict(self._counters)}
         self._send({"id": message["id"], **answer})
 
     async def _outcome(self, index: "Index", message: dict[str, Any]) -> Outcome:
@@ -119,7 +124,8 @@ class Worker:
                 embedder = await self._embedder_of(index.record)
                 rules = _rules(index, embedder)
                 database, memory = await self._opened_store()
-                tools = Tools(rules, embedder, self._target, self._guard)
+                outlines = await self._outlines(rules)
+                tools = Tools(rules, embedder, self._target, self._guard, outlines)
                 state = memory / str(index.record.number)
                 index.start(
                     await IndexApp.open(index.record, database, tools, state, self._spec.indexing.inflight_files)
@@ -137,6 +143,15 @@ class Worker:
         folder = Path(self._spec.state_dir) / "embeddings"
         embedder = await open_embedder(settings, self._spec.api_key)
         return await RememberingEmbedder.over(embedder, folder, settings.cache_bytes, self._counters)
+
+    async def _outlines(self, rules: Rules) -> Outlines:
+        """Those of an index, kept with those of all others."""
+        async with self._opening:
+            if not self._made_by:
+                self._made_by = await asyncio.to_thread(made_by)
+                path, limit = Path(self._spec.state_dir) / "outlines.sqlite", self._spec.indexing.cache_bytes
+                self._kept = await asyncio.to_thread(opened, path, limit)
+        return Outlines(rules.limits, rules.overrides, self._made_by, self._kept, self._counters)
 
     async def _opened_store(self) -> tuple[Database, Path]:
         async with self._opening:

@@ -15,7 +15,6 @@ _VERSION = re.compile(r"[\d.]+$")
 _CPP_HEADER = re.compile(
     rb"^\s*(?:class\s+\w|namespace\b|template\s*<|using\s+\w|(?:public|private|protected)\s*:)", re.MULTILINE
 )
-_LONG_LINE = re.compile(rb"[^\n]{%d,}" % MINIFIED_LINE_BYTES)
 
 
 def detect(path: str, head: bytes) -> str:
@@ -41,9 +40,13 @@ def skip_reason(data: bytes, limit: int) -> SkipReason | None:
         return "too_large"
     if b"\0" in data:
         return "binary"
-    if len(data) > MINIFIED_MIN_BYTES and 2 * sum(m.end() - m.start() for m in _LONG_LINE.finditer(data)) > len(data):
+    if len(data) > MINIFIED_MIN_BYTES and 2 * sum(filter(_is_long, map(len, data.split(b"\n")))) > len(data):
         return "minified"
     return None
+
+
+def _is_long(line_bytes: int) -> bool:
+    return line_bytes >= MINIFIED_LINE_BYTES
 
 
 def _by_path(path: str) -> tables.LanguageInfo | None:

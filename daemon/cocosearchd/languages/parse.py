@@ -7,7 +7,7 @@ from cocosearchd.languages.handlers.base import Block
 from cocosearchd.languages.symbols import QueryOverrides
 from cocosearchd.model import ParseReport, Symbol
 
-__all__ = ["Parsed", "QueryOverrides", "parse"]
+__all__ = ["Parsed", "QueryOverrides", "grammar_of", "parse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,14 @@ class Parsed:
     report: ParseReport
 
 
-def parse(path: str, data: bytes, overrides: QueryOverrides = ()) -> Parsed:
-    """Detects, parses and reads one file. Bounded in time for any content (see `syntax`); never raises."""
-    language = detect.detect(path, data[: detect.HEAD_BYTES])
-    base = blocks.base_of(language)
-    grammar = _grammar(path, base)
+def parse(path: str, data: bytes, overrides: QueryOverrides = (), language: str | None = None) -> Parsed:
+    """Detects, parses and reads one file. Bounded in time for any content (see `syntax`); never raises.
+
+    `language` is what `detect` says, for those who have asked it.
+    """
+    if language is None:
+        language = detect.detect(path, data[: detect.HEAD_BYTES])
+    base, grammar = blocks.base_of(language), grammar_of(path, language)
     tree: syntax.Tree | None = None
     found: tuple[Symbol, ...] = ()
     report = _unparsed(grammar, data)
@@ -42,8 +45,9 @@ def parse(path: str, data: bytes, overrides: QueryOverrides = ()) -> Parsed:
     return Parsed(path, data, language, tree, found, blocks.read(language, data, found), report)
 
 
-def _grammar(path: str, language: str) -> str:
-    info = tables.by_name().get(language)
+def grammar_of(path: str, language: str) -> str:
+    """What a file of a language is parsed with; "" for nothing."""
+    info = tables.by_name().get(blocks.base_of(language))
     if info is None:
         return ""
     return "tsx" if info.name == "typescript" and path.lower().endswith("x") else info.grammar

@@ -1,0 +1,138 @@
+"""What parsing and cutting found out of a content, kept by it: a branch that is switched back to parses nothing.
+
+A path is no part of it, but for the language that it gives: a file that is moved, copied or in a worktree is known.
+"""
+
+import hashlib
+import logging
+import marshal
+import sqlite3
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+from importlib import metadata, resources
+from importlib.resources.abc import Traversable
+from operator import attrgetter
+from pathlib import Path
+
+from cocosearchd.embedding.remembering import Counters
+from cocosearchd.indexing import recursive
+from cocosearchd.indexing.chunk import Limits, ranges
+from cocosearchd.indexing.read import SourceFile
+from cocosearchd.kept import Kept
+from cocosearchd.languages.handlers.base import Block
+from cocosearchd.languages.parse import Parsed, QueryOverrides, grammar_of, parse
+from cocosearchd.model import ParseReport, Symbol
+
+log = logging.getLogger(__name__)
+
+# What an outline is made by, beside the settings: our own code, and the packages that parse and cut.
+_MODULES = ("chunk.py", "cuts.py", "recursive.py", "outlines.py")
+_PACKAGES = ("cocoindex", "tree-sitter", "tree-sitter-language-pack")
+_SYMBOL, _BLOCK, _REPORT = (attrgetter(*(one.name for one in fields(kind))) for kind in (Symbol, Block, ParseReport))
+_SUM = 8  # bytes in front of what is kept: marshal crashes on what it has not written
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A file without its path: where it is cut (bytes, half-open), and what is defined in it."""
+
+    ranges: tuple[tuple[int, int], ...]
+    symbols: tuple[Symbol, ...]
+    blocks: tuple[Block, ...]
+    report: ParseReport
+
+    def of(self, path: str, language: str, data: bytes) -> Parsed:
+        """The file, parsed, without a tree."""
+        return Parsed(path, data, language, None, self.symbols, self.blocks, self.report)
+
+
+class Outlines:
+    """Makes outlines by the rules of one index and keeps them, where there is something to keep them in."""
+
+    def __init__(
+        self, limits: Limits, overrides: QueryOverrides, made_by: bytes, kept: Kept | None, counters: Counters
+    ) -> None:
+        self._limits, self._overrides, self._kept, self._counters = limits, overrides, kept, counters
+        self._counting = threading.Lock()
+        self._made_by = hashlib.blake2b(made_by + repr((limits, overrides)).encode(), digest_size=16).digest()
+
+    def known(self, source: SourceFile, language: str) -> Outline | None:
+        """As it was made before, from a content of these bytes in a file of this kind."""
+        if self._kept is None:
+            return None
+        key = self._key(source, language)
+        raw = self._kept.get([key]).get(key)
+        if raw is None or raw[:_SUM] != _sum(raw[_SUM:]):
+            return None
+        return _unpacked(raw[_SUM:])
+
+    def made(self, source: SourceFile, language: str) -> Outline:
+        """Parse and cut, and keep that. Takes as long as the file is large; for any thread."""
+        parsed = parse(source.path, source.data, self._overrides, language)
+        cut = recursive.ranges if self._limits.chunker == "recursive" else ranges
+        with self._counting:
+            self._counters.parsed += 1
+        outline = Outline(cut(parsed, self._limits), parsed.symbols, parsed.blocks, parsed.report)
+        # A parser that took too long may not do so the next time.
+        if self._kept is not None and (parsed.tree is not None or parsed.report.status == "no_grammar"):
+            packed = _packed(outline)
+            self._kept.put([(self._key(source, language), _sum(packed) + packed)])
+        return outline
+
+    def written_soon(self) -> None:
+        """What was made is on disk in a while. For the event loop."""
+        if self._kept is not None:
+            self._kept.flush_soon()
+
+    def _key(self, source: SourceFile, language: str) -> bytes:
+        name = source.path.rpartition("/")[2] if self._limits.chunker == "recursive" else ""
+        kind = f"{language} {grammar_of(source.path, language)} {name}"
+        whole = self._made_by + source.content_hash + kind.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(whole, digest_size=16).digest()
+
+
+def opened(path: Path, limit_bytes: int) -> Kept | None:
+    """The file that outlines are kept in; None for 0 bytes, or where there cannot be one."""
+    if limit_bytes <= 0:
+        return None
+    try:
+        return Kept(path, limit_bytes)
+    except (OSError, sqlite3.Error) as error:
+        log.warning("not_kept", extra={"path": str(path), "error": str(error)})
+        return None
+
+
+def made_by() -> bytes:
+    """What makes outlines, as a digest: other code may find other definitions in the same content."""
+    digest = hashlib.blake2b(digest_size=16)
+    for package in _PACKAGES:
+        digest.update(f"{package} {metadata.version(package)}\n".encode())
+    own = resources.files("cocosearchd.indexing")
+    for file in (*_sources(resources.files("cocosearchd.languages")), *(own / name for name in _MODULES)):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.digest()
+
+
+def _sources(folder: Traversable) -> Iterator[Traversable]:
+    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+        if entry.is_dir():
+            yield from _sources(entry)
+        elif entry.name.endswith((".py", ".scm")):
+            yield entry
+
+
+def _sum(packed: bytes) -> bytes:
+    return hashlib.blake2b(packed, digest_size=_SUM).digest()
+
+
+def _packed(outline: Outline) -> bytes:
+    values = tuple(map(_SYMBOL, outline.symbols)), tuple(map(_BLOCK, outline.blocks)), _REPORT(outline.report)
+    return marshal.dumps((outline.ranges, *values))
+
+
+def _unpacked(raw: bytes) -> Outline:
+    cut, symbols, blocks, report = marshal.loads(raw)  # noqa: S302
+    return Outline(
+        cut, tuple(Symbol(*one) for one in symbols), tuple(Block(*one) for one in blocks), ParseReport(*report)
+    )

@@ -1,0 +1,123 @@
+"""What is known of a content is what parsing it would find, whatever its path and whoever asks. Nothing else is."""
+
+import sqlite3
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.embedding.remembering import Counters
+from cocosearchd.indexing.chunk import Limits
+from cocosearchd.indexing.index_file import parsed
+from cocosearchd.indexing.outlines import Outlines, made_by, opened
+from cocosearchd.indexing.read import SourceFile, read_files
+from cocosearchd.indexing.updater import WorkerSpec
+from cocosearchd.kept import Kept
+from cocosearchd.languages.detect import HEAD_BYTES, detect
+from cocosearchd.store.pool import Database
+from tests.indexing.conftest import python
+from tests.indexing.support import every_path, fresh_digest, new_record, running
+
+CASES = Path(__file__).parents[1] / "languages"
+LIMITS = (Limits(), Limits(chunk_size=300), Limits("recursive", 500, 100))
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    found = opened(tmp_path / "outlines.sqlite", 1 << 24)
+    assert found is not None
+    yield found
+    found.close()
+
+
+def outlines(kept: Kept | None, limits: Limits | None = None, made: bytes = b"") -> Outlines:
+    return Outlines(limits or Limits(), (), made or made_by(), kept, Counters())
+
+
+def source(path: str, data: bytes, tmp_path: Path) -> tuple[SourceFile, str]:
+    """A file as it is read, and its language."""
+    (tmp_path / "one").write_bytes(data)
+    (read,) = read_files(bytes(tmp_path), ["one"], 1 << 20)
+    assert isinstance(read, SourceFile)
+    return replace(read, path=path), detect(path, data[:HEAD_BYTES])
+
+
+def cases() -> list[Path]:
+    """Files of every language that has golden cases, and our own."""
+    found = [path for path in sorted(CASES.rglob("*")) if path.is_file() and path.stat().st_size < 60_000]
+    return [*found, *sorted(Path(__file__).parents[2].glob("daemon/cocosearchd/indexing/*.py"))]
+
+
+@pytest.mark.parametrize("limits", LIMITS, ids=str)
+def test_what_is_known_is_what_parsing_finds(kept: Kept, tmp_path: Path, limits: Limits) -> None:
+    files = [source(path.name, path.read_bytes(), tmp_path) for path in cases()]
+    first, second = outlines(kept, limits), outlines(kept, limits)
+    made = [parsed(read, language, first) for read, language in files]
+    kept.flush()
+    assert [parsed(read, language, second) for read, language in files] == made
+    assert second._counters.parsed == 0 < first._counters.parsed
+    assert {one.language for one in made} > {"python", "dockerfile", "yaml"}
+
+
+def test_a_moved_file_is_known_and_its_headers_are_its_own(kept: Kept, tmp_path: Path) -> None:
+    data = python("retry").encode()
+    before, language = source("lib/retry.py", data, tmp_path)
+    one = outlines(kept)
+    parsed(before, language, one)
+    moved = parsed(replace(before, path="src/again.py"), language, one)
+    assert one._counters.parsed == 1
+    assert moved == parsed(replace(before, path="src/again.py"), language, outlines(None))
+
+
+def test_what_makes_another_outline_is_part_of_the_key(kept: Kept, tmp_path: Path) -> None:
+    data = b"const name = (a: number) => a;\nclass Found { find() {} }\n"
+    read, language = source("a.ts", data, tmp_path)
+    outlines(kept).made(read, language)
+    assert outlines(kept).known(read, language)
+    assert not outlines(kept, Limits(chunk_size=500)).known(read, language)
+    assert not outlines(kept, made=b"other code").known(read, language)
+    assert not outlines(kept).known(replace(read, path="a.tsx"), language), "another grammar"
+    assert not outlines(kept).known(read, "javascript")
+    assert not outlines(kept).known(source("a.ts", data + b"\n", tmp_path)[0], language)
+    assert not Outlines(Limits(), (("typescript", "; none"),), made_by(), kept, Counters()).known(read, language)
+
+
+def test_what_is_damaged_is_made_again(kept: Kept, tmp_path: Path) -> None:
+    read, language = source("a.py", python("retry").encode(), tmp_path)
+    one = outlines(kept)
+    made = one.made(read, language)
+    kept.flush()
+    with sqlite3.connect(tmp_path / "outlines.sqlite") as other:
+        (raw,) = other.execute("select value from kept").fetchone()
+        for damaged in (raw[:40] + b"\0\0\0\0" + raw[44:], raw[:-1], b"", raw[:7]):
+            other.execute("update kept set value = ?", (damaged,))
+            other.commit()
+            assert one.known(read, language) is None
+        other.execute("update kept set value = ?", (raw,))
+    assert one.known(read, language) == made
+
+
+@pytest.mark.anyio
+async def test_contents_that_come_back_are_not_parsed_again(
+    db: Database, root: Path, spec: WorkerSpec, tmp_path: Path
+) -> None:
+    """Also by the child after the one that parsed them, and in other places."""
+    before = {path: (root / path).read_bytes() for path in every_path(root)}
+    record = await new_record(db, root)
+    async with running(db, record, root, spec) as bench:
+        assert await bench.feed_all() == {}
+        assert bench.updater.status.parsed == len(before)
+        bench.write({path: data + b"# more\n" for path, data in before.items()})
+        assert await bench.feed_all() == {}
+        assert bench.updater.status.parsed == 2 * len(before)
+        bench.write(before)
+        assert await bench.feed_all() == {}
+        assert bench.updater.status.parsed == 2 * len(before)
+    async with running(db, record, root, spec) as bench:
+        bench.write({path: data + b"# more\n" for path, data in before.items()})
+        (root / "lib").rename(root / "moved")
+        assert await bench.feed_all() == {}
+        assert bench.updater.status.parsed == 0
+        left = await bench.digest()
+    assert left == await fresh_digest(db, root, spec, tmp_path / "other")

@@ -1,0 +1,65 @@
+"""What is kept is found again, by every version; it is bounded, and a file that cannot be read is made anew."""
+
+import asyncio
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cocosearchd.embedding.vectors import VectorStore, key_of
+from cocosearchd.kept import Kept
+
+
+def test_a_file_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
+    path = tmp_path / "kept.sqlite"
+    path.write_bytes(b"this is no database, and it is long enough to be looked at as one" * 100)
+    kept = Kept(path, 1 << 20)
+    kept.put([(b"one", b"1")])
+    kept.close()
+    kept = Kept(path, 1 << 20)
+    assert kept.get([b"one", b"two"]) == {b"one": b"1"}
+    kept.close()
+
+
+def test_it_is_bounded_and_keeps_what_was_used_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limit = 400_000
+    kept = Kept(tmp_path / "kept.sqlite", limit)
+    for day in range(4):
+        monkeypatch.setattr("time.time", lambda day=day: day * 86_400.0)
+        kept.put((b"%d %d" % (day, n), b"x" * 512) for n in range(200))
+        kept.get([b"0 0"])
+        kept.flush()
+        assert kept.used_bytes() <= limit
+    assert len(kept.get([b"3 %d" % n for n in range(200)])) == 200
+    assert not kept.get([b"0 %d" % n for n in range(1, 200)])
+    assert kept.get([b"0 0"])  # asked for each day
+    kept.close()
+
+
+def test_what_was_put_is_written_soon(tmp_path: Path) -> None:
+    async def put() -> None:
+        kept = Kept(tmp_path / "kept.sqlite", 1 << 20)
+        kept.put([(b"one", b"1")])
+        kept.flush_soon()
+        kept.put([(b"two", b"2")])
+        assert kept.get([b"one", b"two"]) == {b"one": b"1", b"two": b"2"}
+        await kept.aclose()
+
+    asyncio.run(put())
+    kept = Kept(tmp_path / "kept.sqlite", 1 << 20)
+    assert kept.get([b"one", b"two"]) == {b"one": b"1", b"two": b"2"}
+    kept.close()
+
+
+def test_vectors_of_the_version_before_are_found(tmp_path: Path) -> None:
+    path, vector = tmp_path / "vectors.sqlite", np.arange(4, dtype=np.float16)
+    former = sqlite3.connect(path)
+    former.execute("create table vectors (key blob primary key, used integer not null, vector blob not null)")
+    former.execute("insert into vectors values (?, 1, ?)", (key_of("one"), vector.tobytes()))
+    former.commit()
+    former.close()
+    store = VectorStore(path, 1 << 20)
+    np.testing.assert_array_equal(store.vectors([key_of("one")], 4)[key_of("one")], vector)
+    assert not store.vectors([key_of("one")], 8), "of another dimension"
+    store.close()
