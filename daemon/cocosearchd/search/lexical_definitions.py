@@ -53,6 +53,7 @@ _BRACED_FUNCTION = re.compile(
     r"\([^;{}()]*(?:\([^()]*\)[^;{}()]*)*\)[^;{}()\n=]{0,80}\n?[ \t]*\{",
     re.MULTILINE,
 )
+_BRACED_END = re.compile(r"\)[^;{}()\n=]{0,80}\n?[ \t]*\{")  # of each match; quick to look for
 _BRACED = {"java", "c", "cpp", "csharp", "javascript", "typescript", "php"}
 _BRACED_LIMIT = 600_000  # characters; the expression is the slow one
 _CONTROL = {
@@ -206,13 +207,14 @@ def _value(keyword: str, rest: str, language: str) -> float:
 
 
 def _extra_patterns(text: str, language: str) -> Iterator[re.Pattern[str]]:
-    if language in _BRACED and len(text) <= _BRACED_LIMIT:
+    """Those that may match."""
+    if language in _BRACED and len(text) <= _BRACED_LIMIT and _BRACED_END.search(text):
         yield _BRACED_FUNCTION
-    if language in ("lua", "javascript", "typescript"):
+    if language in ("lua", "javascript", "typescript") and ("function" in text or "=>" in text):
         yield _ASSIGNED_FUNCTION
     if language == "haskell":
         yield _HASKELL_SIGNATURE
-    if language == "bash":
+    if language == "bash" and "()" in text:
         yield _SHELL_FUNCTION
 
 
