@@ -6,7 +6,8 @@ Files are counted together: a step over arrays costs as much for one of them as 
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TypeVar
 
 import numpy as np
@@ -25,7 +26,7 @@ _Small = TypeVar("_Small", np.uint8, np.uint16)
 _TOGETHER = 64  # files: more make no step cheaper
 _TERM_BITS = 32
 _TERM = (1 << _TERM_BITS) - 1
-_FIELDS = 4  # of a file: body, defined, commented, path
+_FIELDS = 4  # of a file: body, defined, commented, path, in this order
 _LAST = re.compile(r"\.|::")
 
 
@@ -107,16 +108,17 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
-class _Words:
-    """One file: the numbers of its words by field, and its definitions by chunk."""
+class _Read:
+    """Some files, read: F files, C chunks in order, the numbers of their words, what is defined in each chunk."""
 
+    ends: list[int]  # (F,): of the chunks of each file
+    definitions: list[list[Definition]]  # (C,)
     body: Numbers  # each chunk begins with TEXT_START
-    headers: tuple[list[int], ...]  # by chunk
-    defined: list[int]
-    commented: Numbers
-    path: list[int]
-    definitions: tuple[list[Definition], ...]  # by chunk
-    characters: int
+    headers: list[list[int]]  # (C,)
+    defined: list[list[int]]  # (F,)
+    commented: Numbers  # each file begins with TEXT_START
+    paths: list[list[int]]  # (F,)
+    characters: list[int]  # (F,)
 
 
 def document(file: FileText, terms: Terms) -> Document:
@@ -131,30 +133,37 @@ def documents(files: Sequence[FileText], terms: Terms) -> Iterator[Document]:
 
 
 def _documents(files: Sequence[FileText], table: WordTable) -> Iterator[Document]:
-    words = [_words(file, table) for file in files]
-    ends = np.cumsum([len(file.chunks) for file in files]).tolist()
-    chunks = _chunk_postings(words, ends, table)
-    of_files = _file_postings(words, table)
+    read = _read(files, table)
+    chunk_postings, file_postings = _postings(read, table)
+    chunks = [chunk for file in files for chunk in file.chunks]
+    keys = np.array([(chunk.start_byte, chunk.end_byte) for chunk in chunks], np.int64).reshape(-1, 2)
+    lines = np.array([chunk.start_line for chunk in chunks], np.int32)
     vectors, scales = quantised(np.concatenate([file.vectors for file in files]))
-    for number, (file, found) in enumerate(zip(files, words, strict=True)):
-        own = slice(ends[number] - len(file.chunks), ends[number])
-        known = file.vectors[scales[own] > 0]
-        mean, mean_scale = quantised(known.mean(axis=0, keepdims=True) if len(known) else file.vectors[:0].sum(0)[None])
+    means, mean_scales = quantised(np.stack([_mean(file.vectors) for file in files]))
+    names = _names(read, table)
+    for number, (file, start, end) in enumerate(zip(files, [0, *read.ends], read.ends, strict=False)):
         yield Document(
             path=file.path,
             generation=file.generation,
             language=file.language,
-            characters=found.characters,
-            keys=np.array([(c.start_byte, c.end_byte) for c in file.chunks], np.int64).reshape(-1, 2),
-            start_lines=np.array([c.start_line for c in file.chunks], np.int32),
-            vectors=vectors[own],
-            scales=scales[own],
-            mean=mean[0],
-            mean_scale=float(mean_scale[0]),
-            chunk_postings=chunks[number],
-            file_postings=of_files[number],
-            names=_names(found.definitions, table),
+            characters=read.characters[number],
+            keys=keys[start:end],
+            start_lines=lines[start:end],
+            vectors=vectors[start:end],
+            scales=scales[start:end],
+            mean=means[number],
+            mean_scale=float(mean_scales[number]),
+            chunk_postings=chunk_postings[number],
+            file_postings=file_postings[number],
+            names=names[number],
         )
+
+
+def _mean(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Of the rows that are not zero; zero without any."""
+    known = vectors[vectors.any(axis=1)]
+    mean: NDArray[np.float32] = known.sum(axis=0) / np.float32(len(known) or 1)
+    return mean
 
 
 def quantised(vectors: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
@@ -191,29 +200,28 @@ def _without_overlap(chunks: Sequence[ChunkText]) -> list[str]:
     return texts
 
 
-def _words(file: FileText, table: WordTable) -> _Words:
-    whole = [chunk.text for chunk in file.chunks]
-    texts = _without_overlap(file.chunks)
-    body = table.numbers(whole)
-    lines = _keyword_lines(body, table)
-    found = tuple(
-        _definitions(chunk, text, file.language, each if text is chunk.text else None)
-        for chunk, text, each in zip(file.chunks, texts, lines, strict=True)
-    )
-    path = [table.number(word) for word in _path_words(file.path)]
-    defined = dict.fromkeys(item.name for each in found for item in each)
-    return _Words(
-        body=body,
-        headers=tuple(
+def _read(files: Sequence[FileText], table: WordTable) -> _Read:
+    body = table.numbers([chunk.text for file in files for chunk in file.chunks])
+    lines = iter(_keyword_lines(body, table))
+    found = _Read(np.cumsum([len(file.chunks) for file in files]).tolist(), [], body, [], [], body, [], [])
+    commented = []
+    for file in files:
+        texts = _without_overlap(file.chunks)
+        own = [
+            _definitions(chunk, text, file.language, each if text is chunk.text else None)
+            for chunk, text, each in zip(file.chunks, texts, lines, strict=False)
+        ]
+        path = [table.number(word) for word in _path_words(file.path)]
+        found.definitions.extend(own)
+        found.headers.extend(
             [*path, *[table.number(name) for name in chunk.names.split() or names] * _NAME_REPEATS]
-            for chunk, names in zip(file.chunks, _header_names(found), strict=True)
-        ),
-        defined=[table.number(name) for name in defined],
-        commented=table.numbers([comments("\n".join(texts), file.language)]),
-        path=path,
-        definitions=found,
-        characters=sum(map(len, texts)),
-    )
+            for chunk, names in zip(file.chunks, _header_names(own), strict=True)
+        )
+        found.defined.append([table.number(name) for name in {item.name for each in own for item in each}])
+        found.paths.append(path)
+        found.characters.append(sum(map(len, texts)))
+        commented.append(comments("\n".join(texts), file.language))
+    return replace(found, commented=table.numbers(commented))
 
 
 def _keyword_lines(body: Numbers, table: WordTable) -> list[list[int]]:
@@ -256,38 +264,51 @@ def _header_names(defined: Iterable[list[Definition]]) -> Iterator[list[str]]:
                 inside_type = item.name if item.value > FUNCTION else inside_type
 
 
-def _chunk_postings(files: Sequence[_Words], ends: Sequence[int], table: WordTable) -> list[ChunkPostings]:
-    body = np.concatenate([file.body for file in files])
-    headers = [header for file in files for header in file.headers]
-    chunks = np.concatenate([np.cumsum(body == TEXT_START) - 1, _owners(headers)])
-    terms, per_word = table.terms(np.concatenate([body, _joined(headers)]))
-    key, times = np.unique(np.repeat(chunks, per_word) << _TERM_BITS | terms, return_counts=True)
+def _postings(read: _Read, table: WordTable) -> tuple[list[ChunkPostings], list[FilePostings]]:
+    """By file."""
+    fields = (
+        (read.body, _texts(read.body)),
+        (_joined(read.headers), _owners(read.headers)),
+        (_joined(read.defined), _owners(read.defined)),
+        (read.commented, _texts(read.commented)),
+        (_joined(read.paths), _owners(read.paths)),
+    )
+    term, per_word = table.terms(np.concatenate([words for words, _ in fields]))
+    owner = np.repeat(np.concatenate([owners for _, owners in fields]), per_word)
+    counts = [int(each.sum()) for each in np.split(per_word, np.cumsum([len(words) for words, _ in fields])[:-1])]
+    body, chunks = counts[0], counts[0] + counts[1]
+    file = np.repeat(np.arange(len(read.ends)), np.diff(read.ends, prepend=0))  # of each chunk
+    files = np.concatenate([file[owner[:body]], owner[chunks:]]), np.concatenate([term[:body], term[chunks:]])
+    field = np.repeat(np.arange(_FIELDS), [body, *counts[2:]])
+    return _chunk_postings(owner[:chunks], term[:chunks], read, table), _file_postings(*files, field, read, table)
+
+
+def _chunk_postings(chunks: Numbers, terms: Numbers, read: _Read, table: WordTable) -> list[ChunkPostings]:
+    key, times = np.unique(chunks << _TERM_BITS | terms, return_counts=True)
     chunk, term, count = key >> _TERM_BITS, table.hashes(key & _TERM), _clipped(times, np.uint8)
-    lengths = np.bincount(chunk, times, len(headers)).astype(np.float32)
+    lengths = np.bincount(chunk, times, len(read.headers)).astype(np.float32)
     found, start, first = [], 0, 0
-    for end, stop in zip(ends, np.searchsorted(chunk, ends).tolist(), strict=True):
+    for end, stop in zip(read.ends, np.searchsorted(chunk, read.ends).tolist(), strict=True):
         own = slice(start, stop)
         found.append(ChunkPostings(term[own], (chunk[own] - first).astype(np.int32), count[own], lengths[first:end]))
         start, first = stop, end
     return found
 
 
-def _file_postings(files: Sequence[_Words], table: WordTable) -> list[FilePostings]:
-    fields = [words for file in files for words in (file.body, file.defined, file.commented, file.path)]
-    terms, per_word = table.terms(_joined(fields))
-    owner = np.repeat(_owners(fields), per_word)
+def _file_postings(
+    files: Numbers, terms: Numbers, fields: Numbers, read: _Read, table: WordTable
+) -> list[FilePostings]:
     # A row is a file and a term; the field comes last, so that those of a row are one after the other.
-    row, field = owner // _FIELDS << _TERM_BITS | terms, owner % _FIELDS
-    key, times = np.unique(row * _FIELDS + field, return_counts=True)
+    key, times = np.unique((files << _TERM_BITS | terms) * _FIELDS + fields, return_counts=True)
     row, number = _groups(key // _FIELDS)
     counts = np.zeros((_FIELDS, len(row)), np.int64)
     counts[key % _FIELDS, number] = times
     body, defined, commented, path = counts
     everything = body + PATH_WEIGHT * path + DEFINITION_WEIGHT * defined
-    file = row >> _TERM_BITS
-    sums = [np.bincount(file, column, len(files)) for column in (everything, defined, commented, path)]
+    file, size = row >> _TERM_BITS, len(read.ends)
+    sums = [np.bincount(file, column, size) for column in (everything, defined, commented, path)]
     lengths = np.stack(sums, axis=1).astype(np.float32)
-    term, ends = table.hashes(row & _TERM), np.searchsorted(file, np.arange(len(files) + 1)).tolist()
+    term, ends = table.hashes(row & _TERM), np.searchsorted(file, np.arange(size + 1)).tolist()
     wide, narrow = _clipped(np.stack([everything, commented]), np.uint16), _clipped(np.stack([defined, path]), np.uint8)
     return [
         FilePostings(
@@ -308,14 +329,22 @@ def _groups(values: Numbers) -> tuple[Numbers, Numbers]:
     return values[first], np.cumsum(first) - 1
 
 
-def _names(defined: Sequence[list[Definition]], table: WordTable) -> NamePostings:
-    exact, folded = table.names([item.name for found in defined for item in found])
-    return NamePostings(
-        exact,
-        folded,
-        _owners(defined).astype(np.int32),
-        np.array([item.value for found in defined for item in found], np.float32),
-    )
+def _names(read: _Read, table: WordTable) -> list[NamePostings]:
+    """By file."""
+    items = [item for found in read.definitions for item in found]
+    exact, folded = table.names([item.name for item in items])
+    chunk, value = _owners(read.definitions), np.array([item.value for item in items], np.float32)
+    found, start, first = [], 0, 0
+    for end, stop in zip(read.ends, np.searchsorted(chunk, read.ends).tolist(), strict=True):
+        own = slice(start, stop)
+        found.append(NamePostings(exact[own], folded[own], (chunk[own] - first).astype(np.int32), value[own]))
+        start, first = stop, end
+    return found
+
+
+def _texts(words: Numbers) -> Numbers:
+    """For each word: the number of the text it is in."""
+    return np.cumsum(words == TEXT_START) - 1
 
 
 def _owners(lists: Sequence[Sized]) -> Numbers:
@@ -323,8 +352,8 @@ def _owners(lists: Sequence[Sized]) -> Numbers:
     return np.repeat(np.arange(len(lists)), [len(each) for each in lists])
 
 
-def _joined(lists: Sequence[Sequence[int] | Numbers]) -> Numbers:
-    return np.concatenate([np.asarray(each, np.int64) for each in lists])
+def _joined(lists: Iterable[list[int]]) -> Numbers:
+    return np.fromiter(chain.from_iterable(lists), np.int64)
 
 
 def _clipped(values: Numbers, kind: type[_Small]) -> NDArray[_Small]:
