@@ -19,6 +19,7 @@ import cocoindex as coco
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.indexing.feed import RootFeed
 from cocosearchd.indexing.index_file import Tools, index_file
+from cocosearchd.indexing.lane import most_under_way
 from cocosearchd.indexing.read import Missing, SourceFile, Unread, read_files
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import queries
@@ -55,7 +56,8 @@ class IndexApp:
             coco.Settings(db_path=state, lmdb_map_size=MAP_BYTES), exception_handler=_raise
         )
         # A kill loses what is in flight, and the default of 1024 files was measured to lose everything.
-        config = coco.AppConfig(name="index", environment=self._environment, max_inflight_components=inflight)
+        slots = most_under_way(inflight)
+        config = coco.AppConfig(name="index", environment=self._environment, max_inflight_components=slots)
         self._app: coco.App[[], None] = coco.App(config, self._main)
         self._run: asyncio.Task[Any] | None = None
 

@@ -16,6 +16,14 @@ BULK_FILES, BULK_BATCHES = 32, 2
 EDIT_FILES, EDITS_UNDER_WAY = 4, 8
 
 
+def most_under_way(inflight: int) -> int:
+    """How many files the child may have been handed at once, where bulk work is to take `inflight`.
+
+    Whoever works on fewer makes edits wait for bulk work after all.
+    """
+    return inflight + BULK_FILES + EDITS_UNDER_WAY + EDIT_FILES
+
+
 class Batch(Protocol):
     """Paths that may differ from the index. `gone` ones are not looked at: they have left the scope."""
 
