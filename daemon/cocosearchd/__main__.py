@@ -25,6 +25,9 @@ from cocosearchd.settings_layers import load
 log = logging.getLogger("cocosearchd")
 
 EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_RUNNING, EXIT_SETTINGS = 1, 69, 75, 78
+SWITCH_S = (
+    0.001  # between two threads that compute: what answers waits for one that indexes, at Python's 5 ms each time
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,6 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if flags.check or flags.show_settings:
             return _tell(flags, env, read)
         found = read()
+        sys.setswitchinterval(SWITCH_S)
         logs.configure(found.settings.log.level, found.settings.log.format, Path(address.log_file(env)))
         anyio.run(service.run, found, service.Places.of(env, found.settings, os.getpid(), read))
     except Failure as failure:

@@ -303,7 +303,10 @@ class Engine(Workspace):
     async def _progress(self, index: RunningIndex) -> p.IndexProgress:
         made = index.following or index
         _, chunks = await self._counts(made)
-        return replies.progress(replace(made.record, name=index.record.name), made.root.status(), chunks)
+        status = made.root.status()
+        if status.pending and not status.reason:
+            status = replace(status, reason=self._updater.status.paused)
+        return replies.progress(replace(made.record, name=index.record.name), status, chunks)
 
     async def _index_status(self, index: RunningIndex) -> p.IndexStatus:
         files, chunks = await self._counts(index)

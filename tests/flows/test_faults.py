@@ -106,41 +106,73 @@ def test_no_file_handles_left(daemon: Daemon, project: Path, victim: str) -> Non
         recovers(daemon, f"written_without_handles{number}")
 
 
-@pytest.fixture
-def small_disk(stopped: Daemon) -> Iterator[Path]:
-    """A small file system for the daemon's state; skips where mounting is not allowed."""
-    state = stopped.home / "state"
-    state.mkdir(mode=0o711)
-    size = f"size={STATE_BYTES},mode=711"
-    done = subprocess.run(["mount", "-t", "tmpfs", "-o", size, "none", state], capture_output=True, text=True)
+@contextlib.contextmanager
+def small_disk(daemon: Daemon, part: str, size: int) -> Iterator[Path]:
+    """A small file system for the daemon's state, or a part of it; skips where mounting is not allowed."""
+    place = daemon.home / "state" / part
+    place.mkdir(mode=0o711, parents=True)
+    options = f"size={size},mode=711"
+    done = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", place], capture_output=True, text=True)
     if done.returncode:
         pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
     try:
-        yield state
+        yield place
     finally:
-        stopped.sweep()
-        subprocess.run(["umount", "--lazy", state], check=True)
+        daemon.sweep()
+        subprocess.run(["umount", "--lazy", place], check=True)
+
+
+def fill(disk: Path) -> Path:
+    """A file that leaves no room."""
+    ballast = disk / "ballast"
+    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(1 << 16))
+    assert os.statvfs(disk).f_bavail < 32
+    return ballast
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(180)
-def test_a_full_disk_below_the_state(stopped: Daemon, small_disk: Path, project: Path) -> None:
+@pytest.mark.parametrize(
+    ("part", "size", "said"),
+    [
+        pytest.param("", STATE_BYTES, "the disk of the database is full", id="everything"),
+        pytest.param("postgres", STATE_BYTES, "the disk of the database is full", id="postgresql"),
+        pytest.param("cocoindex", 16 << 20, "the disk of the state directory is full", id="memory"),
+        pytest.param("embeddings", 4 << 20, "vectors_not_kept error=database or disk is full", id="vectors"),
+    ],
+)
+def test_a_full_disk_below_the_state(stopped: Daemon, project: Path, part: str, size: int, said: str) -> None:
+    with small_disk(stopped, part, size) as disk:
+        full_and_free_again(stopped, project, disk, said)
+
+
+def full_and_free_again(stopped: Daemon, project: Path, disk: Path, said: str) -> None:
+    stopped.variables["COCOSEARCH_INDEXING_MIN_FREE_BYTES"] = "0"
     stopped.start()
     stopped.ctl("up", str(project), "--wait")
-    ballast = small_disk / "ballast"
-    with contextlib.suppress(OSError), ballast.open("wb", buffering=0) as file:
-        while True:
-            file.write(bytes(1 << 16))
-    assert os.statvfs(small_disk).f_bavail < 32
+    ballast = fill(disk)
     for number in range(20):
         body = "".join(f"def written_on_a_full_disk{number}_{line}(): return {line}\n" for line in range(400))
         (project / "src" / f"full{number}.py").write_text(body)
     word = "written_on_a_full_disk19_399"
     for _ in range(3):
         assert honest(ask(stopped, word, 1000), word)
+    until(lambda: said in stopped.ctl("status").stdout + stopped.log, said, 12)
     ballast.unlink()
     recovers(stopped, word)
     assert stopped.stop() == 0
+
+
+def test_a_disk_that_is_nearly_full_is_named_by_whoever_waits_for_it(stopped: Daemon, project: Path) -> None:
+    stopped.variables["COCOSEARCH_INDEXING_MIN_FREE_BYTES"] = str(1 << 60)
+    stopped.start()
+    with stopped.begin("up", str(project), "--wait") as up:
+        assert up.stderr is not None
+        said = next((line for line in up.stderr if "indexing waits: " in line), "")
+        up.terminate()
+    assert "are wanted" in said
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,9 @@ whether it holds what was just read, and what it does not hold is processed agai
 """
 
 import asyncio
+import errno
 import logging
+import os
 import time
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -170,6 +172,8 @@ class IndexApp:
 
 def describe(error: BaseException) -> str:
     """What a person is told of a file that failed."""
+    if os.strerror(errno.ENOSPC) in str(error) and not isinstance(error, CocoSearchError):  # of CocoIndex's store
+        return "the disk of the state directory is full; free some space, work goes on by itself"
     if not isinstance(error, CocoSearchError):
         return f"{type(error).__name__}: {error}"
     return f"{error}; {error.hint}" if error.hint else str(error)
