@@ -1,5 +1,7 @@
 """git switches branches under a watching daemon: every row of every table is what a fresh index of the disk holds."""
 
+import asyncio
+import json
 import random
 import shutil
 import subprocess
@@ -7,6 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from cocosearchd.search.disk import content_hash
+from cocosearchd.settings import DatabaseSettings
+from cocosearchd.store import records
+from cocosearchd.store.pool import Database
 from tests.daemon import Daemon, git
 from tests.flows.test_crash import digest, in_sync, populate, write
 
@@ -44,6 +50,53 @@ def fresh_digest(daemon: Daemon, root: Path) -> tuple[object, ...]:
     daemon.ctl("up", str(root), "--name", "sample", "--wait")
     in_sync(daemon)
     return digest(daemon)
+
+
+def held(daemon: Daemon) -> dict[str, dict[str, bytes]]:
+    """Of each index: path -> hash of the content that its rows are of."""
+
+    async def read() -> dict[str, dict[str, bytes]]:
+        dsn: str = daemon.call("status")["store"]["dsn"]
+        async with Database.open(dsn, DatabaseSettings()) as db:
+            return {
+                record.name: {file.path: file.content_hash for file in await records.file_records(db, record)}
+                for record in await records.list_indexes(db)
+            }
+
+    return asyncio.run(read())
+
+
+def on_disk(root: Path) -> dict[str, bytes]:
+    return {path.relative_to(root).as_posix(): content_hash(path.read_bytes()) for path in root.rglob("*.py")}
+
+
+@pytest.mark.timeout(120)
+def test_roots_inside_of_each_other_follow_a_switch(daemon: Daemon, tmp_path: Path) -> None:
+    """One stays, one is made anew, one leaves and comes back; the one around them, given by two names, is one index."""
+    root = tmp_path / "root"
+    two_branches(root)
+    (root / "main_only").mkdir()
+    (root / "main_only" / "here.py").write_text("def here():\n    return 1\n")
+    git(root, "add", ".")
+    git(root, "commit", "--quiet", "--message", "on main alone")
+    (tmp_path / "link").symlink_to(root)
+    roots = {"outer": root, "stays": root / "package1", "anew": root / "package6", "leaves": root / "main_only"}
+    others = ("outer", "stays", "anew")
+    for name, place in roots.items():
+        daemon.ctl("up", str(place), "--name", name, "--wait")
+    assert daemon.json("up", str(tmp_path / "link"), "--wait")["index"] == "outer"
+    for branch, there in (("other", others), ("main", tuple(roots)), ("other", others)):
+        before = held(daemon)
+        git(root, "switch", "--quiet", branch)
+        for name in roots:
+            patience = "30" if name in there else "0.3"
+            reply = json.loads(
+                daemon.ctl("sync", "--index", name, "--timeout", patience, "--json", check=name in there).stdout
+            )
+            assert reply["fresh"] is (name in there), (branch, name, reply)
+        found = held(daemon)
+        assert {name: found[name] for name in there} == {name: on_disk(roots[name]) for name in there}, branch
+        assert "leaves" in there or found["leaves"] == before["leaves"], "what is indexed of a missing root is kept"
 
 
 @pytest.mark.timeout(180)

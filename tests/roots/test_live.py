@@ -240,6 +240,27 @@ async def test_a_missing_root_keeps_its_rows_and_is_picked_up_again(root: Path, 
         assert held(index) == {"other.py"}
 
 
+class Idle(MemoryIndex):
+    """Applies nothing."""
+
+    async def follow(self, live: LiveRoot, limit: int = 16) -> None:
+        await anyio.sleep_forever()
+
+
+async def test_a_question_that_waits_hears_that_the_root_went(root: Path, tmp_path: Path) -> None:
+    put(root, a="1")
+    async with (
+        following(root, tmp_path / "sync", index=Idle(os.fsencode(root))) as (live, _),
+        anyio.create_task_group(),
+    ):
+        waiting = asyncio.ensure_future(live.sync(3600))
+        while live.status().state != "indexing":
+            await anyio.sleep(0.01)
+        root.rename(tmp_path / "away")
+        answer = await asyncio.wait_for(waiting, 10)
+        assert (answer.fresh, answer.reason) == (False, "the root is missing; what was indexed of it is kept")
+
+
 async def returned(live: LiveRoot) -> None:
     with anyio.fail_after(10):
         while (await live.sync(1)).reason == "the root is missing; what was indexed of it is kept":

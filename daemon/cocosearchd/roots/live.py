@@ -128,6 +128,7 @@ class LiveRoot:
             self._cookies.void()
             self._dirty.mark_tree("")
             self._lost.set()
+            self._dirty.interrupt()  # who waits asks again: of the next epoch, or of a root that is missing
 
     # -- hints
 

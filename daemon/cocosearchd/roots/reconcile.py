@@ -289,12 +289,19 @@ class Reconciler:
         return min([*scanned, *waiting, self._oldest[0][0] if self._oldest else math.inf])
 
     async def applied(self, seq: int) -> None:
-        """Returns when every change up to this number has been applied or set aside."""
+        """Returns when every change up to this number has been applied or set aside, or when `interrupt` is called."""
         if self.oldest() > seq:
             return
         future = asyncio.get_running_loop().create_future()
         self._waiting.append((seq, future))
         await future
+
+    def interrupt(self) -> None:
+        """Nobody is to wait any more for what cannot be applied now."""
+        for _, future in self._waiting:
+            if not future.done():
+                future.set_result(None)
+        self._waiting = []
 
     def applied_seq(self) -> int:
         """Every change up to this number has been applied or set aside."""

@@ -14,6 +14,7 @@ from cocosearch_ipc.render import out, tables
 from cocosearch_ipc.render.progress import Progress
 
 Env = Mapping[str, str]
+AGAIN_S = 0.05
 SHORT_S = 0.5  # a person who waits longer sees what is going on
 
 
@@ -101,6 +102,9 @@ def sync(args: argparse.Namespace, env: Env) -> int:
     reply = _synced(env, params, min(args.timeout, SHORT_S))
     progress = Progress()
     while not reply["fresh"] and time.monotonic() < end:
+        time.sleep(
+            AGAIN_S
+        )  # it is answered at once where waiting is of no use now: of a missing root, of files that fail
         if progress.live:
             progress.show(next(client.stream(address.rpc_socket(env), "follow", {"index": reply["index"]})))
         reply = _synced(env, params, min(end - time.monotonic(), SHORT_S if progress.live else args.timeout))
