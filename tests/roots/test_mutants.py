@@ -164,7 +164,7 @@ async def test_every_file_is_read_again_in_time(
     often = replace(QUICK, rescan_s=0.01)
     async with following(root, tmp_path / "sync", watching=often, index=index) as (live, _):
         await in_sync(live)
-        while live.status().pending:  # what is applied during a scan is read once more after it
+        while live.status().pending or live._dirty.scanning():  # what is applied during a scan is read again after it
             await anyio.sleep(0.001)
         index.files = {path: replace(record, content_hash=b"another") for path, record in index.files.items()}
         index.scans = 0
