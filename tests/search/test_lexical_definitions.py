@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.search.lexical_definitions import KEYWORDS, comment_spans, comments, definitions
+from cocosearchd.search.lexical_definitions import KEYWORDS, comment_spans, comments, comments_within, definitions
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,26 @@ OBVIOUS = {
 }
 COMMENTED = st.lists(
     st.sampled_from(
-        ["/*", "*/", "//", "#", '"""', "'''", "--", "[[", "]]", "{-", "-}", "=begin", "=end", "\n", " ", "x", "\t"]
+        [
+            "/*",
+            "*/",
+            "//",
+            "#",
+            '"""',
+            "'''",
+            "--",
+            "[[",
+            "--[[",
+            "]]",
+            "{-",
+            "-}",
+            "=begin",
+            "=end",
+            "\n",
+            " ",
+            "x",
+            "\t",
+        ]
     )
 ).map("".join)
 
@@ -84,6 +103,31 @@ COMMENTED = st.lists(
 def test_comments_are_where_obvious_expressions_find_them(text: str, language: str) -> None:
     obvious = re.compile(OBVIOUS[language], re.DOTALL | re.MULTILINE)
     assert comment_spans(text, language) == [match.span() for match in obvious.finditer(text)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(COMMENTED, max_size=4), st.sampled_from(sorted(OBVIOUS)))
+def test_comments_of_parts_are_those_of_the_whole(parts: list[str], language: str) -> None:
+    found = [comments_within(part, language) for part in parts]
+    if None not in found:
+        assert re.findall(r"\S+", comments("\n".join(parts), language)) == re.findall(
+            r"\S+", "\n".join(map(str, found))
+        )
+
+
+@pytest.mark.parametrize(
+    ("language", "part"),
+    [
+        ("python", '"""begun'),
+        ("go", "x /* begun"),
+        ("lua", "--[[ begun"),
+        ("ruby", "x\n=begin\n"),
+        ("python", "# Copyright 2020"),  # takes along what stands next to it
+        ("ruby", "=begin\nwords\n=end"),  # markers that have letters
+    ],
+)
+def test_comments_that_depend_on_the_rest_of_the_file(language: str, part: str) -> None:
+    assert comments_within(part, language) is None
 
 
 OTHERS = (

@@ -2,7 +2,7 @@
 
 import random
 import threading
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.search import lexical_table
+from cocosearchd.search.lexical_chunks import Chunk, ChunkMemory
 from cocosearchd.search.lexical_document import ChunkText, FileText, document, documents
 from cocosearchd.search.lexical_segment import Segment, build
 from cocosearchd.search.lexical_table import LINE_END, TEXT_START, WordTable
@@ -58,6 +59,38 @@ def test_files_are_counted_as_one_would_count_them(given: list[FileText]) -> Non
     wanted = build([plain_document(file, plainly) for file in given], 8)
     assert_same(build(list(documents(given, terms)), 8), wanted)
     assert_same(build([document(file, terms) for file in given], 8), wanted)  # neither do the others matter
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(file_texts(), min_size=2, max_size=3), st.integers(0, 10**6))
+def test_chunks_that_are_known_are_counted_as_ever(given: list[FileText], seed: int) -> None:
+    """Chunks of known files in another order, between others, under other paths and in another language."""
+    random_, terms = random.Random(seed), Terms()
+    list(documents(given, terms))
+    pool = [chunk for file in given for chunk in file.chunks]
+    mixed = []
+    for file in given:
+        chunks, start = list[ChunkText](), 0
+        for chunk in random_.choices(pool, k=3):
+            size = chunk.end_byte - chunk.start_byte
+            chunks.append(replace(chunk, start_byte=start, end_byte=start + size))
+            start += size - random_.choice((0, 0, 1))
+        language = random_.choice((file.language, random_.choice(LANGUAGES)))
+        vectors = np.zeros((len(chunks), 8), np.float32)
+        mixed.append(FileText(f"moved/{file.path}", 4, language, tuple(chunks), vectors))
+    wanted = build([plain_document(file, Terms()) for file in mixed], 8)
+    assert_same(build(list(documents(mixed, terms)), 8), wanted)
+
+
+def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:
+    memory = ChunkMemory(table(), limit_bytes=3000)
+    chunks = [Chunk(f"name_{number} = 1", f"name_{number} = 1", "python", ()) for number in range(20)]
+    first = memory.read(chunks[:4])
+    assert all(one is other for one, other in zip(memory.read(chunks[:4]), first, strict=True))
+    assert len(memory.read(chunks)) == 20
+    again = memory.read(chunks[:1])[0]
+    assert again is not first[0]
+    assert again == first[0]
 
 
 def test_a_word_that_occurs_too_often_for_its_column_is_clipped() -> None:
@@ -118,13 +151,15 @@ def test_threads_meet_words_at_the_same_time() -> None:
 
 def test_a_table_that_is_full_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     terms = Terms()
-    first = terms.table()
-    assert terms.table() is first
+    memory = terms.memory()
+    first = memory.table
+    assert terms.memory() is memory
     monkeypatch.setattr(lexical_table, "LIMIT_WORDS", len(first) + 2)  # as many as a test can have
     first.number("one more")
-    assert terms.table() is first
+    assert terms.memory() is memory
     first.number("and the last")
-    assert terms.table() is not first
+    assert terms.memory().table is not first  # nor are chunks kept by numbers that mean others now
+    assert terms.memory() is not memory
     long = WordTable(lambda text: (), term_hash, ())
     long.number("x" * (33 << 20))  # data without blanks
     assert long.full

@@ -86,6 +86,16 @@ _COMMENTS: dict[str, re.Pattern[str]] = {
         "elixir": (r'""".*?"""', _HASH),
     }.items()
 }
+# What begins a comment of several lines, and ends it.
+_LONG_COMMENTS = {
+    "slash": (("/*", "*/"),),
+    "hash": (),
+    "python": (('"""', '"""'), ("'''", "'''")),
+    "dash": (("--[[", "]]"), ("{-", "-}")),
+    "ruby": (("=begin", "=end"),),
+    "php": (("/*", "*/"),),
+    "elixir": (('"""', '"""'),),
+}
 _COMMENT_STYLE = {
     "python": "python", "ruby": "ruby", "bash": "hash", "elixir": "elixir", "lua": "dash", "haskell": "dash",
     "sql": "dash", "php": "php", "hcl": "hash", "dockerfile": "hash", "yaml": "hash", "toml": "hash", "r": "hash",
@@ -100,6 +110,9 @@ _MARKER = re.compile(
 )
 _WORDY_MARKERS = ("=begin", "=end")  # the other ones have no letters
 _COMMENT_LIMIT = 20_000  # characters of one file
+LONG = (
+    _COMMENT_LIMIT // 2
+)  # characters: comments of a shorter text do not reach the limit, whatever is put between them
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,26 +150,49 @@ def comment_spans(text: str, language: str) -> list[tuple[int, int]]:
     """Where comments and docstrings are, in characters. None in prose and data."""
     if language in _PROSE:
         return []
-    pattern = _COMMENTS[_COMMENT_STYLE.get(language, "slash")]
-    return [match.span() for match in pattern.finditer(text)]
+    return [match.span() for match in _COMMENTS[_style(language)].finditer(text)]
 
 
 def comments(text: str, language: str) -> str:
     """The comments and docstrings of a text, without licence blocks. Markers that have no letters may be there."""
-    licences = _names_licence(text)
-    if licences or len(text) > _COMMENT_LIMIT // 2:  # with what stands between them in place of blanks
-        found = "\n".join(_blocks(text, language, licences))
-    else:
-        found = "\n".join(text[start:stop] for start, stop in comment_spans(text, language))
+    spans = comment_spans(text, language)
+    found = "\n".join([text[start:stop] for start, stop in spans])
+    licences = _names_licence(found)
+    if licences or len(text) > LONG:
+        found = "\n".join(_blocks(text, spans, licences))
     if len(found) > _COMMENT_LIMIT or any(marker in found for marker in _WORDY_MARKERS):
         return _MARKER.sub(" ", found)[:_COMMENT_LIMIT]
     return found
 
 
-def _blocks(text: str, language: str, licences: bool) -> Iterator[str]:
+def comments_within(text: str, language: str) -> str | None:
+    """The comments of a part of a file if they are the same whatever stands around it, else None.
+
+    Where there are such of all parts, and the file is not `LONG`, they are together what `comments` finds in the whole.
+    """
+    spans = comment_spans(text, language)
+    parts = [text[start:stop] for start, stop in spans]
+    found = "\n".join(parts)
+    if _names_licence(found) or any(marker in found for marker in _WORDY_MARKERS):
+        return None
+    long = () if language in _PROSE else [each for each in _LONG_COMMENTS[_style(language)] if each[0] in text]
+    if long:
+        ends, starts = [0, *(stop for _, stop in spans)], [*(start for start, _ in spans), len(text)]
+        others = "\n".join([text[end:start] for end, start in zip(ends, starts, strict=True)])
+        for first, last in long:
+            if first in others or any(part.startswith(first) and not part.endswith(last) for part in parts):
+                return None
+    return found
+
+
+def _style(language: str) -> str:
+    return _COMMENT_STYLE.get(language, "slash")
+
+
+def _blocks(text: str, spans: Sequence[tuple[int, int]], licences: bool) -> Iterator[str]:
     """Comments with only blanks between them, each begun by the end of a line, until there are enough."""
     size, block, end = 0, "", -1
-    for start, stop in [*comment_spans(text, language), (len(text) + 1, len(text) + 1)]:
+    for start, stop in [*spans, (len(text) + 1, len(text) + 1)]:
         if (block and not text[end:start].isspace()) or start > len(text):
             if not (licences and _names_licence(block)):
                 yield block

@@ -4,17 +4,17 @@ Files are counted together: a step over arrays costs as much for one of them as 
 """
 
 import posixpath
-import re
 from collections.abc import Iterable, Iterator, Sequence, Sized
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical_definitions import FUNCTION, MINOR, Definition, comments, definitions
-from cocosearchd.search.lexical_table import LINE_END, TEXT_START, Numbers, WordTable
+from cocosearchd.search.lexical_chunks import Chunk, ChunkMemory, ChunkWords, unpacked
+from cocosearchd.search.lexical_definitions import FUNCTION, LONG, MINOR, Definition, comments
+from cocosearchd.search.lexical_table import TEXT_START, Numbers, WordTable
 from cocosearchd.search.lexical_terms import WORD, Terms
 
 # What a term in the path or in a defined name weighs against one in the text, in the field of everything.
@@ -27,7 +27,6 @@ _TOGETHER = 64  # files: more make no step cheaper
 _TERM_BITS = 32
 _TERM = (1 << _TERM_BITS) - 1
 _FIELDS = 4  # of a file: body, defined, commented, path, in this order
-_LAST = re.compile(r"\.|::")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +111,11 @@ class _Read:
     """Some files, read: F files, C chunks in order, the numbers of their words, what is defined in each chunk."""
 
     ends: list[int]  # (F,): of the chunks of each file
-    definitions: list[list[Definition]]  # (C,)
+    definitions: list[tuple[Definition, ...]]  # (C,)
     body: Numbers  # each chunk begins with TEXT_START
     headers: list[list[int]]  # (C,)
     defined: list[list[int]]  # (F,)
-    commented: Numbers  # each file begins with TEXT_START
+    commented: list[Numbers]  # (F,)
     paths: list[list[int]]  # (F,)
     characters: list[int]  # (F,)
 
@@ -129,11 +128,11 @@ def document(file: FileText, terms: Terms) -> Document:
 def documents(files: Sequence[FileText], terms: Terms) -> Iterator[Document]:
     """Count the terms of files whose vectors are of one dimension, in their order."""
     for start in range(0, len(files), _TOGETHER):
-        yield from _documents(files[start : start + _TOGETHER], terms.table())
+        yield from _documents(files[start : start + _TOGETHER], terms.memory())
 
 
-def _documents(files: Sequence[FileText], table: WordTable) -> Iterator[Document]:
-    read = _read(files, table)
+def _documents(files: Sequence[FileText], memory: ChunkMemory) -> Iterator[Document]:
+    read, table = _read(files, memory), memory.table
     chunk_postings, file_postings = _postings(read, table)
     chunks = [chunk for file in files for chunk in file.chunks]
     keys = np.array([(chunk.start_byte, chunk.end_byte) for chunk in chunks], np.int64).reshape(-1, 2)
@@ -200,60 +199,47 @@ def _without_overlap(chunks: Sequence[ChunkText]) -> list[str]:
     return texts
 
 
-def _read(files: Sequence[FileText], table: WordTable) -> _Read:
-    body = table.numbers([chunk.text for file in files for chunk in file.chunks])
-    lines = iter(_keyword_lines(body, table))
-    found = _Read(np.cumsum([len(file.chunks) for file in files]).tolist(), [], body, [], [], body, [], [])
-    commented = []
-    for file in files:
-        texts = _without_overlap(file.chunks)
-        own = [
-            _definitions(chunk, text, file.language, each if text is chunk.text else None)
-            for chunk, text, each in zip(file.chunks, texts, lines, strict=False)
-        ]
-        path = [table.number(word) for word in _path_words(file.path)]
-        found.definitions.extend(own)
-        found.headers.extend(
-            [*path, *[table.number(name) for name in chunk.names.split() or names] * _NAME_REPEATS]
-            for chunk, names in zip(file.chunks, _header_names(own), strict=True)
+def _read(files: Sequence[FileText], memory: ChunkMemory) -> _Read:
+    texts = [_without_overlap(file.chunks) for file in files]
+    chunks = [
+        Chunk(chunk.text, text, file.language, chunk.definitions)
+        for file, own in zip(files, texts, strict=True)
+        for chunk, text in zip(file.chunks, own, strict=True)
+    ]
+    words, number = memory.read(chunks), memory.table.number
+    ends = np.cumsum([len(file.chunks) for file in files]).tolist()
+    headers, defined, commented, paths = list[list[int]](), list[list[int]](), list[Numbers](), list[list[int]]()
+    for file, own, start, end in zip(files, texts, [0, *ends], ends, strict=False):
+        found = words[start:end]
+        path = [number(word) for word in _path_words(file.path)]
+        headers.extend(
+            [*path, *[number(name) for name in chunk.names.split() or names] * _NAME_REPEATS]
+            for chunk, names in zip(file.chunks, _header_names(each.definitions for each in found), strict=True)
         )
-        found.defined.append([table.number(name) for name in {item.name for each in own for item in each}])
-        found.paths.append(path)
-        found.characters.append(sum(map(len, texts)))
-        commented.append(comments("\n".join(texts), file.language))
-    return replace(found, commented=table.numbers(commented))
+        defined.append([number(name) for name in {item.name for each in found for item in each.definitions}])
+        commented.append(_commented(file.language, own, found, memory.table))
+        paths.append(path)
+    return _Read(
+        ends=ends,
+        definitions=[each.definitions for each in words],
+        body=unpacked([each.body for each in words]),
+        headers=headers,
+        defined=defined,
+        commented=commented,
+        paths=paths,
+        characters=[sum(map(len, own)) for own in texts],
+    )
 
 
-def _keyword_lines(body: Numbers, table: WordTable) -> list[list[int]]:
-    """Per chunk: its lines that have a keyword of definitions, from 0."""
-    found, line = list[list[int]](), 0
-    for mark in body[body < table.marks].tolist():
-        if mark == LINE_END:
-            line += 1
-        elif mark == TEXT_START:
-            line = 0
-            found.append([])
-        elif not found[-1] or found[-1][-1] != line:
-            found[-1].append(line)
-    return found
+def _commented(language: str, texts: Sequence[str], found: Sequence[ChunkWords], table: WordTable) -> Numbers:
+    """The words of the comments of a file: those of its chunks, unless what is a comment depends on the whole."""
+    by_chunk = [each.comments for each in found if each.comments is not None]
+    if len(by_chunk) == len(found) and sum(map(len, texts)) + len(texts) <= LONG:
+        return unpacked(by_chunk)
+    return table.numbers([comments("\n".join(texts), language)])
 
 
-def _definitions(chunk: ChunkText, text: str, language: str, lines: list[int] | None) -> list[Definition]:
-    """Those the expressions find, then those only the syntax tree knows, as functions at the place of the name."""
-    found = definitions(text, language, lines)
-    if not chunk.definitions:
-        return found
-    known = {item.name for item in found}
-    for name in chunk.definitions:
-        last = _LAST.split(name)[-1]
-        for each in dict.fromkeys((name, last)):
-            if each not in known:
-                known.add(each)
-                found.append(Definition(each, max(text.find(last), 0), FUNCTION))
-    return found
-
-
-def _header_names(defined: Iterable[list[Definition]]) -> Iterator[list[str]]:
+def _header_names(defined: Iterable[Sequence[Definition]]) -> Iterator[list[str]]:
     """Per chunk: the type and the definition it begins in, then all it defines. Scope is not checked."""
     inside_type, inside = "", ""
     for found in defined:
@@ -267,10 +253,10 @@ def _header_names(defined: Iterable[list[Definition]]) -> Iterator[list[str]]:
 def _postings(read: _Read, table: WordTable) -> tuple[list[ChunkPostings], list[FilePostings]]:
     """By file."""
     fields = (
-        (read.body, _texts(read.body)),
+        (read.body, np.cumsum(read.body == TEXT_START) - 1),
         (_joined(read.headers), _owners(read.headers)),
         (_joined(read.defined), _owners(read.defined)),
-        (read.commented, _texts(read.commented)),
+        (np.concatenate(read.commented), _owners(read.commented)),
         (_joined(read.paths), _owners(read.paths)),
     )
     term, per_word = table.terms(np.concatenate([words for words, _ in fields]))
@@ -340,11 +326,6 @@ def _names(read: _Read, table: WordTable) -> list[NamePostings]:
         found.append(NamePostings(exact[own], folded[own], (chunk[own] - first).astype(np.int32), value[own]))
         start, first = stop, end
     return found
-
-
-def _texts(words: Numbers) -> Numbers:
-    """For each word: the number of the text it is in."""
-    return np.cumsum(words == TEXT_START) - 1
 
 
 def _owners(lists: Sequence[Sized]) -> Numbers:

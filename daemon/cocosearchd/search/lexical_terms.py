@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 
 from cocosearchd.languages.stems import Stemmer
+from cocosearchd.search.lexical_chunks import ChunkMemory
 from cocosearchd.search.lexical_definitions import KEYWORDS
 from cocosearchd.search.lexical_table import WordTable
 
@@ -56,7 +57,7 @@ class Terms:
 
     def __init__(self) -> None:
         self._stemmer = Stemmer()
-        self._table = self._new_table()
+        self._memory = self._new_memory()
 
     def stem(self, word: str) -> str:
         """The stem of a lower-case word."""
@@ -73,11 +74,11 @@ class Terms:
         """The terms of all words, each as often as it occurs."""
         return [term for word in WORD.findall(_plain(text)) for term in self.of_word(word)]
 
-    def table(self) -> WordTable:
-        """To count the terms of some texts with; its marks are keywords of definitions. The next may need another."""
-        if self._table.full:
-            self._table = self._new_table()
-        return self._table
+    def memory(self) -> ChunkMemory:
+        """To read chunks with, and to number words. For some files: the next may need another one."""
+        if self._memory.table.full:
+            self._memory = self._new_memory()
+        return self._memory
 
     def query(self, text: str, project: str = "") -> QueryTerms:
         """Analyse a query. One of stop words only keeps them all. `project`: what its answers are all part of."""
@@ -102,8 +103,8 @@ class Terms:
             identifiers=_identifiers(stripped, symbol),
         )
 
-    def _new_table(self) -> WordTable:
-        return WordTable(self.of_text, term_hash, KEYWORDS)
+    def _new_memory(self) -> ChunkMemory:
+        return ChunkMemory(WordTable(self.of_text, term_hash, KEYWORDS))
 
 
 def _identifiers(text: str, symbol: bool) -> tuple[str, ...]:
