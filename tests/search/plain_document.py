@@ -28,7 +28,7 @@ def plain_document(file: FileText, terms: Terms) -> Document:
         defined_in(text, file.language, chunk.definitions) for chunk, text in zip(file.chunks, texts, strict=True)
     ]
     *directories, name = file.path.split("/")
-    stem = name if name.rindex(".") == 0 else name.rpartition(".")[0]
+    stem = name.rpartition(".")[0] or name
     path = counted(" ".join([stem, stem, *directories[-3:]]), terms)
     bodies = [counted(chunk.text, terms) for chunk in file.chunks]
     headers = [
