@@ -1,6 +1,7 @@
 """A save overtakes what is being indexed in bulk. Order is asserted, not time."""
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -11,7 +12,9 @@ from cocosearchd.indexing.lane import BULK_BATCHES, BULK_FILES
 from cocosearchd.indexing.precedence import MAX_PAUSE_S, Precedence
 from cocosearchd.indexing.updater import Updater, WorkerSpec
 from cocosearchd.model import Commit
+from cocosearchd.settings import EmbedderSettings
 from cocosearchd.store.pool import Database
+from tests.embedding.ollama_server import Script, ollama_server
 from tests.indexing.conftest import python
 from tests.indexing.support import Change, Source, new_record, running
 
@@ -69,6 +72,26 @@ async def test_saves_during_a_first_indexing_are_in_before_its_end(db: Database,
         assert set(await bench.stored()) >= {*many, "saved.py"}
 
 
+async def test_bulk_work_that_stands_still_leaves_room_for_a_save(db: Database, root: Path, spec: WorkerSpec) -> None:
+    """As many files as bulk work may have in hand wait for their vectors; the save, which needs none, is committed."""
+    bulk = [f"bulk/{number}.py" for number in range(BULK_FILES * BULK_BATCHES)]
+    script = Script(dimension=16)
+    with ollama_server(script) as url:
+        settings = EmbedderSettings(provider="ollama", ollama_url=url)
+        record = await new_record(db, root, embedder=settings)
+        async with running(db, record, root, replace(spec, embedder=settings)) as bench:
+            bench.write({path: python(f"bulk{number}", number) for number, path in enumerate(bulk)})
+            bench.write({"saved.py": ""})
+            assert await bench.feed("README.md") == {}
+            script.delay_s, before = 60.0, len(script.requests)
+            bench.source.give(Change(tuple(bulk)))
+            with anyio.fail_after(20):
+                while len(script.requests) == before:  # noqa: ASYNC110 - the server runs in a thread
+                    await anyio.sleep(0.01)
+                await bench.source.overtake(Change(("saved.py",), urgent=True))
+            assert [batch.paths for batch, _ in bench.source.settled] == [("saved.py",)]
+
+
 async def test_bulk_work_pauses_for_what_is_urgent_but_not_for_ever() -> None:
     precedence, order = Precedence(), list[str]()
 
@@ -85,4 +108,22 @@ async def test_bulk_work_pauses_for_what_is_urgent_but_not_for_ever() -> None:
     assert order == ["urgent", "waits"]
     async with precedence.turn(urgent=True):
         await bulk("in spite of it")
-    assert order[-1] == "in spite of it"
+        with anyio.fail_after(MAX_PAUSE_S / 2):  # once is enough, for tasks and threads
+            await bulk("at once")
+            precedence.pause_thread()
+    assert order[-2:] == ["in spite of it", "at once"]
+
+
+async def test_threads_of_bulk_work_pause_as_well() -> None:
+    precedence, order = Precedence(), list[str]()
+
+    def bulk() -> None:
+        precedence.pause_thread()
+        order.append("bulk")
+
+    async with precedence.turn(urgent=True):
+        working = asyncio.create_task(asyncio.to_thread(bulk))
+        await anyio.sleep(MAX_PAUSE_S / 5)
+        order.append("urgent")
+    await working
+    assert order == ["urgent", "bulk"]

@@ -11,6 +11,7 @@ from psycopg import sql
 
 from cocosearchd.indexing import group
 from cocosearchd.indexing.group import GROUP_FILES, LINGER_S, GroupWriter
+from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import records
 from cocosearchd.store.pool import Connection, Database
@@ -32,7 +33,7 @@ async def hold(connection: Connection, record: IndexRecord) -> None:
 @pytest.mark.parametrize("urgent", [False, True])
 async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bool) -> None:
     record = await new_index(db)
-    writer = GroupWriter(db, record)
+    writer = GroupWriter(db, record, Precedence())
     async with db.connection() as other:
         async with other.transaction():
             await hold(other, record)
@@ -50,7 +51,7 @@ async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bo
 
 async def test_what_is_given_up_before_its_turn_is_not_written(db: Database) -> None:
     record = await new_index(db)
-    writer = GroupWriter(db, record)
+    writer = GroupWriter(db, record, Precedence())
     async with db.connection() as other, other.transaction():
         await hold(other, record)
         first = asyncio.create_task(writer.apply("a.py", file_write("a.py", "one"), urgent=False))
@@ -68,7 +69,7 @@ async def test_what_is_given_up_before_its_turn_is_not_written(db: Database) -> 
 
 async def test_what_is_announced_shares_a_transaction(db: Database) -> None:
     record = await new_index(db)
-    writer, paths = GroupWriter(db, record), [f"{number}.py" for number in range(5)]
+    writer, paths = GroupWriter(db, record, Precedence()), [f"{number}.py" for number in range(5)]
     writer.expect([*paths, "unchanged.py"])
 
     async def late(number: int, path: str) -> int:
@@ -84,7 +85,7 @@ async def test_what_is_announced_shares_a_transaction(db: Database) -> None:
 
 async def test_what_does_not_come_is_not_waited_for(db: Database) -> None:
     record = await new_index(db)
-    writer = GroupWriter(db, record)
+    writer = GroupWriter(db, record, Precedence())
     writer.expect(["a.py", "never.py"])
     with anyio.fail_after(LINGER_S * 50):
         assert await writer.apply("a.py", file_write("a.py", "one"), urgent=False) == 1
@@ -93,7 +94,7 @@ async def test_what_does_not_come_is_not_waited_for(db: Database) -> None:
 async def test_a_full_group_waits_for_nothing(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "LINGER_S", 3600.0)
     record = await new_index(db)
-    writer, paths = GroupWriter(db, record), [f"{number}.py" for number in range(GROUP_FILES + 1)]
+    writer, paths = GroupWriter(db, record, Precedence()), [f"{number}.py" for number in range(GROUP_FILES + 1)]
     writer.expect([*paths, "never.py"])
     work = [asyncio.create_task(writer.apply(path, file_write(path, "one"), urgent=False)) for path in paths]
     with anyio.fail_after(20):

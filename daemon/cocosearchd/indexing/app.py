@@ -102,9 +102,11 @@ class IndexApp:
         gone = tuple(dict.fromkeys(gone))
         paths = tuple(path for path in dict.fromkeys(paths) if path not in gone)
         hurried = [*paths, *gone] if urgent else []
-        async with self._feed.turn([*paths, *gone]):
-            await self._tools.target.ended(self.record.number, [*paths, *gone])
-            with self._tools.target.hurrying(self.record.number, hurried):
+        target = self._tools.target
+        # In this order: bulk work that had a path first must go on, or what is urgent would wait for what waits for it.
+        async with self._feed.turn([*paths, *gone]), target.precedence.turn(urgent=urgent):
+            await target.ended(self.record.number, [*paths, *gone])
+            with target.hurrying(self.record.number, hurried):
                 return await self._process(paths, gone, force=force, urgent=urgent)
 
     async def _process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool) -> Outcome:

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from cocosearchd.errors import StoreUnavailable
+from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import queries
 from cocosearchd.store.pool import Database
@@ -34,8 +35,8 @@ class _Waiting:
 class GroupWriter:
     """Writes the files of one index. Answers with the generation after it."""
 
-    def __init__(self, database: Database, record: IndexRecord) -> None:
-        self._database, self._record = database, record
+    def __init__(self, database: Database, record: IndexRecord, precedence: Precedence) -> None:
+        self._database, self._record, self._precedence = database, record, precedence
         self._waiting: deque[_Waiting] = deque()
         self._working: asyncio.Task[None] | None = None
         self._under_way: dict[str, asyncio.Task[int]] = {}  # path -> its transaction
@@ -75,6 +76,7 @@ class GroupWriter:
         try:
             while self._waiting:
                 await self._gathered()
+                await self._precedence.pause()  # two transactions of one index end one after the other
                 if group := self._next_group():
                     await self._settle(group)
         finally:

@@ -128,7 +128,14 @@ class Tools:
 
     async def apart(self, work: Callable[[], T], *, urgent: bool) -> T:
         """Do blocking work in a thread. Bulk work queues for few of them, so that what is urgent finds one free."""
-        return await asyncio.get_running_loop().run_in_executor(None if urgent else self._bulk, work)
+        loop = asyncio.get_running_loop()
+        if urgent:
+            return await loop.run_in_executor(None, work)
+        return await loop.run_in_executor(self._bulk, self._in_turn, work)
+
+    def _in_turn(self, work: Callable[[], T]) -> T:
+        self.target.precedence.pause_thread()
+        return work()
 
     def __coco_memo_key__(self) -> bytes:
         """The same in every process for the same rules and fingerprint."""
@@ -149,6 +156,8 @@ async def index_file(source: SourceFile, tools: Tools) -> None:
     with span("index.parse", path=source.path, bytes=len(source.data)):
         extract = await tools.extracted(source)
     with span("index.embed", path=source.path, chunks=len(extract.chunks)):
+        if not tools.target.hurries(tools.rules.index, source.path):
+            await tools.target.precedence.pause()
         vectors = await tools.embedding.embed_all(source.path, extract.chunks)
     write = FileWrite(
         path=source.path,

@@ -13,6 +13,7 @@ from cocoindex.connectorkits.fingerprint import fingerprint_object
 
 from cocosearchd.errors import NotFound
 from cocosearchd.indexing.group import GroupWriter
+from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import queries
 from cocosearchd.store.pool import Database
@@ -50,14 +51,15 @@ class FileTarget:
     CocoIndex registers a target once per process, so there is one object of this class.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, precedence: Precedence) -> None:
+        self.precedence = precedence
         self._open: dict[int, GroupWriter] = {}
         self._urgent: set[tuple[int, str]] = set()
         self._provider = coco.register_root_target_states_provider(PROVIDER, self)
 
     def open(self, database: Database, record: IndexRecord) -> None:
         """From now on files of this index can be written."""
-        self._open[record.number] = GroupWriter(database, record)
+        self._open[record.number] = GroupWriter(database, record, self.precedence)
 
     def close(self, number: int) -> None:
         """No file of this index is written any more."""

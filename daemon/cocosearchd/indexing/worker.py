@@ -60,13 +60,12 @@ class Worker:
     def __init__(self, spec: wire.WorkerSpec, writer: asyncio.StreamWriter, stack: contextlib.AsyncExitStack) -> None:
         self._spec, self._writer, self._stack = spec, writer, stack
         self._indexes: dict[str, Index] = {}
-        self._target = FileTarget()
+        self._target = FileTarget(Precedence())
         self._counters = Counters()
         self._embedders = Embedders(
             LateEmbedder(partial(self._opened_embedder, spec.embedder)), spec.embedder, self._opened_embedder
         )
         self._opening = asyncio.Lock()
-        self._precedence = Precedence()
         self._store: tuple[Database, Path] | None = None
         self._made_by = b""  # until the first index is opened
         self._kept: Kept | None = None
@@ -111,9 +110,8 @@ class Worker:
     async def _outcome(self, index: "Index", message: dict[str, Any]) -> Outcome:
         # Raises what opening does: no PostgreSQL, no embedder yet or not this index's, no space for the memory.
         app = await self._app(index)
-        urgent = message["urgent"]
-        async with self._precedence.turn(urgent=urgent):
-            return await app.process(message["paths"], message["gone"], force=message["force"], urgent=urgent)
+        paths, gone = message["paths"], message["gone"]
+        return await app.process(paths, gone, force=message["force"], urgent=message["urgent"])
 
     async def _close(self, index: "Index", message: dict[str, Any]) -> None:
         await asyncio.gather(*index.busy)

@@ -1,5 +1,6 @@
 """The statements of both flows: `replace_files` is the one write transaction, the searches are the one read path."""
 
+import asyncio
 import math
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
@@ -255,7 +256,11 @@ async def _changes(connection: Connection, record: IndexRecord, wanted: Sequence
         return []
     paths = {"filenames": [rows.write.path for rows in wanted]}
     stored = await (await connection.execute(statement("stored_files", record), paths)).fetchall()
-    return [rows.compared(each) for rows, each in zip(wanted, stored, strict=True)]
+    changes = list[FileChange]()
+    for rows, each in zip(wanted, stored, strict=True):
+        changes.append(rows.compared(each))
+        await asyncio.sleep(0)  # a group is many milliseconds, and what is urgent may be waiting
+    return changes
 
 
 async def _write_chunks(connection: Connection, record: IndexRecord, changed: Sequence[FileChange]) -> None:
