@@ -1,38 +1,53 @@
 """What a restart costs when nothing has changed, and what waiting costs: a root of many small files.
 
-    python -m benchmarks.restart [FILES]
+    python -m benchmarks.restart [--seeded] [FILES]
 
-CPU seconds are those of all processes (daemon, worker, PostgreSQL) from their start until `sync` says fresh.
+CPU seconds are those of all processes (daemon, worker, PostgreSQL) from their start until `sync` says fresh. With
+`--seeded` there is no first index: the store's own functions write the rows, a chunk a file, with vectors of chance.
 """
 
+import argparse
+import asyncio
 import shutil
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
+
+import numpy as np
 
 from benchmarks.measure import cpu_seconds, machine
 from benchmarks.spine import everything, idling, restarting, say
-from tests.daemon import make_daemon
+from cocosearchd.indexing.chunk import Limits, chunk, keywords
+from cocosearchd.languages.parse import parse
+from cocosearchd.model import Fingerprint, IndexRecord
+from cocosearchd.search.disk import content_hash
+from cocosearchd.settings import DatabaseSettings
+from cocosearchd.store import records
+from cocosearchd.store.embedded import EmbeddedPostgres
+from cocosearchd.store.pool import Database
+from cocosearchd.store.queries import FileWrite, replace_files
+from tests.daemon import Daemon, make_daemon
+
+AT_ONCE = 500  # files in a transaction
 
 
 def main() -> None:
     """Index once, then restart three times."""
-    files = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", type=int, nargs="?", default=10_000)
+    parser.add_argument("--seeded", action="store_true")
+    asked = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))
-    for number in range(files):
-        path = root / f"package_{number // 100}" / f"module_{number}.py"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(f'"""Module {number}."""\n\n\ndef function_{number}(value):\n    return value * {number}\n')
     daemon = make_daemon()
     sys.stdout.write(f"{machine()}\n")
     try:
         daemon.start()
-        cpu, began = cpu_seconds(everything(daemon)), time.perf_counter()
-        daemon.ctl("up", str(root), "--name", "bench", "--wait", limit_s=3600)
-        wall = time.perf_counter() - began
-        cpu = cpu_seconds(everything(daemon)) - cpu
-        say(f"initial index of {files} files", f"{wall:.1f} s wall, {cpu:.1f} s CPU, {files / wall:.0f} files/s")
+        if asked.seeded:
+            seeded(daemon, root, asked.files)
+        else:
+            indexed(daemon, root, asked.files)
         for _ in range(3):
             time.sleep(3)  # files younger than two seconds are read again, because their times prove nothing
             restarting(daemon)
@@ -43,6 +58,62 @@ def main() -> None:
         daemon.sweep()
         shutil.rmtree(daemon.home, ignore_errors=True)
         shutil.rmtree(root, ignore_errors=True)
+
+
+def make_files(root: Path, files: int) -> list[Path]:
+    """A hundred in each directory."""
+    paths = [root / f"package_{number // 100}" / f"module_{number}.py" for number in range(files)]
+    for number, path in enumerate(paths):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f'"""Module {number}."""\n\n\ndef function_{number}(value):\n    return value * {number}\n')
+    return paths
+
+
+def indexed(daemon: Daemon, root: Path, files: int) -> None:
+    """By the daemon."""
+    make_files(root, files)
+    cpu, began = cpu_seconds(everything(daemon)), time.perf_counter()
+    daemon.ctl("up", str(root), "--name", "bench", "--wait", limit_s=3600)
+    wall = time.perf_counter() - began
+    cpu = cpu_seconds(everything(daemon)) - cpu
+    say(f"initial index of {files} files", f"{wall:.1f} s wall, {cpu:.1f} s CPU, {files / wall:.0f} files/s")
+
+
+def seeded(daemon: Daemon, root: Path, files: int) -> None:
+    """By this process, while the daemon rests; then the daemon reads its words, which it keeps."""
+    daemon.ctl("up", str(root), "--name", "bench", "--wait")
+    daemon.stop()
+    postgres = EmbeddedPostgres(daemon.home / "state" / "postgres", {"shared_buffers": "128MB"})
+    try:
+        asyncio.run(write_rows(postgres.ensure(), root, make_files(root, files)))
+    finally:
+        postgres.stop()
+    daemon.start()
+    daemon.ctl("sync", "--index", "bench", "--timeout", "600", limit_s=700)
+    while f'"files": {files}' not in "".join(line for line in daemon.log.splitlines() if "lexical_warm" in line):
+        time.sleep(0.1)
+    say("seeded", f"{files} files")
+
+
+async def write_rows(dsn: str, root: Path, paths: Iterable[Path]) -> None:
+    rng, every = np.random.default_rng(1), list(paths)
+    async with Database.open(dsn, DatabaseSettings()) as db:
+        (record,) = await records.list_indexes(db)
+        for start in range(0, len(every), AT_ONCE):
+            some = every[start : start + AT_ONCE]
+            await replace_files(db, record, [file_write(root, path, record, rng) for path in some])
+
+
+def file_write(root: Path, path: Path, record: IndexRecord, rng: np.random.Generator) -> FileWrite:
+    data, name, found = path.read_bytes(), path.relative_to(root).as_posix(), path.lstat()
+    parsed = parse(name, data)
+    chunks = chunk(parsed, Limits())
+    vectors = rng.standard_normal((len(chunks), record.dimension)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    known = Fingerprint(found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode)
+    return FileWrite(
+        name, content_hash(data), known, parsed.language, chunks, vectors, parsed.report, keywords=keywords
+    )
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ class LexicalIndex:
         async with self._lock:
             self._doubt.clear()
             generation = await records.generation(self._db, self._record)
-            stored = {r.path: r.generation for r in await records.file_records(self._db, self._record) if r.chunk_count}
+            stored = await records.file_generations(self._db, self._record)
             parts = await self._known_parts(generation)
             parts, wanted = await asyncio.to_thread(_difference, parts, stored)
             self._kept = len(stored) - len(wanted)

@@ -106,6 +106,10 @@ from {files}
 where %(under)s = '' or filename = %(under)s or (filename >= %(under)s || '/' and filename < %(under)s || '0')
 order by filename
 
+-- name: file_generations
+-- Of the files that have chunks.
+select filename, generation from {files} where chunk_count > 0
+
 -- name: damaged_files
 -- Files whose chunks are not as many as their row says, and chunks of no file.
 select filename

@@ -186,6 +186,18 @@ async def file_records(db: Database, record: IndexRecord, under: str = "") -> tu
     return tuple(files)
 
 
+async def file_generations(db: Database, record: IndexRecord) -> dict[str, int]:
+    """Path -> generation of every file with chunks: what a copy of the rows is compared with."""
+    found = dict[str, int]()
+    async with db.connection() as connection:
+        cursor = connection.cursor(binary=True)
+        await cursor.execute(statement("file_generations", record))
+        while rows := await cursor.fetchmany(ROWS_AT_ONCE):
+            found.update(rows)
+            await asyncio.sleep(0)
+    return found
+
+
 async def damaged_files(db: Database, record: IndexRecord) -> tuple[str, ...]:
     """Paths whose chunk rows do not match their file row: somebody else wrote here. Empty in a sound index."""
     async with db.connection() as connection:
