@@ -12,7 +12,7 @@ Said once, for all modules:
 
 import re
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 ParseStatus = Literal["ok", "partial", "error", "no_grammar"]
 MatchType = Literal["semantic", "keyword", "both"]
@@ -34,11 +34,10 @@ def decode_path(text: str) -> bytes:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
+class Fingerprint(NamedTuple):
     """What `lstat` says of a file. Equal fingerprints, old enough, mean equal content; unequal ones prove nothing.
 
-    Times are nanoseconds since the epoch. ctime catches a restored mtime.
+    Times are nanoseconds since the epoch. ctime catches a restored mtime. A tuple, as a restart makes one of each file.
     """
 
     device: int

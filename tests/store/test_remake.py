@@ -19,7 +19,7 @@ RECHUNKED = replace(IDENTITY, chunker="definitions-1:500")
 async def corpus(db: Database) -> IndexRecord:
     record = await new_index(db)
     skipped = replace(file_write("key.txt", language="text"), skip_reason="secret")
-    large = replace(file_write("big.go", "package big", language="go"), fingerprint=replace(fingerprint(), size=BIG))
+    large = replace(file_write("big.go", "package big", language="go"), fingerprint=fingerprint()._replace(size=BIG))
     key = file_write("test_tls.py", "KEY: -----BEGIN PRIVATE KEY-----")
     for write in (file_write("a.py", "a: alpha"), skipped, large, key):
         await replace_file(db, record, write)

@@ -165,16 +165,9 @@ class Scan:
             self._found.dirty.append(path)
 
     def _same(self, known: Fingerprint | None, status: os.stat_result) -> bool:
-        return (
-            known is not None
-            and known.size == status.st_size
-            and known.mtime_ns == status.st_mtime_ns
-            and known.ctime_ns == status.st_ctime_ns
-            and known.inode == status.st_ino
-            and known.device == status.st_dev
-            and known.mode == status.st_mode
-            and status.st_ctime_ns < self._racy_after
-        )
+        s = status
+        seen = (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode)
+        return known == seen and s.st_ctime_ns < self._racy_after
 
 
 @dataclass(slots=True)

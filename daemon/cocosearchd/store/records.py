@@ -58,7 +58,7 @@ def pack_fingerprint(fingerprint: Fingerprint | None) -> bytes | None:
 
 def unpack_fingerprint(packed: bytes | None) -> Fingerprint | None:
     """The inverse of `pack_fingerprint`."""
-    return None if packed is None else Fingerprint(*_FINGERPRINT.unpack(packed))
+    return None if packed is None else Fingerprint._make(_FINGERPRINT.unpack(packed))
 
 
 def slugs(name: str) -> Iterator[str]:
