@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import resource
 import shutil
 import sys
 import threading
@@ -283,6 +284,20 @@ def test_no_more_instances(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         assert hints.name == "polling"
     _, reason = open_hints(os.fsencode(root), os.fsencode(root.parent / "sync"), QUICK, Heard())
     assert "max_user_instances" in (reason or "")
+
+
+@linux
+def test_no_file_handles_are_not_taken_for_no_instances(root: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    hints = InotifyHints(os.fsencode(root), os.fsencode(root.parent))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, before[1]))
+    try:
+        with pytest.raises(HintsUnavailable, match="no file handles are left"):
+            hints.start(lambda _: None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def test_the_kind_of_a_file_system_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

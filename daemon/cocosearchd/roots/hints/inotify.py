@@ -258,7 +258,11 @@ def _default_budget() -> int:
 
 
 def _instances(error: OSError) -> str:
-    if error.errno == errno.EMFILE:
+    if error.errno == errno.EMFILE:  # of the process or of the user
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError:
+            return "no file handles are left; raise the daemon's limit (ulimit -n, LimitNOFILE= in its unit)"
         return f"no inotify instances are left; {_raise_limit('max_user_instances')}"
     return f"inotify cannot be used: {error.strerror}"
 
