@@ -1,4 +1,4 @@
-"""The lexical index by itself: CPU per query, per replaced file and per start, at several sizes. No database.
+"""The lexical index by itself: CPU per query, per edited file and per start, at several sizes. No database.
 
     python -m benchmarks.lexical [DIRECTORY ...] [--chunks 10000 100000]
 
@@ -26,7 +26,7 @@ from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, suppor
 from cocosearchd.languages.parse import parse
 from cocosearchd.search import lexical_snapshot
 from cocosearchd.search.code_profile import load_weights, rank_code
-from cocosearchd.search.lexical_document import ChunkText, Document, FileText, document, names_of
+from cocosearchd.search.lexical_document import ChunkText, FileText, document, documents, names_of
 from cocosearchd.search.lexical_merge import BUSY, QUIET, compacted
 from cocosearchd.search.lexical_segment import Part, build, size_bytes
 from cocosearchd.search.lexical_terms import Terms
@@ -91,19 +91,22 @@ def measure(files: list[FileText], chunks: int) -> None:
         for name, asked in (("words only", None), ("with vectors", vector)):
             times = cpu_times(partial(ask, state, terms, queries, asked), QUERIES)
             print(f"  {kind:<6} {name:<12}", spread(times))
-    print("  replace a file    ", spread(cpu_times(lambda n: replaced(state, files[n % len(files)], terms), REPLACED)))
+    print(
+        "  edit a file       ",
+        spread(cpu_times(lambda n: replaced(state, edited(files[n % len(files)]), terms), REPLACED)),
+    )
     snapshots(state)
 
 
 def filled(files: list[FileText], chunks: int, terms: Terms) -> View:
     """A view over at least `chunks` chunks: files are repeated under other names."""
-    parts, batch, found = tuple[Part, ...](), list[Document](), 0
+    parts, batch, found = tuple[Part, ...](), list[FileText](), 0
     for copy in count():
         for file in files:
-            batch.append(document(replace(file, path=f"copy{copy}/{file.path}") if copy else file, terms))
+            batch.append(replace(file, path=f"copy{copy}/{file.path}") if copy else file)
             found += len(file.chunks)
-            if sum(len(each.keys) for each in batch) > 5000 or found >= chunks:
-                parts = compacted((*parts, Part(build(batch, DIMENSION))), BUSY)
+            if sum(len(each.chunks) for each in batch) > 5000 or found >= chunks:
+                parts = compacted((*parts, Part(build(list(documents(batch, terms)), DIMENSION))), BUSY)
                 batch = []
             if found >= chunks:
                 return view(compacted(parts, QUIET), 1)
@@ -114,6 +117,14 @@ def ask(state: View, terms: Terms, queries: Sequence[str], vector: NDArray[np.fl
     """All of what the daemon does in memory for one query."""
     asked = terms.query(queries[number % len(queries)])
     rank_code(evidence(state, asked, terms, vector), asked.symbol, WEIGHTS, 10)
+
+
+def edited(file: FileText) -> FileText:
+    """A line more in the chunk in the middle."""
+    middle = len(file.chunks) // 2
+    chunk = file.chunks[middle]
+    changed = replace(chunk, text=f"{chunk.text}\n# edited: {file.path}")
+    return replace(file, chunks=(*file.chunks[:middle], changed, *file.chunks[middle + 1 :]))
 
 
 def replaced(state: View, file: FileText, terms: Terms) -> None:
