@@ -1,14 +1,19 @@
 """LexicalIndex over a real database: however files came and went, it answers as one that was built afresh."""
 
+import asyncio
+import threading
+import time
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import anyio
 import numpy as np
 import pytest
 
 from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.search import lexical_snapshot
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.lexical_view import SIGNALS, Evidence
 from cocosearchd.store.pool import Database
@@ -136,6 +141,34 @@ async def test_a_snapshot_answers_like_the_index_it_is_of(db: Database, tmp_path
     second = await fresh(db, record, tmp_path)
     assert second.sizes()["kept"] == len(FILES) - 2
     await assert_same(second, await fresh(db, record, tmp_path / "other"))
+
+
+async def test_a_save_that_is_given_up_ends_before_the_next(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, under_way, most, begun = await filled(db), 0, 0, threading.Event()
+    save = lexical_snapshot.save
+
+    def slowly(*given: Any) -> lexical_snapshot.Snapshot:  # the real one, as slow as with a million chunks
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        begun.set()
+        time.sleep(0.2)
+        try:
+            return save(*given)
+        finally:
+            under_way -= 1
+
+    monkeypatch.setattr(lexical_snapshot, "save", slowly)
+    index = LexicalIndex(db, record, tmp_path)
+    running = asyncio.create_task(index.run())
+    await asyncio.to_thread(begun.wait)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert (most, under_way) == (1, 0)
+    assert len(segments_in(tmp_path)) == 1
+    assert (await fresh(db, record, tmp_path)).sizes()["kept"] == len(FILES)
 
 
 @pytest.mark.parametrize("damage", ["byte", "manifest", "missing", "truncated"])

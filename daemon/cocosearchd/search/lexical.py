@@ -9,6 +9,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -276,16 +277,24 @@ class LexicalIndex:
             if state is None or state.generation == self._saved_generation:
                 return
             try:
-                owner = await self._owner()
-                saved = await asyncio.to_thread(
-                    lexical_snapshot.save, self._folder, owner, state.generation, state.parts, self._saved
-                )
+                await self._write(state, await self._owner())
             except (OSError, CocoSearchError) as error:
                 log.warning("lexical_not_saved", extra={"index": self._record.name, "error": str(error)})
-                return
-            self._show(replace(state, parts=saved.parts))
-            self._saved = _files(saved)
-            self._saved_generation = state.generation
+
+    async def _write(self, state: View, owner: Mapping[str, str]) -> None:
+        """A cancellation is heard at the end: a thread goes on, and two at once would delete each other's files."""
+        save = partial(lexical_snapshot.save, self._folder, owner, state.generation, state.parts, self._saved)
+        writing = asyncio.ensure_future(asyncio.to_thread(save))
+        try:
+            await asyncio.shield(writing)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait({writing})
+            if writing.exception() is None:
+                saved = writing.result()
+                self._show(replace(state, parts=saved.parts))
+                self._saved = _files(saved)
+                self._saved_generation = state.generation
 
 
 def _files(saved: lexical_snapshot.Snapshot) -> WeakKeyDictionary[Segment, str]:
