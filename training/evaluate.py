@@ -2,6 +2,10 @@
 
 `python -m training.evaluate HOLDOUT MODEL.npz`. Prints MRR@10 of the model, of the product's lexical index, and of both
 together, over one index of all held-out packages, for each language, and within the sentence's own package.
+
+*Both* is one linear score of all that the product knows of a function: of its chunk and of its file, as the profile
+`code` scores files. Its weights are learned as those are: half of the packages is asked with weights from the other
+half. *Mean* is simpler: a weighted mean of the two scores.
 """
 
 import argparse
@@ -16,15 +20,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.quality.corpus import Question
 from cocosearchd.embedding.static import Encoder, Model, Weighing
-from cocosearchd.search.lexical_document import ChunkText, FileText, document
+from cocosearchd.search import features
+from cocosearchd.search.code_profile import signals
+from cocosearchd.search.lexical_document import ChunkText, FileText, documents
 from cocosearchd.search.lexical_segment import Part, build
 from cocosearchd.search.lexical_terms import Terms
-from cocosearchd.search.lexical_view import evidence, view
+from cocosearchd.search.lexical_view import Evidence, View, evidence, view
 from training.export import HEADER, PATH, quantised
+from training.ranking.fit import fit
+from training.ranking.sentences import SENTENCE
+from training.ranking.signals import Row
 
 DEPTH = 200  # of each list, for the fusion
 SHARES = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)  # of the lexical side
+NOWHERE = -1e9  # the score of what was not compared
+OF_CHUNKS, OF_FILES = ("words", "coverage", "vector"), ("f_all", "p_s")  # what `both` weighs
 Scores = NDArray[np.float32]
 Function = dict[str, Any]  # a line of holdout.jsonl: see `mine.Pair`
 
@@ -68,32 +80,85 @@ def encoder_of(path: Path) -> Encoder:
     return Encoder(Model(path.stem, "", weighing, int(stored["buckets"]), known, *quantised(stored["matrix"])))
 
 
-def lexical(collection: Collection, queries: Sequence[str]) -> Scores:
-    """Shape ``(queries, functions)``: what the product's lexical index says of each chunk, a function being one."""
+@dataclass(frozen=True, slots=True)
+class Index:
+    """The functions as the daemon would have them in memory; `places`: path and start byte -> number of a function."""
+
+    state: View
+    terms: Terms
+    places: dict[tuple[str, int], int]
+
+    def numbers(self, found: Evidence) -> NDArray[np.int64]:
+        """The function that each compared chunk is."""
+        paths = (found.paths[file] for file in found.chunk_files.tolist())
+        return np.array([self.places[place] for place in zip(paths, found.keys[:, 0].tolist(), strict=True)], np.int64)
+
+
+def index(collection: Collection, vectors: Scores) -> Index:
+    """`vectors`: of the functions, ``(functions, dimension)``."""
     files = defaultdict[str, list[int]](list)
     for number, one in enumerate(collection.functions):
         files[f"{one['package']}/{one['path']}"].append(number)
     terms = Terms()
-    documents = [document(_file(path, [collection.functions[n] for n in files[path]]), terms) for path in sorted(files)]
-    state = view((Part(build(documents, 0)),), 1)
-    keys = ((one.path, start) for one in documents for start in one.keys[:, 0].tolist())
+    texts = [
+        _file(path, [collection.functions[n] for n in files[path]], vectors[files[path]]) for path in sorted(files)
+    ]
+    found = list(documents(texts, terms))
+    keys = ((one.path, start) for one in found for start in one.keys[:, 0].tolist())
     places = dict(zip(keys, (number for path in sorted(files) for number in files[path]), strict=True))
-    scores = np.zeros((len(queries), len(places)), dtype=np.float32)
+    return Index(view((Part(build(found, vectors.shape[1])),), 1), terms, places)
+
+
+def lexical(collection: Collection, queries: Sequence[str]) -> Scores:
+    """Shape ``(queries, functions)``: what the product's lexical index says of each chunk, a function being one."""
+    known = index(collection, np.zeros((len(collection.functions), 0), np.float32))
+    scores = np.zeros((len(queries), len(collection.functions)), np.float32)
     for row, query in zip(scores, queries, strict=True):
-        found = evidence(state, terms.query(query), terms)
-        paths = (found.paths[file] for file in found.chunk_files.tolist())
-        row[[places[place] for place in zip(paths, found.keys[:, 0].tolist(), strict=True)]] = found.chunk_scores
+        found = evidence(known.state, known.terms.query(query), known.terms)
+        row[known.numbers(found)] = found.chunk_scores
     return scores
 
 
-def _file(path: str, functions: Sequence[Function]) -> FileText:
+def _file(path: str, functions: Sequence[Function], vectors: Scores) -> FileText:
     ends = list(accumulate(len(one["text"].encode()) + 1 for one in functions))
     chunks = (
         ChunkText(start, end, 1, one["text"], (one["name"],), f"{one['parent']} {one['name']}")
         for start, end, one in zip([0, *ends], ends, functions, strict=False)
     )
-    vectors = np.zeros((len(functions), 0), dtype=np.float32)
     return FileText(path, 1, functions[0]["language"], tuple(chunks), vectors)
+
+
+def both(collection: Collection, queries: Sequence[str], encoder: Encoder) -> Scores:
+    """Shape ``(queries, functions)``: all evidence in one score; weights of a half of the packages from the other."""
+    known = index(collection, encoder.documents(collection.texts))
+    rows, numbers = list[Row](), list[NDArray[np.int64]]()
+    for query, vector, target in zip(queries, encoder.queries(queries), collection.targets.tolist(), strict=True):
+        asked = known.terms.query(query)
+        found = evidence(known.state, asked, known.terms, vector)
+        numbers.append(known.numbers(found))
+        paths = tuple(found.paths[file] for file in found.chunk_files.tolist())
+        values, answers = of_chunks(found), numbers[-1] == target
+        rows.append(Row("", Question(query, SENTENCE, ()), asked.symbol, paths, values, answers))
+    half = collection.packages[collection.targets] % 2
+    scores = np.full((len(queries), len(collection.functions)), NOWHERE, np.float32)
+    for side in (0, 1):
+        names = (*OF_CHUNKS, *OF_FILES)
+        weights = fit([rows[number] for number in np.flatnonzero(half != side)], names)
+        for number in np.flatnonzero(half == side).tolist():
+            values = rows[number].values
+            scores[number, numbers[number]] = sum(values[name] * w for name, w in zip(names, weights, strict=True))
+    return scores
+
+
+def of_chunks(found: Evidence) -> dict[str, Scores]:
+    """What `both` weighs, for each compared chunk; what is said of a file is said of all its chunks."""
+    assert found.cosines is not None
+    among = found.among
+    values = {name: value[found.chunk_files] for name, value in signals(found).items() if name in OF_FILES}
+    values["words"] = features.scaled(found.chunk_scores)
+    values["coverage"] = found.chunk_coverage
+    values["vector"] = np.nan_to_num(found.cosines - np.float32(among.cosine)) / np.float32(among.deviation)
+    return values
 
 
 def mixed(collection: Collection, words: Scores, vectors: Scores) -> tuple[Scores, list[float]]:
@@ -168,8 +233,9 @@ def main() -> None:
         for path in arguments.model:
             encoder = encoder_of(path)
             vectors = encoder.queries(queries) @ encoder.documents(collection.texts).T
-            both, shares = mixed(collection, words, vectors)
-            systems |= {path.stem: vectors, f"{path.stem} and words, shares {shares}": both}
+            mean, shares = mixed(collection, words, vectors)
+            systems |= {path.stem: vectors, f"{path.stem} and words, mean {shares}": mean}
+            systems[f"{path.stem} and words, both"] = both(collection, queries, encoder)
         for title, row in report(collection, systems).items():
             print(f"{style}: {title} {row}")
 
