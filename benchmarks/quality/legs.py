@@ -123,7 +123,7 @@ def indexed(files: Sequence[File], embedder: Embedder) -> tuple[View, Terms]:
 
 def asked(state: View, terms: Terms, embedder: Embedder, sample: Sample, weights: Weights) -> NDArray[np.float64]:
     """(systems, 2): reciprocal rank by chunk and by file."""
-    query = terms.query(sample.text)
+    query = terms.query(sample.text, common=state.common)
     found = evidence(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
     ranked = rank_code(found, query.symbol, weights, 10)
     assert found.cosines is not None

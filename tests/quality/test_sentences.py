@@ -1,10 +1,16 @@
 """Sentences of comments as questions: what is taken, and that no comment is left for words to find."""
 
+import asyncio
+
 import pytest
 
+from cocosearchd.embedding.open import open_embedder
 from cocosearchd.indexing.chunk import Limits, chunk
 from cocosearchd.languages.parse import parse
-from training.ranking.sentences import first_sentence, without_comments
+from cocosearchd.search.lexical_terms import Terms
+from cocosearchd.settings import EmbedderSettings
+from training.ranking.sentences import Sample, first_sentence, weakened, without_comments
+from training.ranking.signals import indexed
 
 TEXT = '''def renew(lease, seconds):
     """Give a lease more time before somebody else may take it. Never shortens it."""
@@ -36,3 +42,13 @@ def test_a_sentence_is_asked_of_code_without_it() -> None:
     assert "lease.until = max" in left
     assert "somebody" not in left
     assert "clock of the store" not in left
+
+
+async def test_a_weakened_sentence_has_lost_the_word_that_finds_its_answer() -> None:
+    terms, embedder = Terms(), await open_embedder(EmbedderSettings())
+    texts = {"1.py": "def renew(lease):\n    return lease.more()", "2.py": "def take(key):\n    return key.more()"}
+    files = [(path, "python", chunk(parse(path, text.encode()), Limits())) for path, text in texts.items()]
+    state = await asyncio.to_thread(indexed, files, terms, embedder)
+    found = weakened(Sample("give a lease more time", ("lease.py", 0)), "1.py", state, terms)
+    assert [one.text for one in found] == ["give a more time"]
+    assert not list(weakened(Sample("nothing of this is there", ("lease.py", 0)), "1.py", state, terms))

@@ -174,3 +174,11 @@ def test_where_no_name_explains_itself_vectors_count_more_and_size_less() -> Non
     for name in ("lsize", "s_mean", "chunk"):
         assert not named[f"{name}_unnamed"].any()  # router.py explains itself
         assert unnamed[f"{name}_unnamed"].tolist() == unnamed[name].tolist()
+
+
+def test_where_words_say_little_they_count_less() -> None:
+    clear, weak = (signals(ask(query, vector=True)[0]) for query in ("the session token", "the session zzz"))
+    for name in ("s3", "f_all", "lsize", "chunk"):
+        assert not clear[f"{name}_weak"].any()  # a chunk has all that is asked
+        assert weak[f"{name}_weak"].any()
+    assert np.all(np.abs(weak["s3_weak"]) < np.abs(weak["s3"]).max())

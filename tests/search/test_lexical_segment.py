@@ -96,6 +96,14 @@ def test_merging_keeps_order_and_drops_the_dead() -> None:
     assert size_bytes(merged) > 0
 
 
+def test_the_language_of_nearly_all_code_is_known() -> None:
+    files = {f"src/{number}.py": "x" for number in range(9)} | {"README.md": "y"}
+    assert view((Part(build(documents(files))),), 1).common == ("python", "py")
+    more = build(documents({"a.go": "x", "b.go": "y"}))
+    assert view((Part(build(documents(files))), Part(more)), 1).common == ()
+    assert view((), 0).common == ()
+
+
 def test_masks_are_copied() -> None:
     part = Part(build(documents({"a.py": "cache", "b.py": "lock"})))
     once = part.without([0])

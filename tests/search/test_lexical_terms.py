@@ -45,6 +45,17 @@ def test_stop_words_are_dropped_from_queries_unless_nothing_is_left() -> None:
     assert terms.query("").terms == ()
 
 
+def test_the_language_of_all_code_is_a_stop_word_of_a_sentence() -> None:
+    terms, names = Terms(), ("python", "py")
+    assert [term for term, _ in terms.query("python mkdir", common=names).terms] == [term_hash("mkdir")]
+    assert [term for term, _ in terms.query("python", common=names).terms] == [term_hash("python")]
+    assert [term for term, _ in terms.query("how is python", common=names).terms] == [
+        term_hash("how"),
+        term_hash("is"),
+        term_hash("python"),
+    ]
+
+
 def test_a_word_asked_twice_counts_twice() -> None:
     assert dict(Terms().query("session session key").terms)[term_hash("session")] == 2.0
 

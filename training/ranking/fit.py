@@ -40,23 +40,25 @@ L2, STEPS, FOLDS = 2e-3, 50, 5
 LEXICAL = ("s3", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "test", "prose", "depth", "lsize")
 VECTORS = ("chunk", "file")
 PLAIN = ("s_mean", "s_raw", "hub", "lsize_unnamed", "s_mean_unnamed")  # of no use to symbols
+WEAK = ("s3_weak", "f_all_weak", "lsize_weak", "chunk_weak")  # what words and vectors count where words say little
 SYMBOL = ("sole", "stemeq")
 SETS = {
-    "plain": (False, (*LEXICAL, *PLAIN, *VECTORS, "chunk_unnamed")),
+    "plain": (False, (*LEXICAL, *PLAIN, *VECTORS, "chunk_unnamed", *WEAK)),
     "symbol": (True, (*LEXICAL, *SYMBOL, *VECTORS)),
     "plain_without_vectors": (False, (*LEXICAL, *PLAIN)),
     "symbol_without_vectors": (True, (*LEXICAL, *SYMBOL)),
 }
 ABLATIONS = {
     "nothing": (),
-    "vectors": (*VECTORS, "chunk_unnamed"),
+    "vectors": (*VECTORS, "chunk_unnamed", *WEAK),
     "paths": ("f_path", "p_s", "stemeq", "depth", "test", "prose", "hub"),
     "definitions": ("f_def", "symF", "symI", "sole"),
     "sole definitions": ("sole",),
     "comments": ("f_com",),
-    "chunk words": ("s3", "s_mean", "s_raw", "s_mean_unnamed"),
-    "words": ("s3", "s_mean", "s_raw", "s_mean_unnamed", "f_all", "f_def", "f_com", "f_path"),
-    "place and size": ("test", "prose", "hub", "depth", "lsize", "lsize_unnamed"),
+    "chunk words": ("s3", "s_mean", "s_raw", "s_mean_unnamed", "s3_weak"),
+    "words": ("s3", "s_mean", "s_raw", "s_mean_unnamed", "s3_weak", "f_all", "f_all_weak", "f_def", "f_com", "f_path"),
+    "place and size": ("test", "prose", "hub", "depth", "lsize", "lsize_unnamed", "lsize_weak"),
+    "weakness": WEAK,
 }
 ABLATED = ("vectors", "paths", "definitions")  # asked through the daemon as well: benchmarks.quality --folds
 

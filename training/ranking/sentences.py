@@ -1,6 +1,7 @@
 """Sentences of comments as questions about code without comments, in files whose names say nothing.
 
-They stand for what people type who do not know the project: few words in common with the code, no name of a file.
+They stand for what people type who do not know the project: few words in common with the code, no name of a file. Each
+is asked a second time without the word by which it finds its answer best, as by somebody who has another word for it.
 """
 
 import asyncio
@@ -19,13 +20,14 @@ from cocosearchd.indexing.chunk import Limits, chunk
 from cocosearchd.languages.parse import parse
 from cocosearchd.search.code_profile import signals
 from cocosearchd.search.lexical_definitions import comment_spans
-from cocosearchd.search.lexical_terms import Terms
-from cocosearchd.search.lexical_view import evidence
+from cocosearchd.search.lexical_terms import STOP_WORDS, Terms
+from cocosearchd.search.lexical_view import View, evidence
 from training.ranking.signals import File, Place, Row, indexed, read
 
 SENTENCE = "sentence"  # the category of questions that nobody asked: sentences of comments
 SENTENCES, OTHERS = 8, 300  # of each repository: questions, and definitions among which the answer is looked for
 _LEAST = 80  # characters of a definition that can answer
+_LEAST_WORDS = 3  # of a question
 _MARKS = re.compile(r"^[\s/*#!<>\"'-]+|[*/\"']+$", re.MULTILINE)
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z ,'()-]+")
 _BOILERPLATE = re.compile(r"licen[sc]e|copyright|todo|fixme|noqa|eslint|deprecated|generated|https?:", re.IGNORECASE)
@@ -63,13 +65,25 @@ def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -
     parsed = ((place, chunk(parse(names[place], pool[place][1].encode()), Limits())) for place in places)
     terms = Terms()
     state = indexed([(names[p], languages[p[0]], chunks) for p, chunks in parsed], terms, embedder)
-    for sample in chosen:
-        query = terms.query(sample.text)
+    for sample in (*chosen, *(each for one in chosen for each in weakened(one, names[one.place], state, terms))):
+        query = terms.query(sample.text, common=state.common)
         found = evidence(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
         name, paths = names[sample.place], tuple(found.paths)
         question = Question(sample.text, SENTENCE, (Target(name),))
         answers = np.array([path == name for path in paths], np.bool_)
         yield Row(repository, question, query.symbol, paths, signals(found), answers)
+
+
+def weakened(sample: Sample, path: str, state: View, terms: Terms) -> Iterator[Sample]:
+    """The sentence without the word that speaks most for the answer in the file `path`; none if no word does."""
+    words, gains = sample.text.split(), list[float]()
+    for word in words:
+        found = evidence(state, terms.query(word, common=state.common), terms)
+        own = found.chunk_files == (found.paths.index(path) if path in found.paths else -1)
+        gains.append(0.0 if word.lower() in STOP_WORDS else float(found.chunk_scores[own].max(initial=0)))
+    best = int(np.argmax(gains))
+    if gains[best] > 0 and len(words) > _LEAST_WORDS:
+        yield Sample(" ".join(words[:best] + words[best + 1 :]), sample.place)
 
 
 def without_comments(files: Sequence[File]) -> tuple[list[Sample], list[File]]:

@@ -88,7 +88,7 @@ def _of_repository(repository: Repository, files: list[File], terms: Terms, embe
     state = indexed(files, terms, embedder)
     for question in asked:
         vector = asyncio.run(embedder.embed_query(question.text)) if embedder else None
-        query = terms.query(question.text, repository.name)
+        query = terms.query(question.text, repository.name, state.common)
         yield _row(repository, question, query.symbol, evidence(state, query, terms, vector))
 
 

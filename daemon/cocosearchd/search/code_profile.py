@@ -27,6 +27,7 @@ _Z_SHARE = 1 / 3  # brings z-scores to about the range of the other signals
 _KNOWN = {
     "s3", "s_mean", "s_raw", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "sole", "stemeq", "test",
     "prose", "hub", "depth", "lsize", "chunk", "file", "lsize_unnamed", "s_mean_unnamed", "chunk_unnamed",
+    "s3_weak", "f_all_weak", "lsize_weak", "chunk_weak",
 }  # fmt: skip
 _AS_THEY_ARE = ("p_s", "sole", "stemeq", "test", "prose", "hub", "depth", "lsize")
 _LEXICAL = ("s3", "s_mean", "f_all", "f_def", "f_com", "f_path")
@@ -96,6 +97,11 @@ def signals(found: Evidence) -> dict[str, Floats]:
     for name in ("lsize", "s_mean", "chunk"):
         if name in scaled:
             scaled[f"{name}_unnamed"] = scaled[name] * unnamed
+    # Where no chunk has most of what is asked, by the rarity of its words.
+    weak = np.float32(1 - found.chunk_coverage.max(initial=0))
+    for name in ("s3", "f_all", "lsize", "chunk"):
+        if name in scaled:
+            scaled[f"{name}_weak"] = scaled[name] * weak
     return scaled
 
 

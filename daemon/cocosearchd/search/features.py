@@ -6,10 +6,12 @@ Constants without another source were chosen by cross-validation over 25 reposit
 
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
+
+from cocosearchd.languages.tables import by_name
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -19,6 +21,7 @@ LEAST_DEVIATION = 0.03  # of cosines: the few files of a tiny index may agree by
 # Levels from the usual depth, and deviations from the usual size. Beyond that they say no more: else one file that is
 # unlike all others would come before an exact name.
 _FAR = np.float32(4.0)
+_NEARLY_ALL = 0.9  # of the files of code: elsewhere the name of a language tells files apart
 _SHORT = 3  # characters: a form shorter than this is no evidence that a path speaks of a word
 _PREFIX_FROM = 6  # characters of a word, above which its beginning stands for it
 # What people abbreviate in file names.
@@ -156,6 +159,20 @@ def is_test(path: str) -> bool:
 def is_hub(path: str) -> bool:
     """Is this a file that gathers others or serves them all, by its name: `index.ts`, `mod.rs`, `utils.py`."""
     return bool(_HUB.fullmatch(posixpath.splitext(posixpath.basename(path))[0].lower()))
+
+
+def common_language(files: Mapping[str, int]) -> tuple[str, ...]:
+    """The names of the language that nearly all files of code are in. `files`: how many are in each language."""
+    code = {language: count for language, count in files.items() if not is_prose(language)}
+    known = by_name()
+    return next(
+        (
+            (language, *known[language].aliases)
+            for language, count in code.items()
+            if count >= _NEARLY_ALL * sum(code.values()) and language in known
+        ),
+        (),
+    )
 
 
 def is_prose(language: str) -> bool:

@@ -107,7 +107,7 @@ class LexicalIndex:
 
     def query(self, text: str) -> QueryTerms:
         """What a query asks."""
-        return self._terms.query(text, self._record.name)
+        return self._terms.query(text, self._record.name, () if self._view is None else self._view.common)
 
     async def evidence(
         self,

@@ -1,6 +1,7 @@
 """What paths say: the names of a segment's files, joined, and where in them any three characters stand."""
 
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -23,6 +24,7 @@ class PathNames:
     paths: tuple[str, ...]  # (F,)
     numbers: dict[str, int]  # path -> file
     languages: tuple[str, ...]  # (F,)
+    spoken: Counter[str]  # in how many files each language is
     lowered: tuple[str, ...]  # (F,)
     stems: tuple[str, ...]  # (S,)
     stem_numbers: dict[str, int]
@@ -60,6 +62,7 @@ def path_names(segment: Segment) -> PathNames:
         paths=tuple(paths),
         numbers={path: number for number, path in enumerate(paths)},
         languages=tuple(languages),
+        spoken=Counter(languages),
         lowered=tuple(path.lower() for path in paths),
         stems=stems,
         stem_numbers=stem_numbers,

@@ -5,6 +5,7 @@ A term is known by 64 bits of its BLAKE2b hash: two of a million terms meet with
 
 import re
 import unicodedata
+from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import blake2b
 
@@ -80,12 +81,17 @@ class Terms:
             self._memory = self._new_memory()
         return self._memory
 
-    def query(self, text: str, project: str = "") -> QueryTerms:
-        """Analyse a query. One of stop words only keeps them all. `project`: what its answers are all part of."""
+    def query(self, text: str, project: str = "", common: Collection[str] = ()) -> QueryTerms:
+        """Analyse a query. One of stop words only keeps them all.
+
+        `project`: what its answers are all part of. `common`: names of the language that they are all written in, which
+        are stop words of a sentence: people name it for the reader, and code that has the word is about something else.
+        """
         found = WORD.findall(_plain(text))
-        words = [word for word in found if word.lower() not in STOP_WORDS] or found
         stripped = text.strip()
         symbol = bool(stripped) and not any(character.isspace() for character in stripped)
+        unasked = STOP_WORDS if symbol else STOP_WORDS.union(common)
+        words = [word for word in found if word.lower() not in unasked] or found
         asked: dict[int, float] = {}
         for word in words:
             for term in map(term_hash, self.of_word(word)):

@@ -5,6 +5,7 @@ at query time, so that the answer does not depend on the order in which files ca
 promising files are compared chunk by chunk; see `lexical_choice`.
 """
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -81,6 +82,11 @@ class View:
     def chunks(self) -> int:
         """How many chunks are alive."""
         return self.sizes.chunks
+
+    @cached_property
+    def common(self) -> tuple[str, ...]:
+        """The names of the language that nearly all code is written in. The dead count as well: they are few."""
+        return features.common_language(sum((each.spoken for each in self.names), Counter[str]()))
 
     @cached_property
     def living(self) -> Living:
