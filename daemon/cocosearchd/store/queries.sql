@@ -397,6 +397,16 @@ join {chunks} c on c.filename = f.filename
 where %(filenames)s::text[] is null or f.filename = any(%(filenames)s::text[])
 order by f.filename, c.location
 
+-- name: few_texts
+-- As file_texts, of few files. Each is looked up by itself: until PostgreSQL has statistics it expects hundreds of chunks
+-- in a file, and would rather read the whole table.
+select f.filename, f.generation, f.language_id, lower(c.location), upper(c.location), c.start_line, c.content_text,
+       c.definitions, c.header, halfvec_send(c.embedding)
+from {files} f
+join lateral (select * from {chunks} where {chunks}.filename = f.filename offset 0) as c on true
+where f.filename = any(%(filenames)s::text[])
+order by f.filename, c.location
+
 -- name: file_states
 -- Of some files and of the whole index, in one snapshot. No row: the index is gone.
 select generation,

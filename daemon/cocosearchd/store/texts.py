@@ -39,10 +39,10 @@ async def file_texts(
     Rows of many files come in batches of `batch`, so an index of any size passes through little memory; a connection is
     held until they are exhausted. Whoever wants to know how far it is reads the generation first.
     """
-    query, values = statement("file_texts", record), {"filenames": None if paths is None else list(paths)}
+    values = {"filenames": None if paths is None else list(paths)}
     if paths is not None and len(paths) <= _FEW:
         async with db.connection() as connection, connection.cursor(binary=True) as few:
-            await few.execute(query, values)
+            await few.execute(statement("few_texts", record), values)
             found = await few.fetchall()
         for _, rows in groupby(found, itemgetter(0)):
             yield _file(list(rows), record.dimension)
@@ -53,7 +53,7 @@ async def file_texts(
         connection.cursor("file_texts", binary=True) as cursor,
     ):
         cursor.itersize = batch
-        await cursor.execute(query, values)
+        await cursor.execute(statement("file_texts", record), values)
         kept = list[Row]()
         async for row in cursor:
             if kept and kept[0][0] != row[0]:
