@@ -15,7 +15,7 @@ Ints = NDArray[np.int64]
 # Numbers of int8 vectors that are widened at a time: they stay in a core's cache, and below what OpenBLAS would share
 # among threads, whose waiting for each other costs 15 times the work on a busy machine (measured).
 _BLOCK = 1 << 16
-ROUGH_SIGNS = 128  # of the numbers of a vector: enough to leave few files to look at closely
+ROUGH_SIGNS = 128  # of the numbers of a vector: enough to leave few files to look at closely; a byte can count them
 _FOLDED_SHARE = 0.8  # of a definition's value, when only the letters agree and not their case
 _EXACT_LEAD = 1.0  # of a chunk whose definition has the very name: so that a constant stands before its uses
 
@@ -74,27 +74,25 @@ def nearness(segment: Segment, vector: Floats) -> NDArray[np.int16]:
     """
     if segment.vectors.shape[1] != len(vector) or not segment.file_count:
         return np.zeros(segment.file_count, np.int16)
-    words = ROUGH_SIGNS // 64
-    alike = _alike(segment.signs[:words], vector)
-    alike[segment.without_vector] = 0
-    return np.maximum.reduceat(alike, segment.chunk_starts)
+    signs = segment.signs[: ROUGH_SIGNS // 64]
+    asked = signs_of(vector[None])[:, 0]
+    differ = np.bitwise_count(signs[0] ^ asked[0])
+    for word, one in zip(signs[1:], asked[1:], strict=False):
+        differ += np.bitwise_count(word ^ one)
+    differ[segment.without_vector] = ROUGH_SIGNS
+    return np.int16(ROUGH_SIGNS) - np.minimum.reduceat(differ, segment.chunk_starts)
 
 
 def finer_nearness(some: Compared, vector: Floats) -> NDArray[np.int16]:
     """(f,): how many of all signs the nearest chunk of each file shares; 0 where none has a vector."""
     if some.segment.vectors.shape[1] != len(vector) or not len(some.files):
         return np.zeros(len(some.files), np.int16)
-    alike = _alike(some.segment.signs.take(some.chunks, axis=1), vector)
+    signs = some.segment.signs.take(some.chunks, axis=1)
+    alike = np.full(len(some.chunks), len(vector), np.int16)
+    for word, asked in zip(signs, signs_of(vector[None])[:, 0], strict=True):
+        alike -= np.bitwise_count(word ^ asked)
     alike[some.segment.scales.take(some.chunks) == 0] = 0
     return np.maximum.reduceat(alike, np.cumsum(some.counts) - some.counts)
-
-
-def _alike(signs: NDArray[np.uint64], vector: Floats) -> NDArray[np.int16]:
-    """(W, n) signs -> (n,): how many of them a vector shares, those that fill up the last word as well."""
-    alike = np.full(signs.shape[1], 64 * len(signs), np.int16)
-    for word, asked in zip(signs, signs_of(vector[None])[:, 0], strict=False):
-        alike -= np.bitwise_count(word ^ asked)
-    return alike
 
 
 def products(rows: NDArray[np.int8], scales: Floats, vector: Floats) -> Floats:
