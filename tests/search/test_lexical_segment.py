@@ -19,6 +19,7 @@ from cocosearchd.search.lexical_terms import Terms, term_hash
 from cocosearchd.search.lexical_view import SIGNALS, View, evidence, view
 from tests.search.toy import DIMENSION, documents
 
+ALL_LARGE = replace(QUIET, small=0)  # as if these few files were many
 WORDS = ("route", "session", "cache", "lock", "queue", "Router", "parseHeader")
 FILES = {
     f"src/{first}_{second}.py": f"def {first}_{second}(): return {third}\n---\n# {second} of {first}\n{third} = 1"
@@ -113,7 +114,7 @@ def test_masks_are_copied() -> None:
 
 def test_small_segments_merge_and_large_ones_stay() -> None:
     one, many = build(documents({"a.py": "x"})), build(documents(FILES))
-    assert len(compacted([Part(many), Part(one)], QUIET)) == 2  # much smaller than the one before
+    assert len(compacted([Part(many), Part(one)], ALL_LARGE)) == 2  # much smaller than the one before
     assert len(compacted([Part(one), Part(one)], QUIET)) == 1
     assert compacted([Part(one).without([0])], QUIET) == ()
     assert SEGMENT_CHUNKS == 100_000
@@ -129,8 +130,10 @@ def sized(*sizes: int) -> list[Part]:
     [
         (BUSY, (4, 2, 1), (4, 2, 1)),
         (BUSY, (4, 2, 1, 1), (8,)),  # in one go
-        (QUIET, (13, 2, 1), (13, 3)),
-        (QUIET, (12, 2, 1), (15,)),
+        (ALL_LARGE, (13, 2, 1), (13, 3)),
+        (ALL_LARGE, (12, 2, 1), (15,)),
+        (QUIET, (13, 2, 1), (16,)),
+        (replace(QUIET, small=3), (130, 31, 2, 1), (130, 31, 3)),
     ],
 )
 def test_a_part_is_merged_with_those_behind_it(order: Order, before: tuple[int, ...], after: tuple[int, ...]) -> None:
@@ -140,7 +143,7 @@ def test_a_part_is_merged_with_those_behind_it(order: Order, before: tuple[int, 
 def test_what_is_mostly_dead_is_written_anew() -> None:
     first, second = sized(20, 2)
     some = first.without(range(5))
-    assert [part.segment.file_count for part in compacted([some, second], QUIET)] == [15, 2]
+    assert [part.segment.file_count for part in compacted([some, second], ALL_LARGE)] == [15, 2]
     assert compacted([some, second], BUSY) == (some, second)
     most = first.without(range(11))
     assert [part.segment.file_count for part in compacted([most, second], BUSY)] == [9, 2]
