@@ -1,6 +1,7 @@
 """The read path: both legs and their filters against a slow, obvious reference in Python."""
 
 import asyncio
+import random
 import re
 from collections.abc import Callable, Sequence
 
@@ -11,6 +12,7 @@ import pytest
 from cocosearchd.errors import InvalidInput
 from cocosearchd.model import Filter, IndexRecord
 from cocosearchd.settings import DatabaseSettings
+from cocosearchd.store.filters import words_of_phrase
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import (
     Candidate,
@@ -102,6 +104,28 @@ async def test_filters_mean_the_same_in_every_search(
     assert {hit.key for hit in await list_symbols(db, record, where, 100)} == named
     spoken = {hit.key for hit in everything if passes(hit) and "open" in re.split(r"\W+", hit.content)}
     assert {hit.key for hit in await keyword_search(db, record, "open", where, 100)} == spoken
+
+
+async def test_phrases_are_found_wherever_they_stand(db: Database) -> None:
+    rng, record = random.Random(3), await new_index(db)
+    plain = "open Open reopen openFile open_file file files fileName HTTPServer http x2y foo-bar foo (foo foo) b.c _lead & 7"
+    pieces = [*plain.split(), "e\u0301", "\u00e9tage", "w" * 140]
+    texts = [" ".join(rng.choices(pieces, k=8)) for _ in range(120)]
+    await replace_file(db, record, file_write("a.py", *texts))
+    whole = " ".join(texts)
+    for _ in range(400):
+        start = rng.randrange(len(whole))
+        phrase = " ".join(rng.choice((str.lower, str.upper, str))(whole[start : start + rng.randint(2, 30)]).split())
+        if not phrase:
+            continue
+        found = await vector_search(db, record, vector_of("q"), Filter(phrases=(phrase,)), 500)
+        assert {hit.content for hit in found} == {text for text in texts if phrase.lower() in text.lower()}, phrase
+
+
+def test_what_a_phrase_says_of_words() -> None:
+    assert words_of_phrase("open file") == "'file':*"
+    assert words_of_phrase("the Open x2 FILE_name()") == "'open' & 'file':*"
+    assert [words_of_phrase(phrase) for phrase in ("open", "a (b", "1 2", "open 7")] == ["", "", "", ""]
 
 
 async def test_names_defined_inside_a_chunk_are_found(db: Database) -> None:

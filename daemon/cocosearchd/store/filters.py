@@ -1,5 +1,6 @@
 """Filter -> SQL, in one function for all statements that search."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,6 +8,8 @@ from psycopg import sql
 
 from cocosearchd.model import Filter
 from cocosearchd.store.globs import path_regex, symbol_regex
+
+_LETTERS = re.compile(r"[A-Za-z]{1,100}")  # shorter than `identifiers.MAX_WORD`, where words are cut
 
 Condition = tuple[sql.Composable, dict[str, Any]]
 
@@ -54,6 +57,21 @@ def _restrictions(where: Filter) -> Iterator[tuple[Any, dict[str, Any]]]:
         yield _of_symbols(where)
     for phrase in where.phrases:
         yield "strpos(lower(content_text), lower({phrase})) > 0", {"phrase": phrase.replace("\0", "")}
+        if words := words_of_phrase(phrase):
+            yield "content_tsv @@ to_tsquery('simple', {words})", {"words": words}
+
+
+def words_of_phrase(phrase: str) -> str:
+    """A text search that every chunk with the phrase passes, so that the index leaves few texts to be read; or "".
+
+    Words between blanks are whole words of the text, the last may go on there. Of the first one only the end is known
+    to be one, and what is not plain letters may be split in another way.
+    """
+    *others, last = phrase.split(" ")
+    found = [f"'{word.lower()}'" for word in others[1:] if _LETTERS.fullmatch(word)]
+    if others and (begun := _LETTERS.match(last)):
+        found.append(f"'{begun[0].lower()}':*")
+    return " & ".join(found)
 
 
 def _of_symbols(where: Filter) -> tuple[str, dict[str, Any]]:
