@@ -108,8 +108,8 @@ async def test_filters_mean_the_same_in_every_search(
 
 async def test_phrases_are_found_wherever_they_stand(db: Database) -> None:
     rng, record = random.Random(3), await new_index(db)
-    plain = "open Open reopen openFile open_file file files fileName HTTPServer http x2y foo-bar foo (foo foo) b.c _lead & 7"
-    pieces = [*plain.split(), "e\u0301", "\u00e9tage", "w" * 140]
+    names = "open Open reopen openFile open_file file files fileName HTTPServer http x2y foo-bar _lead"
+    pieces = [*names.split(), "foo", "(foo", "foo)", "b.c", "&", "7", "e\u0301", "\u00e9tage", "w" * 140]
     texts = [" ".join(rng.choices(pieces, k=8)) for _ in range(120)]
     await replace_file(db, record, file_write("a.py", *texts))
     whole = " ".join(texts)

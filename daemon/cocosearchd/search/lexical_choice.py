@@ -20,7 +20,7 @@ Mask = NDArray[np.bool_]
 # Files by words, and as many by vector. Measured on 25 repositories as one index of 3,700 files and 76,000 chunks: the
 # same NDCG@10 of 499 questions as when all files are compared.
 PROMISING = 96
-_ROUGH = 3  # times as many files are chosen roughly, of which the nearest are then chosen
+_ROUGH = 4  # times as many files are chosen roughly, of which the nearest are then chosen
 NAMED = 64  # files that stand best by their names: most of them stand well by words, too
 _BETWEEN_EQUALS = 1e-3  # of the evidence of names: what words add to it
 
