@@ -4,7 +4,6 @@ import re
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 
-import anyio
 import numpy as np
 from numpy.typing import NDArray
 
@@ -67,10 +66,11 @@ async def code_candidates(
     asked = lexical.query(plan.text)
     # Enough for a reranker or a score limit to choose from.
     limit = max(plan.limit, depth, plan.depth if plan.reranker != "disabled" or plan.min_score else 0)
-    found = await lexical.evidence(asked, vector, overlay, partial(_shown, plan.where, passing), limit)
+    judge = partial(_ranked, symbol=asked.symbol, weights=weights, plan=plan, passing=passing, limit=limit)
+    found = await lexical.judged(judge, asked, vector, overlay, partial(_shown, plan.where, passing), limit)
     if found is None:
         return None
-    ranked = await anyio.to_thread.run_sync(_ranked, found, asked.symbol, weights, plan, passing, limit)
+    seen, ranked = found
     unsaved = overlay.rows if overlay else {}
     asked_for = [key for one in ranked if (key := (one.path, one.start_byte, one.end_byte)) not in unsaved]
     rows, states = await queries.chunks_with_files(db, record, asked_for)
@@ -78,7 +78,7 @@ async def code_candidates(
     scored = [
         _scored(by_key[key], one) for one in ranked if (key := (one.path, one.start_byte, one.end_byte)) in by_key
     ]
-    return CodeAnswer(scored, found.generation, len(scored) == len(ranked), states)
+    return CodeAnswer(scored, seen, len(scored) == len(ranked), states)
 
 
 def file_mask(where: Filter, living: Living) -> NDArray[np.bool_] | None:
@@ -143,9 +143,9 @@ def chunk_mask(found: Evidence, chunks: Starts) -> NDArray[np.bool_]:
 
 def _ranked(
     found: Evidence, symbol: bool, weights: Weights, plan: Plan, passing: Starts | None, limit: int
-) -> tuple[Ranked, ...]:
-    """The pure part, for a thread."""
-    return rank_code(
+) -> tuple[int, tuple[Ranked, ...]]:
+    """The pure part, for a thread: the generation, and the best of it."""
+    return found.generation, rank_code(
         found,
         symbol,
         weights,

@@ -7,10 +7,11 @@ the end of its first catch-up on; while it is not, or is behind, the caller answ
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import anyio
@@ -31,6 +32,7 @@ from cocosearchd.store.pool import Database
 from cocosearchd.store.texts import FileTexts, file_texts
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 _BATCH_CHUNKS = 5000  # counted in one go in a thread: about 0.2 s
 _SAVE_EVERY_S, _LAST_SAVE_S = 300.0, 5.0
 _QUIET_S = 1.0  # without a commit, after which parts are put in order
@@ -121,12 +123,25 @@ class LexicalIndex:
 
         With an `overlay`, as if its files were saved. `choice`: which files may be shown; `shown`: how many are to be.
         """
+        return await self.judged(lambda found: found, asked, vector, overlay, choice, shown)
+
+    async def judged(
+        self,
+        judge: Callable[[Evidence], T],
+        asked: QueryTerms,
+        vector: NDArray[np.float32] | None = None,
+        overlay: Overlay | None = None,
+        choice: Choice | None = None,
+        shown: int = 0,
+    ) -> T | None:
+        """What `judge` makes of the evidence, in the same thread; None while cold."""
         state = self._view
         if state is None:
             return None
         if overlay is not None:
             state = await self._under(state, overlay)
-        return await asyncio.to_thread(evidence, state, asked, self._terms, vector, choice, shown)
+        terms = self._terms
+        return await asyncio.to_thread(lambda: judge(evidence(state, asked, terms, vector, choice, shown)))
 
     async def apply(self, commit: Commit) -> None:
         """Make the named files what their rows now are. While cold, and after a failure, the next catch-up does it.

@@ -51,19 +51,20 @@ def chunk_names(some: Sequence[Compared], found: Sequence[Defined]) -> Floats:
                 kept = each.chunks[places] == chunks
                 np.maximum.at(values, places[kept], np.float32(share) * worth[kept] + np.float32(lead))
         rows.append(values)
-    return np.concatenate(rows) if rows else np.zeros(0, np.float32)
+    return _joined(rows)
 
 
 def file_cosines(parts: Sequence[Part], files: Sequence[Ints], vector: Floats) -> Floats:
     """(f,): of the mean vectors of some files of each part; NaN where a file has none."""
-    rows = [part.segment.file_vectors.take(each, axis=0) for part, each in zip(parts, files, strict=True)]
-    return _products(rows, [p.segment.file_scales.take(each) for p, each in zip(parts, files, strict=True)], vector)
+    chosen = list(zip(parts, files, strict=True))
+    rows = _taken([(part.segment.file_vectors, some) for part, some in chosen], len(vector))
+    return products(rows, _joined([part.segment.file_scales.take(some) for part, some in chosen]), vector)
 
 
 def chunk_cosines(some: Sequence[Compared], vector: Floats) -> Floats:
     """(c,): of the compared chunks of all parts; NaN where one has no vector."""
-    rows = [each.segment.vectors.take(each.chunks, axis=0) for each in some]
-    return _products(rows, [each.segment.scales.take(each.chunks) for each in some], vector)
+    rows = _taken([(each.segment.vectors, each.chunks) for each in some], len(vector))
+    return products(rows, _joined([each.segment.scales.take(each.chunks) for each in some]), vector)
 
 
 def nearness(segment: Segment, vector: Floats) -> NDArray[np.int16]:
@@ -112,10 +113,21 @@ def products(rows: NDArray[np.int8], scales: Floats, vector: Floats) -> Floats:
     return found
 
 
-def _products(rows: Sequence[NDArray[np.int8]], scales: Sequence[Floats], vector: Floats) -> Floats:
-    if not rows:
-        return np.zeros(0, np.float32)
-    return products(np.concatenate(rows), np.concatenate(scales), vector)
+def _taken(chosen: Sequence[tuple[NDArray[np.int8], Ints]], dimension: int) -> NDArray[np.int8]:
+    """The chosen rows of some tables, one after the other, each copied once; none of tables of another dimension."""
+    if any(table.shape[1] != dimension for table, _ in chosen):
+        return np.zeros((sum(len(rows) for _, rows in chosen), 0), np.int8)
+    found = np.empty((sum(len(rows) for _, rows in chosen), dimension), np.int8)
+    at = 0
+    for table, rows in chosen:
+        # Clipping changes nothing, as all rows are there; with it they are written where they belong at once.
+        table.take(rows, axis=0, out=found[at : at + len(rows)], mode="clip")
+        at += len(rows)
+    return found
+
+
+def _joined(arrays: Sequence[Floats]) -> Floats:
+    return np.concatenate(arrays) if arrays else np.zeros(0, np.float32)
 
 
 def _defined(
