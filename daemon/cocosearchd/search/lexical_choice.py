@@ -21,6 +21,8 @@ Mask = NDArray[np.bool_]
 # same NDCG@10 of 499 questions, and the same first answer to each, as when all files are compared.
 PROMISING = 96
 _ROUGH = 4  # times as many files are chosen roughly, of which the nearest are then chosen
+# In a very large index more files stand close: one of so many is compared, and one of so many is chosen roughly.
+_ONE_OF, _ROUGHLY_ONE_OF = 500, 64
 NAMED = 64  # files that stand best by their names: most of them stand well by words, too
 _BETWEEN_EQUALS = 1e-3  # of the evidence of names: what words add to it
 
@@ -63,7 +65,7 @@ def promising(values: Mapping[str, Floats], nearness: Nearness | None, allowed: 
     `shown` files by words and as many by vector, where there are so many.
     """
     words = values["f_all"]
-    count = max(PROMISING, shown)
+    count = max(PROMISING, shown, len(words) // _ONE_OF)
     if len(words) <= count:
         return np.arange(len(words))
     named = values["symI"] + values["p_s"] + values["stemeq"]
@@ -74,7 +76,7 @@ def promising(values: Mapping[str, Floats], nearness: Nearness | None, allowed: 
         chosen[_best(words, among, count)] = True
         chosen[_best(named, among, NAMED)] = True
         if nearness is not None and rough is not None:
-            files = np.sort(_best(rough, among, count * _ROUGH))
+            files = np.sort(_best(rough, among, max(count * _ROUGH, len(words) // _ROUGHLY_ONE_OF)))
             chosen[files[_nearest(nearness, files, count)]] = True
     return np.flatnonzero(chosen)
 
