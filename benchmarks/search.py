@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import cpu_seconds, machine, percentile
 from benchmarks.search_corpus import SHARES, Home, connected, corpus
-from cocosearchd.__main__ import prepare_interpreter
+from cocosearchd import interpreter
 from cocosearchd.embedding.builtin import BuiltinEmbedder
 from cocosearchd.indexing.chunk import Limits, chunk, keywords
 from cocosearchd.languages.parse import parse
@@ -304,7 +304,7 @@ def main() -> None:
     parser.add_argument("--home", type=Path, metavar="DIR", help="keep the index here for the next time")
     options = parser.parse_args()
     print(machine())
-    prepare_interpreter()
+    interpreter.prepare()
     with tempfile.TemporaryDirectory(prefix="cocosearch-bench-", dir="/tmp") as home:
         asyncio.run(run(options, options.home or Path(home)))
 

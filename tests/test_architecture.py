@@ -25,6 +25,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         WIRING,
         "cocosearchd.checks",
         "cocosearchd.index_settings",
+        "cocosearchd.interpreter",
         "cocosearchd.logs",
         "cocosearchd.settings_layers",
         "cocosearch_ipc.address",
@@ -89,6 +90,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cocosearchd.search": {"cocosearchd.store", "cocosearchd.embedding", "cocosearchd.languages"},
     "cocosearchd.indexing": {
+        "cocosearchd.interpreter",
         "cocosearchd.roots",
         "cocosearchd.store",
         "cocosearchd.embedding",
@@ -101,6 +103,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.logs": set(),
     "cocosearchd.store": set(),
     "cocosearchd.kept": set(),
+    "cocosearchd.interpreter": set(),
     "cocosearchd.embedding": {"cocosearchd.kept"},
     "cocosearchd.languages": set(),
     "cocosearchd.settings": set(),

@@ -4,7 +4,6 @@ Exit codes: 0 stopped, 69 PostgreSQL cannot be used, 75 already running, 78 bad 
 """
 
 import argparse
-import gc
 import json
 import logging
 import os
@@ -17,7 +16,7 @@ import anyio
 
 from cocosearch_ipc import address
 from cocosearch_ipc.protocol import Failure
-from cocosearchd import checks, logs, service
+from cocosearchd import checks, interpreter, logs, service
 from cocosearchd.errors import BadSettings, Conflict, StoreUnavailable
 from cocosearchd.index_settings import shown
 from cocosearchd.settings import Loaded
@@ -26,9 +25,6 @@ from cocosearchd.settings_layers import load
 log = logging.getLogger("cocosearchd")
 
 EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_RUNNING, EXIT_SETTINGS = 1, 69, 75, 78
-# Between two threads that compute: what answers waits for one that indexes, at Python's 5 ms each time.
-SWITCH_S = 0.001
-YOUNG_OBJECTS = 20_000  # before they are looked through for cycles; a question makes some thousand, of which none stays
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -43,7 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if flags.check or flags.show_settings:
             return _tell(flags, env, read)
         found = read()
-        prepare_interpreter()
+        interpreter.prepare()
         logs.configure(found.settings.log.level, found.settings.log.format, Path(address.log_file(env)))
         anyio.run(service.run, found, service.Places.of(env, found.settings, os.getpid(), read))
     except Failure as failure:
@@ -57,13 +53,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _end(first)
     return 0
-
-
-def prepare_interpreter() -> None:
-    """Threads take turns often and garbage is looked for seldom: at Python's thresholds, a tenth of a cold answer."""
-    sys.setswitchinterval(SWITCH_S)
-    gc.freeze()  # modules are there for good
-    gc.set_threshold(YOUNG_OBJECTS)
 
 
 def _parser() -> argparse.ArgumentParser:

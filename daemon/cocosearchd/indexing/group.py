@@ -1,9 +1,9 @@
 """Files that are ready at the same time share a transaction: what PostgreSQL asks for each one is most of the cost.
 
 A group waits for files that were announced, but not for long. An urgent file never waits for others: it has a
-transaction of its own. When a group cannot be written, each of its
-files is tried alone, so that no file fails for another's error. A transaction that has begun is never given up: whoever
-waits for it may be, and can then learn from `ended` when it is over.
+transaction of its own. When a group cannot be written, each of its files is tried alone, so that no file fails for
+another's error. A transaction that has begun is never given up: whoever waits for it may be, and can then learn from
+`ended` when it is over.
 """
 
 import asyncio

@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import faulthandler
 import fcntl
-import gc
 import hashlib
 import logging
 import os
@@ -25,6 +24,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cocosearchd import interpreter
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.former import Embedders
 from cocosearchd.embedding.late import LateEmbedder
@@ -48,12 +48,7 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 STOP_S = 2.0
 WRITE_TIMEOUT_MS = 60_000  # nobody waits for a large file's rows as for an answer
 LOCK_POLL_S = 0.02  # an orphan of a killed daemon is gone within 50 ms
-# Between two threads that compute. What a person has just saved goes from thread to thread a dozen times, and each time
-# waits for the interpreter; Python's 5 ms make that a tenth of a second beside two threads of bulk work.
-SWITCH_S = 0.001
 _OF_ANY_RECORD = frozenset(vars(logging.makeLogRecord({})))
-# A file is thousands of objects and hardly a cycle: by the default of 700, looking for some took 5 % of the time.
-YOUNG_OBJECTS = 20_000
 KEPT_MEMORIES = 2  # of this database and of the one used before: switching back costs nothing
 
 
@@ -297,9 +292,7 @@ class Line(logging.Formatter):
 def main() -> None:
     """The process. Ends with 0 when the daemon hangs up."""
     faulthandler.enable()  # a crash says where, in the daemon's log
-    gc.freeze()  # modules are there for good
-    gc.set_threshold(YOUNG_OBJECTS)
-    sys.setswitchinterval(SWITCH_S)
+    interpreter.prepare()
     said = logging.StreamHandler()
     said.setFormatter(Line())
     logging.basicConfig(level=logging.WARNING, handlers=[said])

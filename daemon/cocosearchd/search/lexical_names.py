@@ -14,7 +14,6 @@ from cocosearchd.search.lexical_segment import Segment
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
 _STEM_EVIDENCE = 3  # characters: shorter stems prove nothing as the beginning of a word
-_NAME_EVIDENCE = 4
 
 
 @dataclass(frozen=True, slots=True)
