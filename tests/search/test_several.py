@@ -1,9 +1,12 @@
 """One question to several indexes."""
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.builtin import BuiltinEmbedder
@@ -11,7 +14,8 @@ from cocosearchd.errors import IdentityMismatch, NotFound
 from cocosearchd.model import Hit
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query
-from cocosearchd.search.several import merge, search_several
+from cocosearchd.search.several import merge, search_several, shown_of_each
+from cocosearchd.search.trace import Trace
 from cocosearchd.settings import SearchSettings
 from cocosearchd.store.pool import Database
 from cocosearchd.store.records import drop_index
@@ -68,6 +72,25 @@ async def test_limit_and_budget_are_for_all_together(db: Database, tmp_path: Pat
     assert sum(len(hit.content) for hit in small.hits) <= 40
 
 
+async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(db: Database, tmp_path: Path) -> None:
+    _, corpora = await three(db, tmp_path)
+    records, pipeline = [corpus.record for corpus in corpora], corpora[0].pipeline
+    for limit in range(1, 7):
+        for text in ("send mail", "elephant", "nothing else matters"):
+            query = Query(text, limit=limit, use_cache=False)
+            widened = [await pipeline.run(record, query, Trace()) for record in records]
+            assert (await search_several(pipeline, records, query)).hits == merge(widened, limit)
+    await corpora[1].save("post.py", "def send_mail_later(address):\n    return 1\n")
+    (tmp_path / "two" / "post.py").write_text("another")
+    only = Query("send mail", limit=1)
+    for again in range(2):
+        merged = await search_several(pipeline, records, only)
+        assert [(hit.path, hit.stale) for hit in merged.hits] == [("mail.py", False)], again
+        assert not any(answer.changed_paths for answer in merged.answers), "nobody reads what is not shown"
+    both = await search_several(pipeline, records, replace(only, limit=2))
+    assert [(hit.path, hit.stale) for hit in both.hits] == [("mail.py", False), ("post.py", True)]
+
+
 async def test_one_that_fails_is_told_beside_the_others(db: Database, tmp_path: Path) -> None:
     _, corpora = await three(db, tmp_path)
     records, pipeline = [corpus.record for corpus in corpora], corpora[0].pipeline
@@ -111,3 +134,13 @@ def test_merging_goes_by_rank_and_never_by_score() -> None:
     assert [(hit.index, hit.path) for hit in merged] == [("a", "0.py"), ("b", "0.py"), ("a", "1.py"), ("b", "1.py")]
     assert [hit.score for hit in merged] == [1 / 61, 1 / 61, 1 / 62, 1 / 62]
     assert dict(merged[1].scores)["own_score"] == 900.0
+
+
+@given(st.lists(st.integers(0, 6), max_size=5), st.integers(1, 12))
+def test_so_many_are_shown_of_each_as_merging_takes(found: list[int], limit: int) -> None:
+    answers = [answer(str(place), *([1.0] * count)) for place, count in enumerate(found)]
+    shown = shown_of_each(found, limit)
+    taken = Counter(hit.index for hit in merge(answers, limit))
+    assert shown == [taken[str(place)] for place in range(len(found))]
+    begun = [replace(each, hits=each.hits[:count]) for each, count in zip(answers, shown, strict=True)]
+    assert merge(begun, limit) == merge(answers, limit)

@@ -42,20 +42,23 @@ class Span:
     after: tuple[int, int]
 
 
+_Key = tuple[int, View, int | None]  # identity of hits, how they are shown, and how many of them
+
+
 class _Kept:
     """Expanded hits by the identity of what they were made of, which is held too, so that it stays one. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._entries: OrderedDict[tuple[int, View], tuple[tuple[Hit, ...], Expanded]] = OrderedDict()
+        self._entries: OrderedDict[_Key, tuple[tuple[Hit, ...], Expanded]] = OrderedDict()
 
-    def get(self, identity: int, view: View) -> tuple[tuple[Hit, ...], Expanded] | None:
-        return self._entries.get((identity, view))
+    def get(self, key: _Key) -> tuple[tuple[Hit, ...], Expanded] | None:
+        return self._entries.get(key)
 
-    def put(self, identity: int, view: View, value: tuple[tuple[Hit, ...], Expanded]) -> None:
+    def put(self, key: _Key, value: tuple[tuple[Hit, ...], Expanded]) -> None:
         with self._lock:
-            self._entries[(identity, view)] = value
-            self._entries.move_to_end((identity, view))
+            self._entries[key] = value
+            self._entries.move_to_end(key)
             if len(self._entries) > MAX_EXPANDED:
                 self._entries.popitem(last=False)
 
@@ -75,20 +78,23 @@ class Context:
         files: Sequence[FileState],
         view: View,
         overlay: Overlay | None = None,
+        count: int | None = None,
     ) -> Expanded:
-        """Hits of one index in their order. `files` are their files as they were indexed, or as `overlay` has them.
+        """The first `count` hits of one index in their order; None: all.
 
-        The very same hits, kept by a cache, cost one `stat` a file when they are expanded again in the same way.
+        `files` are the files of the hits as they were indexed, or as `overlay` has them. The very same hits, kept by a
+        cache, cost one `stat` a file when they are expanded again in the same way.
         """
         unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
-        known = self._kept.get(id(hits), view)
+        key, shown = (id(hits), view, count), hits[:count]
+        known = self._kept.get(key)
         if known is not None and known[0] is hits:
-            saved = (file for file in files if file.path not in unsaved)
-            if all(self.disk.unchanged(root, file.path, file.content_hash) for file in saved):
+            saved = {hit.path for hit in shown} - unsaved.keys()
+            if all(self.disk.unchanged(root, file.path, file.content_hash) for file in files if file.path in saved):
                 return known[1]
-        found = self._expanded(root, hits, {file.path: file for file in files}, view, unsaved)
+        found = self._expanded(root, shown, {file.path: file for file in files}, view, unsaved)
         if not found.changed_paths:
-            self._kept.put(id(hits), view, (hits, found))
+            self._kept.put(key, (hits, found))
         return found
 
     def _expanded(

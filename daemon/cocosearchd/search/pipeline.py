@@ -50,6 +50,18 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
+class Finding:
+    """What one index has for a question, ranked: not yet widened, as another index may have something better."""
+
+    record: IndexRecord
+    found: Found
+    cache: CacheUse
+    view: View
+    overlay: Overlay | None = None
+    outdated: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Embedded:
     """A query's vector, `(dimension,)` or None, and why there is none."""
 
@@ -85,7 +97,15 @@ class Pipeline:
         self._languages = language_names()
         self._known: tuple[EmbedderFingerprint | None, tuple[tuple[str, str], ...]] = (None, ())
 
-    async def run(
+    async def run(self, record: IndexRecord, query: Query, trace: Trace, *, overlay: Overlay | None = None) -> Answer:
+        """The answer to a query, from the generation of `record` or a later one.
+
+        `overlay` is what the client has not saved. Raises `InvalidInput`, `IdentityMismatch` and, with nothing in the
+        cache, `StoreUnavailable`.
+        """
+        return await self.show(await self.find(record, query, trace, overlay=overlay), trace)
+
+    async def find(
         self,
         record: IndexRecord,
         query: Query,
@@ -93,12 +113,8 @@ class Pipeline:
         *,
         embed: Embed | None = None,
         overlay: Overlay | None = None,
-    ) -> Answer:
-        """The answer to a query, from the generation of `record` or a later one.
-
-        `embed` takes the place of the method, for a question that goes to several indexes; `overlay` is what the client
-        has not saved. Raises `InvalidInput`, `IdentityMismatch` and, with nothing in the cache, `StoreUnavailable`.
-        """
+    ) -> Finding:
+        """All of `run` but widening. `embed` takes the place of the method, for a question to several indexes."""
         with trace.stage("plan"):
             plan, view = make_plan(query, self._settings, self._languages), make_view(query)
             lexical = self._looker.lexical(record, plan)
@@ -115,9 +131,22 @@ class Pipeline:
             kept = self._cache.last_known(record.number, plan)
             if kept is None:
                 raise
-            answer = await self._shown(record, kept, "exact", view, trace, overlay)
-            return replace(answer, outdated=f"{error.message}; this is an earlier answer")
-        return await self._shown(record, found, use, view, trace, overlay)
+            return Finding(record, kept, "exact", view, overlay, f"{error.message}; this is an earlier answer")
+        return Finding(record, found, use, view, overlay)
+
+    async def show(self, finding: Finding, trace: Trace, count: int | None = None) -> Answer:
+        """The first `count` hits with their context; None: all.
+
+        Context is from files that are as they were indexed; hits of others show what was stored, and are marked stale.
+        """
+        found, view = finding.found, finding.view
+        if not found.hits or count == 0:
+            return _answer(finding, (), ())
+        with trace.stage("expand"):
+            expanded = await anyio.to_thread.run_sync(
+                self._context.expand, finding.record.root, found.hits, found.files, view, finding.overlay, count
+            )
+        return _answer(finding, fit(expanded.hits, view.budget_chars, view.budget_tokens), expanded.changed_paths)
 
     async def embed(self, made_by: tuple[tuple[str, str], ...], text: str, trace: Trace) -> Embedded:
         """The vector of a question, as the embedder makes it whose pairs are given.
@@ -185,19 +214,6 @@ class Pipeline:
             )
         return found, "miss"
 
-    async def _shown(
-        self, record: IndexRecord, found: Found, use: CacheUse, view: View, trace: Trace, overlay: Overlay | None
-    ) -> Answer:
-        """Hits with their context, from files that are as they were indexed; else what was stored, marked stale."""
-        if not found.hits:
-            return Answer(record.name, (), found.generation, use, (), found.notes)
-        with trace.stage("expand"):
-            expanded = await anyio.to_thread.run_sync(
-                self._context.expand, record.root, found.hits, found.files, view, overlay
-            )
-        hits = fit(expanded.hits, view.budget_chars, view.budget_tokens)
-        return Answer(record.name, hits, found.generation, use, expanded.changed_paths, found.notes)
-
     def _check_identity(self, record: IndexRecord) -> None:
         """Vectors of different models are never compared."""
         fingerprint = self._embedder_of(record.identity.embedder).fingerprint
@@ -209,3 +225,10 @@ class Pipeline:
                 f"index {record.name} was made by {made.get('provider')}/{made.get('model')}, not by {fingerprint}",
                 f"cocosearchctl reindex {record.name}, or configure the embedder it was made by",
             )
+
+
+def _answer(finding: Finding, hits: tuple[Hit, ...], changed_paths: tuple[str, ...]) -> Answer:
+    found = finding.found
+    return Answer(
+        finding.record.name, hits, found.generation, finding.cache, changed_paths, found.notes, finding.outdated
+    )

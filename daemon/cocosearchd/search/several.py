@@ -1,4 +1,4 @@
-"""One question to several indexes: embedded once, searched side by side, merged by rank.
+"""One question to several indexes: embedded once, searched side by side, merged by rank, and only then widened.
 
 Scores of different indexes are of different scales (their words, sizes and cosines differ), so only ranks are merged.
 """
@@ -13,7 +13,7 @@ from cocosearchd.errors import CocoSearchError, IdentityMismatch
 from cocosearchd.model import Hit, IndexRecord
 from cocosearchd.search.context import fit
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.pipeline import Answer, Embedded, Pipeline
+from cocosearchd.search.pipeline import Answer, Embedded, Finding, Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.rank import RRF_K
 from cocosearchd.search.trace import Trace
@@ -29,7 +29,7 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """Hits of all indexes in one order. `answers` are the single ones (for generations, notes, cache)."""
+    """Hits of all indexes in one order. `answers` are the single ones, each with those of its hits that are shown."""
 
     hits: tuple[Hit, ...]
     answers: tuple[Answer, ...]
@@ -60,28 +60,35 @@ async def search_several(
     once = _Once(pipeline, records[0])
     # A budget is for the whole answer, so it is applied after merging.
     unlimited = replace(query, budget_chars=None, budget_tokens=None)
-    outcomes: list[Answer | CocoSearchError | None] = [None] * len(records)
+    outcomes: list[Finding | CocoSearchError | None] = [None] * len(records)
     traces = {record.name: Trace(explain=explain) for record in records}
 
     async def ask(place: int, record: IndexRecord) -> None:
         try:
             trace, overlay = traces[record.name], (overlays or {}).get(record.name)
-            outcomes[place] = await pipeline.run(record, unlimited, trace, embed=once.embed, overlay=overlay)
+            outcomes[place] = await pipeline.find(record, unlimited, trace, embed=once.embed, overlay=overlay)
         except CocoSearchError as error:
             outcomes[place] = error
 
     async with anyio.create_task_group() as tasks:
         for place, record in enumerate(records):
             tasks.start_soon(ask, place, record)
-    answers = tuple(outcome for outcome in outcomes if isinstance(outcome, Answer))
+    findings = [outcome for outcome in outcomes if isinstance(outcome, Finding)]
     failed = tuple(
         Failed(record.name, outcome)
         for record, outcome in zip(records, outcomes, strict=True)
         if isinstance(outcome, CocoSearchError)
     )
-    if failed and not answers:
+    if failed and not findings:
         raise failed[0].error
     limit = pipeline.limit_of(query)
+    shown = shown_of_each([len(finding.found.hits) for finding in findings], limit)
+    answers = tuple(
+        [
+            await pipeline.show(finding, traces[finding.record.name], count)
+            for finding, count in zip(findings, shown, strict=True)
+        ]
+    )
     return Merged(fit(merge(answers, limit), query.budget_chars, query.budget_tokens), answers, failed, traces)
 
 
@@ -97,6 +104,16 @@ class _Once:
             if text not in self._done:
                 self._done[text] = await self._pipeline.embed(self._made_by, text, trace)
             return self._done[text]
+
+
+def shown_of_each(found: Sequence[int], limit: int) -> list[int]:
+    """How many of each index `merge` takes, of so many that each has found: these are worth being widened."""
+    shown, left = [0] * len(found), limit
+    for rank in range(max(found, default=0)):
+        for place, count in enumerate(found):
+            if rank < count and left:
+                shown[place], left = rank + 1, left - 1
+    return shown
 
 
 def merge(answers: Sequence[Answer], limit: int) -> tuple[Hit, ...]:
