@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from cocosearchd.search import lexical_choice
 from cocosearchd.search.lexical_document import ChunkText, FileText, document, names_of
 from cocosearchd.search.lexical_merge import BUSY, QUIET, SEGMENT_CHUNKS, Order, compacted, merge
-from cocosearchd.search.lexical_scores import nearness
+from cocosearchd.search.lexical_near import near
 from cocosearchd.search.lexical_segment import Part, build, signs_of, size_bytes
 from cocosearchd.search.lexical_terms import Terms, term_hash
 from cocosearchd.search.lexical_view import SIGNALS, View, evidence, view
@@ -215,8 +215,67 @@ def test_a_chunk_is_near_whatever_the_rest_of_its_file_says() -> None:
         without_vector=np.zeros(0, np.int64),
     )
     asked = vectors[14] + random_.normal(0, 20, 64).astype(np.float32)
-    assert int(nearness(segment, asked).argmax()) == 7
-    assert not nearness(replace(segment, without_vector=np.arange(40)), asked).any()
+    assert nearest(Part(segment), asked) == [7]
+    assert nearest(Part(segment).without([7]), asked) != [7]
+    assert nearest(Part(replace(segment, without_vector=np.arange(40))), asked) == []
+
+
+def nearest(part: Part, asked: NDArray[np.float32]) -> list[int]:
+    state = view((part,), 1)
+    return [int(file) for file in near(state.parts, state.living, asked).nearest(None, 1)]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.2, 1.0])
+def test_the_nearest_of_many_files_are_found(share: float) -> None:
+    random_ = np.random.default_rng(3)
+    asked = random_.normal(0, 1, 256).astype(np.float32)
+    closest = np.sort(random_.choice(6000, 300, replace=False))
+    vectors = random_.integers(-127, 128, (6000, 4, 256)).astype(np.int8)
+    turned = np.where(random_.random((300, 256)) < 0.2, -1, 1)  # a fifth of the signs differ; half of those of the rest
+    vectors[closest, 2] = np.where(asked > 0, 100, -100) * turned
+    dead = closest[closest >= 3000][:5]
+    parts = (mapped(vectors[:3000]), mapped(vectors[3000:]).without((dead - 3000).tolist()))
+    state = view(parts, 1)
+    numbers = np.delete(np.arange(6000), dead)  # of each living file, as it was made
+    among = None if share == 1.0 else random_.random(state.files) < share
+    wanted = {int(number) for number in closest if number not in dead}
+    if among is not None:
+        wanted &= set(numbers[among].tolist())
+    found = near(state.parts, state.living, asked).nearest(among, len(wanted))
+    assert wanted
+    assert set(numbers[found].tolist()) == wanted
+
+
+def mapped(vectors: NDArray[np.int8]) -> Part:
+    """A part of files that differ by the vectors of their chunks alone: (F, c, D)."""
+    files, each, dimension = vectors.shape
+    one, starts, flat = (
+        build(documents({"a.py": "x = 1"}), 256),
+        np.arange(files) * each,
+        vectors.reshape(-1, dimension),
+    )
+    return Part(
+        replace(
+            one,
+            paths=np.frombuffer(b"a.py" * files, np.uint8),
+            path_ends=np.arange(1, files + 1) * 4,
+            languages=np.frombuffer(b"python" * files, np.uint8),
+            language_ends=np.arange(1, files + 1) * 6,
+            characters=np.ones(files, np.int64),
+            chunk_starts=starts,
+            chunk_ends=starts + each,
+            file_lengths=np.ones((files, 4), np.float32),
+            file_vectors=vectors[:, 0],
+            file_scales=np.ones(files, np.float32),
+            keys=np.zeros((files * each, 2), np.int64),
+            chunk_files=np.repeat(np.arange(files, dtype=np.int32), each),
+            chunk_lengths=np.ones(files * each, np.float32),
+            vectors=flat,
+            scales=np.ones(files * each, np.float32),
+            without_vector=np.zeros(0, np.int64),
+            signs=signs_of(flat),
+        )
+    )
 
 
 def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:

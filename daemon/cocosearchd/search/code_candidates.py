@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from cocosearchd.model import Filter, IndexRecord, MatchType
 from cocosearchd.search.code_profile import Ranked, Weights, rank_code
 from cocosearchd.search.lexical import LexicalIndex
-from cocosearchd.search.lexical_view import Evidence, Living
+from cocosearchd.search.lexical_living import Living
+from cocosearchd.search.lexical_view import Evidence
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.rank import Scored

@@ -22,10 +22,11 @@ from cocosearchd.errors import CocoSearchError
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search import lexical_snapshot
 from cocosearchd.search.lexical_document import ChunkText, FileText, documents, names_of
+from cocosearchd.search.lexical_living import Choice
 from cocosearchd.search.lexical_merge import BUSY, QUIET, compacted
 from cocosearchd.search.lexical_segment import Part, Segment, build
 from cocosearchd.search.lexical_terms import QueryTerms, Terms
-from cocosearchd.search.lexical_view import Choice, Evidence, View, evidence, view
+from cocosearchd.search.lexical_view import Evidence, View, evidence, view
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database

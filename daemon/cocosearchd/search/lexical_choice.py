@@ -20,9 +20,7 @@ Mask = NDArray[np.bool_]
 # Files by words, and as many by vector. Measured on 25 repositories as one index of 2,919 files and 73,944 chunks: the
 # same NDCG@10 of 499 questions, and the same first answer to each, as when all files are compared.
 PROMISING = 96
-_ROUGH = 4  # times as many files are chosen roughly, of which the nearest are then chosen
-# In a very large index more files stand close: one of so many is compared, and one of so many is chosen roughly.
-_ONE_OF, _ROUGHLY_ONE_OF = 500, 64
+_ONE_OF = 500  # In a very large index more files stand close: one of so many is compared.
 NAMED = 64  # files that stand best by their names: most of them stand well by words, too
 _BETWEEN_EQUALS = 1e-3  # of the evidence of names: what words add to it
 
@@ -46,16 +44,10 @@ def compared(segment: Segment, files: Ints) -> Compared:
 
 
 class Nearness(Protocol):
-    """How near the vectors of files are to that of a query. Files are numbers of living ones, ascending."""
+    """How near the vectors of living files are to that of a query."""
 
-    def rough(self) -> NDArray[np.int16]:
-        """(F,): of all files, by a part of what `fine` looks at; 0 where none of a file's chunks has a vector."""
-
-    def fine(self, files: Ints) -> NDArray[np.int16]:
-        """(f,): how many signs the nearest chunk of each of these files shares with the query."""
-
-    def means(self, files: Ints) -> Floats:
-        """(f,): the cosines of the means of the vectors of each of these files; NaN where it has none."""
+    def nearest(self, among: Mask | None, count: int) -> Ints:
+        """At most `count` files, the nearest of all or of those `among`, (F,), in any order."""
 
 
 def promising(values: Mapping[str, Floats], nearness: Nearness | None, allowed: Mask | None, shown: int) -> Ints:
@@ -70,31 +62,18 @@ def promising(values: Mapping[str, Floats], nearness: Nearness | None, allowed: 
         return np.arange(len(words))
     named = values["symI"] + values["p_s"] + values["stemeq"]
     named += np.where(named > 0, words * np.float32(_BETWEEN_EQUALS / max(float(words.max()), 1.0)), np.float32(0))
-    rough = None if nearness is None else nearness.rough()
     chosen = np.zeros(len(words), np.bool_)
     for among in (None, allowed) if allowed is not None else (None,):
         chosen[_best(words, among, count)] = True
         chosen[_best(named, among, NAMED)] = True
-        if nearness is not None and rough is not None:
-            files = np.sort(_best(rough, among, max(count * _ROUGH, len(words) // _ROUGHLY_ONE_OF)))
-            chosen[files[_nearest(nearness, files, count)]] = True
+        if nearness is not None:
+            chosen[nearness.nearest(among, count)] = True
     return np.flatnonzero(chosen)
 
 
-def _best(values: NDArray[np.float32] | NDArray[np.int16], among: Mask | None, count: int) -> Ints:
+def _best(values: Floats, among: Mask | None, count: int) -> Ints:
     """The files with the `count` largest values above zero."""
     known = np.flatnonzero(values > 0 if among is None else (values > 0) & among)
     if len(known) <= count:
         return known
     return known[np.argpartition(-values[known], count - 1)[:count]]
-
-
-def _nearest(nearness: Nearness, files: Ints, count: int) -> Ints:
-    """Which `count` of the files are nearest: of those that share as many signs, the nearer by their means."""
-    if len(files) <= count:
-        return np.arange(len(files))
-    near = nearness.fine(files)
-    least = np.partition(near, len(near) - count)[len(near) - count]
-    sure, equal = np.flatnonzero(near > least), np.flatnonzero(near == least)
-    order = np.argsort(-np.nan_to_num(nearness.means(files[equal])), kind="stable")
-    return np.concatenate([sure, equal[order[: count - len(sure)]]])

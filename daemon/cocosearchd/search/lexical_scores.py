@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search.lexical_choice import Compared
-from cocosearchd.search.lexical_segment import Part, Segment, signs_of
+from cocosearchd.search.lexical_segment import Part, Segment
 from cocosearchd.search.lexical_terms import QueryTerms, term_hash
 
 Floats = NDArray[np.float32]
@@ -15,7 +15,6 @@ Ints = NDArray[np.int64]
 # Numbers of int8 vectors that are widened at a time: they stay in a core's cache, and below what OpenBLAS would share
 # among threads, whose waiting for each other costs 15 times the work on a busy machine (measured).
 _BLOCK = 1 << 16
-ROUGH_SIGNS = 128  # of the numbers of a vector: enough to leave few files to look at closely; a byte can count them
 _FOLDED_SHARE = 0.8  # of a definition's value, when only the letters agree and not their case
 _EXACT_LEAD = 1.0  # of a chunk whose definition has the very name: so that a constant stands before its uses
 
@@ -65,35 +64,6 @@ def chunk_cosines(some: Sequence[Compared], vector: Floats) -> Floats:
     """(c,): of the compared chunks of all parts; NaN where one has no vector."""
     rows = _taken([(each.segment.vectors, each.chunks) for each in some], len(vector))
     return products(rows, _joined([each.segment.scales.take(each.chunks) for each in some]), vector)
-
-
-def nearness(segment: Segment, vector: Floats) -> NDArray[np.int16]:
-    """(F,): how many of the first `ROUGH_SIGNS` signs the nearest chunk of each file shares; 0: none has a vector.
-
-    The angle between two vectors shows in the share of signs that differ (Charikar 2002), so it finds the chunks that
-    are worth a comparison at a small part of the price.
-    """
-    if segment.vectors.shape[1] != len(vector) or not segment.file_count:
-        return np.zeros(segment.file_count, np.int16)
-    signs = segment.signs[: ROUGH_SIGNS // 64]
-    asked = signs_of(vector[None])[:, 0]
-    differ = np.bitwise_count(signs[0] ^ asked[0])
-    for word, one in zip(signs[1:], asked[1:], strict=False):
-        differ += np.bitwise_count(word ^ one)
-    differ[segment.without_vector] = ROUGH_SIGNS
-    return np.int16(ROUGH_SIGNS) - np.minimum.reduceat(differ, segment.chunk_starts)
-
-
-def finer_nearness(some: Compared, vector: Floats) -> NDArray[np.int16]:
-    """(f,): how many of all signs the nearest chunk of each file shares; 0 where none has a vector."""
-    if some.segment.vectors.shape[1] != len(vector) or not len(some.files):
-        return np.zeros(len(some.files), np.int16)
-    signs = some.segment.signs.take(some.chunks, axis=1)
-    alike = np.full(len(some.chunks), len(vector), np.int16)
-    for word, asked in zip(signs, signs_of(vector[None])[:, 0], strict=True):
-        alike -= np.bitwise_count(word ^ asked)
-    alike[some.segment.scales.take(some.chunks) == 0] = 0
-    return np.maximum.reduceat(alike, np.cumsum(some.counts) - some.counts)
 
 
 def products(rows: NDArray[np.int8], scales: Floats, vector: Floats) -> Floats:

@@ -6,26 +6,19 @@ promising files are compared chunk by chunk; see `lexical_choice`.
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search import features
 from cocosearchd.search.lexical_choice import Compared, compared, promising
+from cocosearchd.search.lexical_living import Choice, Living, joined, living_files, of_living
 from cocosearchd.search.lexical_names import PathNames, best_name_match, names_asked, path_names, stem_coverage
-from cocosearchd.search.lexical_scores import (
-    Defined,
-    chunk_cosines,
-    chunk_names,
-    defined,
-    file_cosines,
-    finer_nearness,
-    nearness,
-)
+from cocosearchd.search.lexical_near import near
+from cocosearchd.search.lexical_scores import Defined, chunk_cosines, chunk_names, defined
 from cocosearchd.search.lexical_segment import Part
 from cocosearchd.search.lexical_terms import QueryTerms, Terms
 from cocosearchd.search.lexical_words import FileHits, Sizes, chunk_scores, field_scores, file_hits, file_scores
@@ -38,30 +31,6 @@ SIGNALS = (
     "test", "prose", "hub", "depth", "lsize",
 )  # fmt: skip
 _OF_FILES = ("f_all", "p_s", "symF", "symI", "whole", "stemeq")
-# Files whose cosines say how cosines lie in the index: their mean is off by 0.03 deviations, for all files alike.
-SAMPLE = 1024
-
-
-@dataclass(frozen=True, eq=False)
-class Living:
-    """The living files, parts in order, numbers running through: F files. Compared by identity."""
-
-    paths: tuple[str, ...]  # (F,)
-    languages: tuple[str, ...]  # (F,)
-    local: tuple[Ints, ...]  # by part: where in its segment each living file is
-    ends: Ints  # by part: the number after its last living file
-    sample: Ints  # at most about `SAMPLE` files, chosen by their paths
-    places: dict[str, Floats]  # test, prose, hub, depth, lsize: (F,)
-
-    def by_part(self, files: Ints) -> list[Ints]:
-        """Numbers of living files, ascending, as numbers in the segment of each part."""
-        cuts = np.searchsorted(files, self.ends[:-1])
-        starts = [0, *self.ends.tolist()][: len(self.ends)]
-        some = np.split(files, cuts) if self.local else []
-        return [local[each - start] for local, start, each in zip(self.local, starts, some, strict=True)]
-
-
-Choice = Callable[[Living], Mask | None]  # (F,): which files may be shown; None: all
 
 
 @dataclass(frozen=True)
@@ -91,24 +60,7 @@ class View:
     @cached_property
     def living(self) -> Living:
         """Made by the first query after a commit, since many a commit is not followed by one."""
-        files = [_mask(each) for each in self.parts]
-        sizes = [np.log1p(each.segment.characters).astype(np.float32) for each in self.parts]
-        local = tuple(np.arange(each.segment.file_count)[mask] for each, mask in zip(self.parts, files, strict=True))
-        draws = _of_living(self.parts, [each.draw for each in self.names])
-        return Living(
-            paths=_chosen([each.paths for each in self.names], files),
-            languages=_chosen([each.languages for each in self.names], files),
-            local=local,
-            ends=np.cumsum([len(each) for each in local], dtype=np.int64),
-            sample=np.flatnonzero(draws <= SAMPLE / max(len(draws), 1)),
-            places={
-                "test": _of_living(self.parts, [each.test for each in self.names]),
-                "prose": _of_living(self.parts, [each.prose for each in self.names]),
-                "hub": _of_living(self.parts, [each.hub for each in self.names]),
-                "depth": features.beside_others(_of_living(self.parts, [each.depth for each in self.names])),
-                "lsize": features.standardised(_of_living(self.parts, sizes)),
-            },
-        )
+        return living_files(self.parts, self.names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,25 +108,6 @@ class _Chunks:
     of_files: dict[str, Floats]  # s3, s_mean, s_raw: (f,)
 
 
-@dataclass(frozen=True, slots=True)
-class _Near:
-    """The vectors of living files beside that of a query: `lexical_choice.Nearness`."""
-
-    state: View
-    vector: Floats
-
-    def rough(self) -> NDArray[np.int16]:
-        parts = self.state.parts
-        return _of_living(parts, [nearness(part.segment, self.vector) for part in parts])
-
-    def fine(self, files: Ints) -> NDArray[np.int16]:
-        by_part = zip(self.state.parts, self.state.living.by_part(files), strict=True)
-        return _joined([finer_nearness(compared(part.segment, some), self.vector) for part, some in by_part])
-
-    def means(self, files: Ints) -> Floats:
-        return file_cosines(self.state.parts, self.state.living.by_part(files), self.vector)
-
-
 def view(parts: Sequence[Part], generation: int, known: "View | None" = None) -> View:
     """A state over `parts`. The names of segments that `known` has as well are taken from it."""
     read = {id(part.segment): names for part, names in zip(known.parts, known.names, strict=True)} if known else {}
@@ -210,14 +143,14 @@ def evidence(
     named = [defined(part.segment, query) for part in state.parts]
     hits = file_hits(state.parts, query)
     values = _of_all_files(state, query, terms, named, hits)
-    near = None if vector is None else _Near(state, vector)
+    close = None if vector is None else near(state.parts, living, vector)
     allowed = None if choice is None else choice(living)
-    files = promising(values, near, allowed, shown)
+    files = promising(values, close, allowed, shown)
     some = [compared(part.segment, each) for part, each in zip(state.parts, living.by_part(files), strict=True)]
-    mean, deviation = (0.0, 1.0) if near is None else features.spread(near.means(living.sample))
+    mean, deviation = (0.0, 1.0) if close is None else features.spread(close.means(living.sample))
     fields = field_scores(hits, state.sizes, query, some)
     chunks = _of_chunks(state, query, named, some, vector)
-    cosines = None if near is None else near.means(files)
+    cosines = None if close is None else close.means(files)
     return Evidence(
         generation=state.generation,
         paths=tuple(map(living.paths.__getitem__, files.tolist())),
@@ -251,7 +184,7 @@ def _of_all_files(
         }
         for words, found, names in zip(file_scores(hits, state.sizes, query), named, state.names, strict=True)
     ]
-    values = {name: _of_living(state.parts, [each[name] for each in rows]) for name in _OF_FILES}
+    values = {name: of_living(state.parts, [each[name] for each in rows]) for name in _OF_FILES}
     values["sole"] = features.sole(values.pop("whole"), values["symF"])
     return values
 
@@ -262,7 +195,7 @@ def _of_chunks(
     """What the chunks of the compared files say, parts in order."""
     scores, covered = chunk_scores(state.parts, state.sizes, query, some)
     cosines = None if vector is None else chunk_cosines(some, vector)
-    counts = _joined([each.counts for each in some]).astype(np.int64)
+    counts = joined([each.counts for each in some]).astype(np.int64)
     starts, files = np.cumsum(counts) - counts, np.repeat(np.arange(len(counts)), counts)
     asked = sum(times for _, times in query.terms)
     s3 = features.best_three(scores, starts, files)
@@ -270,7 +203,7 @@ def _of_chunks(
     return _Chunks(
         starts=starts,
         files=files,
-        keys=_joined([each.segment.keys[each.chunks] for each in some]).astype(np.int64).reshape(-1, 2),
+        keys=joined([each.segment.keys[each.chunks] for each in some]).astype(np.int64).reshape(-1, 2),
         scores=scores,
         covered=covered,
         names=chunk_names(some, named),
@@ -282,25 +215,3 @@ def _of_chunks(
             "s_raw": s3 / np.float32(asked or 1),
         },
     )
-
-
-def _mask(part: Part) -> slice | Mask:
-    return slice(0, part.segment.file_count) if part.alive is None else part.alive
-
-
-def _chosen(texts: Sequence[tuple[str, ...]], masks: Sequence[slice | Mask]) -> tuple[str, ...]:
-    found: list[str] = []
-    for each, mask in zip(texts, masks, strict=True):
-        found.extend(each if isinstance(mask, slice) else (text for text, ok in zip(each, mask, strict=True) if ok))
-    return tuple(found)
-
-
-def _of_living(parts: Sequence[Part], arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Values of the files of each part, as (F,) of the living ones."""
-    return _joined([array[_mask(part)] for part, array in zip(parts, arrays, strict=True)])
-
-
-def _joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    if len(arrays) == 1:
-        return arrays[0]
-    return np.concatenate(arrays) if arrays else np.zeros(0, np.float32)
