@@ -36,6 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.engine": {
         "cocosearchd.requests",
         "cocosearchd.overlays",
+        "cocosearchd.places",
         "cocosearchd.saved",
         "cocosearchd.workspace",
         "cocosearchd.replies",
@@ -56,9 +57,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.embedding",
         "cocosearchd.languages",
     },
+    "cocosearchd.places": {"cocosearchd.indexes"},
     "cocosearchd.workspace": {
         "cocosearchd.index_settings",
         "cocosearchd.overlays",
+        "cocosearchd.places",
         "cocosearchd.replies",
         "cocosearchd.indexes",
         "cocosearchd.search",

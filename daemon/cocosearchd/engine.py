@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import psutil
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
-from cocosearchd import replies
+from cocosearchd import places, replies
 from cocosearchd.embedding.base import digest_of
 from cocosearchd.embedding.former import Embedders
 from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, StoreUnavailable
@@ -97,6 +98,8 @@ class Engine(Workspace):
         )
         for answer in merged.answers:
             freshness = _judged(freshness, answer)
+        for index in indexes:
+            await self._say_absence(index, merged.traces[index.record.name].details)
         timings = {"sync": (synced - began) * 1000, "total": (time.perf_counter() - began) * 1000}
         return replies.search(
             request,
@@ -119,6 +122,9 @@ class Engine(Workspace):
             asked = with_defaults(asked, indexes[0].settings.search)
             linked, notes = self._indexes.linked(indexes[0]) if request.linked else ((), ())
             indexes += linked
+        if request.why_not is not None:
+            named = partial(places.explained, self._indexes, indexes[0], request.why_not, request.cwd)
+            asked = replace(asked, why_not=await anyio.to_thread.run_sync(named))
         if wants_symbols(request):
             notes += tuple([note for index in indexes for note in await self._lacking(index)])
         return indexes, asked, notes
@@ -132,6 +138,7 @@ class Engine(Workspace):
             freshness = await self._freshness(index, request.sync_timeout_ms)
         overlay = self._overlays.of(request.session, index.record)
         answer = await self._pipeline.run(index.record, asked, trace, overlay=overlay)
+        await self._say_absence(index, trace.details)
         trace.timings_ms["total"] = (time.perf_counter() - began) * 1000
         return replies.search(
             request,

@@ -3,17 +3,18 @@
 import os
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 import anyio
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
-from cocosearchd import replies
-from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd import places, replies
+from cocosearchd.errors import NotFound
 from cocosearchd.index_settings import IndexSettings, shown
 from cocosearchd.indexes import Indexes, RunningIndex, limits_of
 from cocosearchd.languages.tables import languages
-from cocosearchd.model import Clock, Commit, Freshness, encode_path
+from cocosearchd.model import Clock, Commit, Freshness
 from cocosearchd.overlays import Overlays, Rules
 from cocosearchd.search import files
 from cocosearchd.search.disk import Disk
@@ -49,16 +50,19 @@ class Workspace:
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
         """A file or some of its lines, from disk when it is as it was indexed."""
-        among = self._among(request.index, request.cwd, request.topic)
-        found = await files.get_file(
-            self._db,
-            [index.record for index in among],
-            request.path,
-            self._disk,
-            first_line=1 if request.start_line is None else request.start_line,
-            last_line=request.end_line,
-            overlays=self._unsaved(request.session, among),
-        )
+
+        async def look(among: tuple[RunningIndex, ...], path: str) -> files.FileContent:
+            return await files.get_file(
+                self._db,
+                [index.record for index in among],
+                path,
+                self._disk,
+                first_line=1 if request.start_line is None else request.start_line,
+                last_line=request.end_line,
+                overlays=self._unsaved(request.session, among),
+            )
+
+        found = await places.first(self._indexes, request.path, request.index, request.cwd, request.topic, look)
         fresh = found.source != "index"
         return w.GetFileReply(
             index=found.index,
@@ -75,16 +79,23 @@ class Workspace:
 
     async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:
         """Code in other files that resembles what is at a line."""
-        index = self._indexes.one(request.index, request.cwd)
-        if index.refusal is not None:
-            raise index.refusal
-        freshness = await self._freshness(index, None)
-        began = anyio.current_time()
-        overlay = self._overlays.of(request.session, index.record)
-        hits = await find_related(self._db, index.record, request.path, request.line, request.limit, overlay)
-        asked = p.SearchRequest(f"{request.path}:{request.line}")
-        timings = {"total": (anyio.current_time() - began) * 1000}
-        return replies.search(asked, hits, (index.record.name,), freshness, "miss", timings, (), None)
+
+        async def look(among: tuple[RunningIndex, ...], path: str) -> p.SearchReply:
+            overlays = self._unsaved(request.session, among)
+            name = await files.holder(self._db, [index.record for index in among], path, overlays)
+            index = self._indexes.get(name)
+            if index.refusal is not None:
+                raise index.refusal
+            freshness = await self._freshness(index, None)
+            began = anyio.current_time()
+            hits = await find_related(
+                self._db, index.record, path, request.line, request.limit, overlays.get(index.record.name)
+            )
+            timings = {"total": (anyio.current_time() - began) * 1000}
+            asked = p.SearchRequest(f"{path}:{request.line}")
+            return replies.search(asked, hits, (index.record.name,), freshness, "miss", timings, (), None)
+
+        return await places.first(self._indexes, request.path, request.index, request.cwd, None, look)
 
     async def config(self, request: w.ConfigRequest) -> w.ConfigReply:
         """The settings that hold, each with where it comes from."""
@@ -184,7 +195,7 @@ class Workspace:
 
     async def overlay_put(self, request: w.OverlayPutRequest) -> w.OverlayReply:
         """Hold the unsaved text of a file."""
-        index, path = self._unsaved_place(request.path, request.index, request.cwd)
+        index, path = places.unsaved(self._indexes, request.path, request.index, request.cwd)
         indexing = index.settings.indexing
         rules = Rules(limits_of(indexing), indexing.max_file_bytes, indexing.index_secrets)
         held = await self._overlays.put(request.session, index.record, path, request.text.encode(), rules)
@@ -197,25 +208,9 @@ class Workspace:
             record = None if request.index is None else self._indexes.get(request.index).record
             held = self._overlays.clear(request.session, record)
             return w.OverlayReply(held.files, held.bytes, request.index)
-        index, path = self._unsaved_place(request.path, request.index, request.cwd)
+        index, path = places.unsaved(self._indexes, request.path, request.index, request.cwd)
         held = self._overlays.clear(request.session, index.record, path)
         return w.OverlayReply(held.files, held.bytes, index.record.name, path)
-
-    def _unsaved_place(self, path: str, name: str | None, cwd: str | None) -> tuple[RunningIndex, str]:
-        """The index and the path in it; absolute paths may lead through links. Raises `NotFound`, `InvalidInput`."""
-        if not path.startswith("/"):
-            index, inside = self._indexes.one(name, cwd), path.removeprefix("./")
-            if not inside or ".." in inside.split("/"):
-                raise InvalidInput(f"{path!r} is not the path of a file in a root", "give it as results have it")
-            return index, inside
-        directory, base = os.path.split(os.fsencode(path))
-        place = os.path.realpath(directory)
-        found = self._indexes.at(place) if name is None else self._indexes.get(name)
-        root = found.record.root.rstrip(b"/") + b"/" if found else b""
-        raw = place.rstrip(b"/") + b"/" + base
-        if found is None or not base or not raw.startswith(root):
-            raise NotFound(f"{path} is in no index" if name is None else f"{path} is not in index {name}", "")
-        return found, encode_path(raw[len(root) :])
 
     def _unsaved(self, session: str | None, indexes: Iterable[RunningIndex]) -> dict[str, Overlay]:
         """The overlays of a session by the name of the index."""
@@ -227,6 +222,12 @@ class Workspace:
         if name is None and topic is not None:
             return self._indexes.of_topics((topic,))
         return (self._indexes.one(name, cwd),)
+
+    async def _say_absence(self, index: RunningIndex, told: dict[str, Any]) -> None:
+        """Why a file that was asked about is not in the index: search does not know the rules, its root does."""
+        absent = told.get("why_not")
+        if absent is not None and absent["status"] == "not_indexed":
+            absent["reason"] = await index.root.absence(absent["path"])
 
     async def _freshness(self, index: RunningIndex, timeout_ms: int | None) -> Freshness:
         """Waits for pending changes; `timeout_ms` None is the configured patience, 0 none at all."""

@@ -199,3 +199,49 @@ def test_files_are_listed_printed_and_related(shared: Daemon, project: Path) -> 
     known = {entry["name"]: entry for entry in shared.json("languages")["languages"]}
     assert known["python"]["symbols"] is True
     assert known["csharp"]["chunking"] == "tree-sitter"
+
+
+def test_files_are_named_as_a_shell_names_them(shared: Daemon, project: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / "src").mkdir(parents=True)
+    (other / "src" / "retry.py").write_text("def other_retry():\n    pass\n")
+    (other / "src" / "alone.py").write_text("def alone():\n    pass\n")
+    for root in (project, other):
+        shared.ctl("up", str(root), "--wait")
+    below = project / "src"
+    assert shared.ctl("cat", "retry.py:4-4", cwd=below).stdout == "class RetryPolicy:\n"
+    assert shared.ctl("cat", "src/retry.py:4-4", cwd=below).stdout == "class RetryPolicy:\n"
+    assert shared.ctl("cat", f"{below}/retry.py:4-4", cwd=tmp_path).stdout == "class RetryPolicy:\n"
+    assert shared.json("related", "retry.py:5", cwd=below)["query"] == "src/retry.py:5"
+    # In no index, with several there: one that has the file is meant, two are an error.
+    assert shared.json("cat", "src/alone.py", cwd=tmp_path)["index"] == "other"
+    both = shared.ctl("cat", "src/retry.py", cwd=tmp_path, check=False)
+    assert "several indexes: other, project" in both.stderr
+    missing = shared.ctl("cat", "lib/retry.py", cwd=project, check=False)
+    assert "did you mean src/retry.py?" in missing.stderr
+
+
+def test_why_not_says_what_leaves_a_file_out(shared: Daemon, project: Path) -> None:
+    (project / ".gitignore").write_text("# made by tools\ngenerated.py\n")
+    (project / "generated.py").write_text("def should_retry():\n    pass\n")
+    (project / "src" / "notes.jpeg").write_bytes(b"x")
+    shared.ctl("up", str(project), "--wait")
+
+    def why(path: str, cwd: Path) -> dict[str, str]:
+        reply = shared.json("query", "should_retry", "--why-not", path, cwd=cwd)
+        found: dict[str, str] = reply["explain"]["why_not"]
+        return found
+
+    ignored = why("generated.py", project)
+    assert (ignored["status"], ignored["reason"]) == ("not_indexed", "it is left out by .gitignore:2: generated.py")
+    assert why(str(project / "generated.py"), project) == ignored
+    assert "its type" in why("notes.jpeg", project / "src")["reason"]
+    assert "outside of the root" in why("/etc/passwd", project)["reason"]
+    assert why("retry.py", project / "src")["status"] == "shown"
+
+
+def test_a_file_below_two_roots_is_one_result(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    shared.ctl("up", str(project / "src"), "--wait")
+    found = shared.json("query", "should_retry", "--all")["results"]
+    assert [(hit["index"], hit["path"]) for hit in found if "should_retry" in hit["content"]] == [("src", "retry.py")]

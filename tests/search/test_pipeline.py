@@ -371,7 +371,7 @@ async def test_why_not_a_skipped_file(corpus: Corpus) -> None:
     (corpus.root / "later.py").write_text("x = 1\n")
     trace = Trace(explain=True)
     await corpus.ask(Query("x", why_not="big.py"), trace)
-    assert trace.details["why_not"]["reason"] == "seen and skipped: too_large"
+    assert trace.details["why_not"]["reason"] == "seen and skipped: it is larger than indexing.max_file_bytes"
     await corpus.ask(Query("x", why_not="later.py"), trace)
     assert trace.details["why_not"]["on_disk"] is True
 

@@ -74,6 +74,15 @@ def parse(text: bytes, *, ignore_case: bool = False) -> Patterns:
     return Patterns(tuple(_group(ignored, lines, ignore_case) for ignored, lines in reversed(runs)))
 
 
+def deciding(text: bytes, path: bytes, name: bytes) -> tuple[int, bytes] | None:
+    """Number (from 1) and text of the line of an ignore file that decides on a path; None if none speaks of it."""
+    found = None
+    for number, line in enumerate(text.removeprefix(_BOM).split(b"\n"), 1):
+        if parse(line).ignores(path, name) is not None:
+            found = number, line.strip()
+    return found
+
+
 def _lines(text: bytes) -> Iterator[bytes]:
     for raw in text.removeprefix(_BOM).split(b"\n"):
         line = _without_trailing_spaces(raw.removesuffix(b"\r").partition(b"\0")[0])

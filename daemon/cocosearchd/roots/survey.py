@@ -38,7 +38,7 @@ class Survey:
     """
 
     def __init__(self, root: bytes, known: KnownFiles, indexing: IndexingSettings, dirty: Reconciler) -> None:
-        self._root, self._known, self._indexing, self._dirty = root, known, indexing, dirty
+        self._root, self._known, self.indexing, self._dirty = root, known, indexing, dirty
         self.scope: Scope | None = None
         self.total: int | None = None
         self.skipped: tuple[tuple[str, int], ...] = ()
@@ -74,7 +74,7 @@ class Survey:
 
     async def open(self) -> None:
         """Read the rules of now."""
-        self.scope = await asyncio.to_thread(Scope, self._root, self._indexing)
+        self.scope = await asyncio.to_thread(Scope, self._root, self.indexing)
 
     def hinted(self, hint: Dirty | DirtyTree) -> None:
         """Something may have changed there."""
@@ -91,7 +91,7 @@ class Survey:
 
     async def configure(self, indexing: IndexingSettings) -> None:
         """Decide by other settings from here on, and compare everything by them."""
-        self._indexing = indexing
+        self.indexing = indexing
         if self.scope is not None:
             self.scope = await asyncio.to_thread(Scope, self._root, indexing)
             self.rules_changed(b"")

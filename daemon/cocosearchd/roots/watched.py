@@ -1,9 +1,11 @@
 """A watched root of an index: `LiveRoot` with the store as what is known of its files."""
 
+import asyncio
 from collections.abc import Sequence
 from pathlib import Path
 
-from cocosearchd.model import FileRecord, IndexRecord
+from cocosearchd.model import FileRecord, IndexRecord, decode_path
+from cocosearchd.roots.absence import why_absent
 from cocosearchd.roots.live import LiveRoot
 from cocosearchd.roots.marks import Batch
 from cocosearchd.roots.status import FailedPath, RootStatus
@@ -39,3 +41,14 @@ class WatchedRoot(LiveRoot):
         self, record: IndexRecord, db: Database, indexing: IndexingSettings, watching: WatchingSettings, sync_dir: Path
     ) -> None:
         super().__init__(record.root, StoredFiles(db, record), indexing, watching, sync_dir)
+
+    async def absence(self, path: str) -> str:
+        """Why a file is not in the index, for people. `path` is relative to the root."""
+        failed = next((file.error for file in self.status().failed if file.path == path), None)
+        if failed is not None:
+            return f"it could not be indexed: {failed}"
+        scope = self._survey.scope
+        if scope is None:
+            return self.freshness().reason or "the root has not been looked at yet"
+        why = await asyncio.to_thread(why_absent, scope, self._survey.indexing, decode_path(path))
+        return why or f"it is to be indexed, and not yet: {self.freshness().reason}"

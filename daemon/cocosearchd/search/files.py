@@ -6,7 +6,7 @@ marked so. Thus nothing outside of a root is ever given out, whatever links poin
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -19,10 +19,12 @@ from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import language_names, one_of
 from cocosearchd.store import queries, records
 from cocosearchd.store.file_states import file_states
-from cocosearchd.store.globs import path_regex
+from cocosearchd.store.globs import exact_glob, path_regex
 from cocosearchd.store.pool import Database
 
 MAX_FILES = 1000
+SUGGESTED = 3  # files of the same name
+LISTED = "`cocosearchctl files` lists what is indexed"
 # Between two chunks that are not neighbours, in content that is put together.
 GAP = "…"
 
@@ -118,20 +120,13 @@ async def get_file(
         raise InvalidInput(
             f"lines {first_line} to {last_line} are no range", "lines count from 1; the last one is included"
         )
-    unsaved = [(name, overlay.files[path]) for name, overlay in (overlays or {}).items() if path in overlay.files]
-    if len(unsaved) == 1:
-        name, file = unsaved[0]
+    name, content_hash = await _held(db, indexes, path, overlays or {})
+    if content_hash is None:
+        file = (overlays or {})[name].files[path]
         lines = file.text.lines(first_line, last_line or file.text.line_count)
         last, count = first_line + len(lines) - 1, file.text.line_count
         return FileContent(name, path, file.language, "\n".join(lines), first_line, last, count, "overlay")
-    holding = [(record, found) for record in indexes if (found := await _lookup(db, record, path)) is not None]
-    if not holding:
-        names = ", ".join(record.name for record in indexes) or "any"
-        raise NotFound(f"index {names} has no file {path}", "`cocosearchctl files` lists what is indexed")
-    if len(holding) > 1:
-        names = ", ".join(record.name for record, _ in holding)
-        raise InvalidInput(f"{path} is in several indexes: {names}", "name one of them")
-    record, content_hash = holding[0]
+    record = next(each for each in indexes if each.name == name)
     text = await anyio.to_thread.run_sync(disk.verified, record.root, path, content_hash)
     stored = [file async for file in queries.file_chunks(db, record, [path])]
     language = stored[0].language if stored else ""
@@ -145,9 +140,50 @@ async def get_file(
     return FileContent(record.name, path, language, "\n".join(lines), first_line, shown_last, total, source)
 
 
-async def _lookup(db: Database, record: IndexRecord, path: str) -> bytes | None:
-    state = (await file_states(db, record, [path])).files.get(path)
-    return None if state is None else state.content_hash
+async def holder(
+    db: Database, indexes: Sequence[IndexRecord], path: str, overlays: Mapping[str, Overlay] | None = None
+) -> str:
+    """The name of the index that has a file. Raises as `get_file` does."""
+    return (await _held(db, indexes, path, overlays or {}))[0]
+
+
+async def _held(
+    db: Database, indexes: Sequence[IndexRecord], path: str, overlays: Mapping[str, Overlay]
+) -> tuple[str, bytes | None]:
+    """The index that has a file, and the hash of its content; None for unsaved text."""
+    unsaved = [name for name, overlay in overlays.items() if path in overlay.files]
+    if len(unsaved) == 1:
+        return unsaved[0], None
+    states = [(record.name, (await file_states(db, record, [path])).files.get(path)) for record in indexes]
+    holding = [(name, state.content_hash) for name, state in states if state is not None]
+    if len(holding) > 1:
+        names = ", ".join(name for name, _ in holding)
+        raise InvalidInput(f"{path} is in several indexes: {names}", "name one of them")
+    if not holding:
+        where = f"index {indexes[0].name} has no" if len(indexes) == 1 else "no index has a"
+        raise NotFound(f"{where} file {path}", await _similar(db, indexes, path))
+    return holding[0]
+
+
+async def _similar(db: Database, indexes: Sequence[IndexRecord], path: str) -> str:
+    """A hint that names files which end like a path that is in no index: its tail is often all that is known."""
+    name = path.rpartition("/")[2]
+    if not name:
+        return LISTED
+    named = (await list_files(db, indexes, pattern=exact_glob(name)[1:], skipped=True, limit=MAX_FILES)).files
+    found = sorted({file.path for file in named if file.path.rpartition("/")[2] == name}, key=_unlike(path))
+    return f"did you mean {' or '.join(found[:SUGGESTED])}?" if found else LISTED
+
+
+def _unlike(path: str) -> Callable[[str], tuple[int, str]]:
+    """Orders paths: those that end as `path` does come first."""
+    parts = path.split("/")[::-1]
+
+    def key(other: str) -> tuple[int, str]:
+        pairs = zip(parts, other.split("/")[::-1], strict=False)
+        return -next((n for n, (one, two) in enumerate(pairs) if one != two), len(parts)), other
+
+    return key
 
 
 def _assembled(chunks: Sequence[queries.StoredChunk]) -> list[str]:

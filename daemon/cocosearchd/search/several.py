@@ -10,7 +10,7 @@ from itertools import zip_longest
 import anyio
 
 from cocosearchd.errors import CocoSearchError, IdentityMismatch
-from cocosearchd.model import Hit, IndexRecord
+from cocosearchd.model import Hit, IndexRecord, decode_path
 from cocosearchd.search.context import fit
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.pipeline import Answer, Embedded, Finding, Pipeline
@@ -81,7 +81,7 @@ async def search_several(
     )
     if failed and not findings:
         raise failed[0].error
-    limit = pipeline.limit_of(query)
+    findings, limit = _once_each(findings, query.all_chunks), pipeline.limit_of(query)
     shown = shown_of_each([len(finding.found.hits) for finding in findings], limit)
     answers = tuple(
         [
@@ -128,6 +128,23 @@ def merge(answers: Sequence[Answer], limit: int) -> tuple[Hit, ...]:
         if hit is not None
     ]
     return tuple(merged[:limit])
+
+
+def _once_each(findings: Sequence[Finding], all_chunks: bool) -> list[Finding]:
+    """Without what another index has found as well: a file below several roots is one, best said by the nearest one."""
+    roots = [finding.record.root.rstrip(b"/") + b"/" for finding in findings]
+
+    def file(number: int, hit: Hit) -> tuple[bytes, int]:
+        return roots[number] + decode_path(hit.path), hit.start_byte if all_chunks else 0
+
+    every = [(rank, n, hit) for n, each in enumerate(findings) for rank, hit in enumerate(each.found.hits)]
+    told = dict[tuple[bytes, int], int]()
+    for _, number, hit in sorted(every, key=lambda one: (one[0], -len(roots[one[1]]))):
+        told.setdefault(file(number, hit), number)
+    return [
+        replace(each, found=replace(each.found, hits=tuple(h for h in each.found.hits if told[file(n, h)] == n)))
+        for n, each in enumerate(findings)
+    ]
 
 
 def check_same_embedder(records: Sequence[IndexRecord]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.languages.identifiers import split_text
-from cocosearchd.model import FileRecord, Filter, IndexRecord, decode_path
+from cocosearchd.model import FileRecord, Filter, IndexRecord, SkipReason, decode_path
 from cocosearchd.search.explain import describe_one
 from cocosearchd.search.look import Asked
 from cocosearchd.search.overlay import Overlay
@@ -21,6 +21,15 @@ from cocosearchd.store.file_states import passing_chunks
 from cocosearchd.store.globs import exact_glob
 from cocosearchd.store.pool import Database
 
+SKIPPED: dict[SkipReason, str] = {
+    "binary": "it is no text",
+    "too_large": "it is larger than indexing.max_file_bytes",
+    "minified": "its lines are too long for code that people write",
+    "unreadable": "it may not be read",
+    "secret": "it holds a secret (indexing.index_secrets)",
+    "unsupported": "its type is not one that is indexed",
+}
+
 
 async def why_not(
     db: Database,
@@ -31,9 +40,10 @@ async def why_not(
 ) -> dict[str, Any]:
     """`status` is one of shown, not_indexed, skipped, empty, filtered, not_retrieved, below_min_score, ranked_lower.
 
-    `path` is relative to the root; a leading `./` is ignored. `reason` is a sentence for people.
+    `path` is relative to the root; a leading `./` is ignored. `reason` is a sentence for people; of a file that is not
+    indexed the root knows more (`WatchedRoot.absence`).
     """
-    path, plan = path.removeprefix("./").strip("/"), asked.plan
+    path, plan = path.removeprefix("./").rstrip("/"), asked.plan
     if asked.overlay is not None and path in asked.overlay.files:
         return {"path": path} | _unsaved(plan, asked.overlay, path, scored)
     stored = next((row for row in await records.file_records(db, record, path) if row.path == path), None)
@@ -63,11 +73,11 @@ def _unsaved(plan: Plan, overlay: Overlay, path: str, scored: list[Scored]) -> d
 
 def _absent(record: IndexRecord, path: str, stored: FileRecord | None) -> dict[str, Any]:
     if stored is not None and stored.skip_reason is not None:
-        return {"status": "skipped", "reason": f"seen and skipped: {stored.skip_reason}"}
+        return {"status": "skipped", "reason": f"seen and skipped: {SKIPPED[stored.skip_reason]}"}
     if stored is not None:
         return {"status": "empty", "reason": "the file has nothing to search"}
     there = os.path.lexists(os.path.join(record.root, decode_path(path)))  # noqa: PTH118 - bytes
-    reason = "it is on disk, but ignored, unsupported or not indexed yet" if there else "there is no such file"
+    reason = "it is on disk, but not in the index" if there else "there is no such file"
     return {"status": "not_indexed", "reason": reason, "on_disk": there}
 
 

@@ -1,0 +1,94 @@
+"""Files as people, editors and assistants name them: as results do, by absolute path, or as seen from a directory."""
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd.indexes import Indexes, RunningIndex
+from cocosearchd.model import decode_path, encode_path
+
+Found = TypeVar("Found")
+Among = tuple[RunningIndex, ...]
+
+
+def at(indexes: Indexes, path: str, name: str | None = None) -> tuple[RunningIndex, str] | None:
+    """The index (the one of this name, if there is one) and the path in it of an absolute path.
+
+    Its directory may be reached through links; its last part is what it is, and may be missing.
+    """
+    directory, base = os.path.split(os.path.normpath(os.fsencode(path)))
+    place = os.path.realpath(directory)
+    found = indexes.at(place) if name is None else indexes.get(name)
+    if found is None or not base:
+        return None
+    root, raw = found.record.root.rstrip(b"/") + b"/", place.rstrip(b"/") + b"/" + base
+    return (found, encode_path(raw[len(root) :])) if raw.startswith(root) else None
+
+
+def unsaved(indexes: Indexes, path: str, name: str | None, cwd: str | None) -> tuple[RunningIndex, str]:
+    """Where an editor's text belongs: absolute, or as results name it. Raises `NotFound`, `InvalidInput`."""
+    if path.startswith("/"):
+        placed = at(indexes, path, name)
+        if placed is None:
+            raise NotFound(f"{path} is in no index" if name is None else f"{path} is not in index {name}", "")
+        return placed
+    index, inside = indexes.one(name, cwd), path.removeprefix("./")
+    if not inside or ".." in inside.split("/"):
+        raise InvalidInput(f"{path!r} is not the path of a file in a root", "give it as results have it")
+    return index, inside
+
+
+async def first(
+    indexes: Indexes,
+    path: str,
+    name: str | None,
+    cwd: str | None,
+    topic: str | None,
+    look: Callable[[Among, str], Awaitable[Found]],
+) -> Found:
+    """What `look` finds at the first of the places that a path may mean: as results name it, then from `cwd`.
+
+    With no index named or around `cwd`, it may be in any. Raises the first `NotFound` if it is at none of them.
+    """
+    missing: NotFound | None = None
+    for among, inside in _meant(indexes, path, name, cwd, topic):
+        try:
+            return await look(among, inside)
+        except NotFound as error:
+            missing = missing or error
+    raise missing or NotFound(f"{path} is in no index", "`cocosearchctl list` shows the roots")
+
+
+def _meant(
+    indexes: Indexes, path: str, name: str | None, cwd: str | None, topic: str | None
+) -> list[tuple[Among, str]]:
+    found = list[tuple[Among, str]]()
+    if not path.startswith("/"):
+        found.append((_among(indexes, name, cwd, topic), path.removeprefix("./")))
+    if path.startswith("/") or cwd is not None:
+        placed = at(indexes, path if path.startswith("/") else f"{cwd}/{path}", name)
+        found += [((placed[0],), placed[1])] if placed is not None else []
+    return found
+
+
+def _among(indexes: Indexes, name: str | None, cwd: str | None, topic: str | None) -> Among:
+    if name is None and topic is not None:
+        return indexes.of_topics((topic,))
+    every = indexes.all()
+    if name is None and len(every) > 1 and (cwd is None or indexes.around(cwd) is None):
+        return every
+    return (indexes.one(name, cwd),)
+
+
+def explained(indexes: Indexes, index: RunningIndex, path: str, cwd: str | None) -> str:
+    """The path in `index` of a file that somebody misses among results. Blocking.
+
+    What is there as results name it is meant, else what is there as seen from `cwd`.
+    """
+    absolute = path.startswith("/")
+    if not absolute and (cwd is None or os.path.lexists(index.record.root + b"/" + decode_path(path))):
+        return path
+    raw = path if absolute else f"{cwd}/{path}"
+    placed = at(indexes, raw, index.record.name)
+    return placed[1] if placed is not None and (absolute or os.path.lexists(raw)) else path
