@@ -4,26 +4,30 @@ import asyncio
 import random
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import psycopg
 import pytest
 
-from cocosearchd.errors import InvalidInput
+from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.model import Filter, IndexRecord
 from cocosearchd.settings import DatabaseSettings
+from cocosearchd.store.file_states import FileStates, file_states
 from cocosearchd.store.filters import words_of_phrase
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import (
+    PLANNED_ONCE,
     Candidate,
     FileWrite,
-    chunks_by_key,
+    chunks_with_files,
     delete_file,
     keyword_search,
     list_symbols,
     replace_file,
     vector_search,
 )
+from cocosearchd.store.records import drop_index
 from cocosearchd.store.statements import compose, statement
 from cocosearchd.store.vector_index import ensure_vector_index
 from tests.store.support import file_write, new_index, vector_of
@@ -178,12 +182,36 @@ async def test_rare_terms_are_chosen_and_weigh_more(db: Database) -> None:
     assert set(texts(found)) == {"rare common", "rare thing"}
 
 
-async def test_chunks_by_key_keeps_the_order(db: Database) -> None:
+async def test_chunks_come_in_the_order_asked_with_their_files(db: Database) -> None:
     record = await corpus(db)
     everything = await vector_search(db, record, vector_of("q"), Filter(), 100)
     keys = [hit.key for hit in everything]
-    assert [hit.key for hit in await chunks_by_key(db, record, [*keys[::-1], ("gone", 0, 1)])] == keys[::-1]
-    assert await chunks_by_key(db, record, []) == ()
+    found, states = await chunks_with_files(db, record, [*keys[::-1], ("gone", 0, 1)])
+    assert [replace(hit, score=0.0) for hit in everything[::-1]] == list(found)
+    assert states == await file_states(db, record, [path for path, _, _ in keys])
+    assert states.generation == len(FILES)
+    assert {path: state.generation for path, state in states.files.items()} == {
+        write.path: number for number, write in enumerate(FILES, 1)
+    }
+    assert await chunks_with_files(db, record, []) == ((), FileStates(len(FILES), {}))
+    assert await chunks_with_files(db, record, [("gone", 0, 1)]) == ((), FileStates(len(FILES), {}))
+    await drop_index(db, record)
+    with pytest.raises(NotFound, match="are gone"):
+        await chunks_with_files(db, record, keys)
+
+
+async def test_what_every_answer_of_a_large_index_asks_is_prepared_but_not_on_a_server_of_somebody_else(
+    dsn: str, db: Database
+) -> None:
+    record = await corpus(db)
+    for url, size, prepared in (("", PLANNED_ONCE, 1), ("", PLANNED_ONCE - 1, 0), (dsn, PLANNED_ONCE, 0)):
+        async with Database.open(dsn, DatabaseSettings(url=url, pool_min=1, pool_max=1)) as one:
+            for _ in range(3):
+                assert (await chunks_with_files(one, record, [("main.rs", 0, 9)], size))[1].generation == len(FILES)
+                await vector_search(one, record, vector_of("q"), Filter(), 5)
+            async with one.connection() as connection:
+                row = await (await connection.execute("select count(*) from pg_prepared_statements")).fetchone()
+            assert row == (prepared,), (url, size)
 
 
 def large_files(count: int) -> list[FileWrite]:

@@ -32,7 +32,7 @@ _START_BITS = 40  # of a first byte beside the number of a file, of which there 
 class CodeAnswer:
     """Candidates best first with their rows, the generation they are of, and whether every one still had its row.
 
-    `states`: their files, read after the rows.
+    `states`: their files, read with the rows.
     """
 
     scored: list[Scored]
@@ -74,7 +74,7 @@ async def code_candidates(
     seen, ranked = found
     unsaved = overlay.rows if overlay else {}
     asked_for = [key for one in ranked if (key := (one.path, one.start_byte, one.end_byte)) not in unsaved]
-    rows, states = await queries.chunks_with_files(db, record, asked_for)
+    rows, states = await queries.chunks_with_files(db, record, asked_for, lexical.sizes()["chunks"])
     by_key = {row.key: row for row in rows} | dict(unsaved)
     scored = [
         _scored(by_key[key], one) for one in ranked if (key := (one.path, one.start_byte, one.end_byte)) in by_key

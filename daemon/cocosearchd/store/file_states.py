@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from cocosearchd.errors import NotFound
 from cocosearchd.model import Filter, IndexRecord
 from cocosearchd.store.filters import filter_sql
 from cocosearchd.store.pool import Database
+from cocosearchd.store.records import gone
 from cocosearchd.store.statements import statement
 
 
@@ -34,13 +33,9 @@ async def file_states(db: Database, record: IndexRecord, paths: Sequence[str]) -
     async with db.connection() as connection:
         cursor = connection.cursor(binary=True)
         await cursor.execute(statement("file_states", record), {"filenames": list(paths)})
-        return states_of(record, await cursor.fetchone())
-
-
-def states_of(record: IndexRecord, row: Sequence[Any] | None) -> FileStates:
-    """A row of the statement file_states. Raises `NotFound` without one."""
+        row = await cursor.fetchone()
     if row is None:
-        raise NotFound(f"there is no index {record.name} any more", "see `cocosearchctl list`")
+        raise gone(record)
     generation, *columns = row
     return FileStates(generation, {values[0]: FileState(*values) for values in zip(*columns, strict=True)})
 

@@ -1,6 +1,7 @@
 """Database: the connection pool of one PostgreSQL, and the one place where driver errors become ours."""
 
 import re
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -23,9 +24,11 @@ EXTENSION_LOCK = 0x636F_636F_0001  # advisory: CREATE EXTENSION IF NOT EXISTS fa
 # used as soon as it is back, it gives up early, and callers ask again.
 RECONNECT_S = 0.5
 
-# A prepared plan outlives changed settings: a filtered vector query then kept an index scan with a recall of one half.
-# Without a threshold, nothing is prepared.
+# A prepared plan outlives changed settings and grown tables: a filtered vector query then kept an index scan with a
+# recall of one half. Without a threshold nothing is prepared; with this one, what is asked to be. On somebody else's
+# server nothing is, as a pooler between may give each transaction another session.
 _CONNECT: Mapping[str, Any] = {"autocommit": True, "prepare_threshold": None, "connect_timeout": CONNECT_TIMEOUT_S}
+_ONLY_WHEN_ASKED = sys.maxsize
 
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
@@ -68,7 +71,7 @@ class Database:
             configure=partial(_configure, successor),
             check=AsyncConnectionPool.check_connection,  # a restarted server costs no caller an error
             open=False,
-            kwargs=dict(_CONNECT),
+            kwargs={**_CONNECT, "prepare_threshold": None if settings.url else _ONLY_WHEN_ASKED},
         )
         async with pool:
             yield cls(pool, conninfo, versions, checkout_timeout_s)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 from psycopg import sql
 
-from cocosearchd.errors import IdentityMismatch, NotFound
+from cocosearchd.errors import IdentityMismatch
 from cocosearchd.model import Filter, Fingerprint, IndexRecord
-from cocosearchd.store.file_states import FileStates, states_of
+from cocosearchd.store.file_states import FileState, FileStates
 from cocosearchd.store.filters import filter_sql, only_paths, without_paths
 from cocosearchd.store.pool import Connection, Database
-from cocosearchd.store.records import identity_digest, pack_fingerprint
+from cocosearchd.store.records import gone, identity_digest, pack_fingerprint
 from cocosearchd.store.rows import (
     COPY_TYPES,
     FILE_COLUMNS,
@@ -36,7 +36,7 @@ from cocosearchd.store.rows import (
     stored_chunk,
     with_symbol,
 )
-from cocosearchd.store.statements import named_statements, statement
+from cocosearchd.store.statements import statement
 
 __all__ = [
     "Candidate",
@@ -44,7 +44,6 @@ __all__ = [
     "FileWrite",
     "Key",
     "StoredChunk",
-    "chunks_by_key",
     "chunks_with_files",
     "delete_file",
     "file_chunks",
@@ -61,6 +60,9 @@ __all__ = [
 EXACT_MATCHES = 10_000
 BREADTH = 100  # hnsw.ef_search: recall at 10 is .97 to .99 on 100k to 1M vectors
 MAX_BREADTH = 1000  # pgvector's limit
+# Chunks of an index from which on planning how to read some of them, at twice the price of doing it, is done once. Of a
+# smaller one the plan may be to read all of it, and would be kept while it grows.
+PLANNED_ONCE = 10_000
 ENOUGH_HITS = 50  # with fewer hits for all terms, any of the rare ones will do
 ANY_TERM_ROWS, ANY_TERMS = 2000, 16  # ranking a row costs 2.5 to 5 microseconds and more with each term
 
@@ -178,43 +180,38 @@ async def rank_texts(db: Database, asked: str, texts: Sequence[str]) -> tuple[fl
     return tuple(float(row[0]) for row in rows)
 
 
-async def chunks_by_key(db: Database, record: IndexRecord, keys: Sequence[Key]) -> tuple[Candidate, ...]:
-    """The chunks of `keys`, in their order, without those that are not there any more."""
+async def chunks_with_files(
+    db: Database, record: IndexRecord, keys: Sequence[Key], size: int = 0
+) -> tuple[tuple[Candidate, ...], FileStates]:
+    """The chunks of `keys`, in their order, without those that are not there any more; and their files, of one moment.
+
+    `size` is about how many chunks the index has. Raises `NotFound` if the index is gone.
+    """
     values = {
         "filenames": [path for path, _, _ in keys],
         "starts": [start for _, start, _ in keys],
         "ends": [end for _, _, end in keys],
     }
-    async with db.connection() as connection:
-        return await _candidates(connection, record, "chunks_by_key", sql.SQL("true"), values)
-
-
-async def chunks_with_files(
-    db: Database, record: IndexRecord, keys: Sequence[Key]
-) -> tuple[tuple[Candidate, ...], FileStates]:
-    """As `chunks_by_key`, and then the state of their files: both on one connection, in one round trip.
-
-    Raises `NotFound` if the index is gone.
-    """
-    paths, parts = [path for path, _, _ in keys], _parts(sql.SQL("true"))
-    values = {"filenames": paths, "starts": [start for _, start, _ in keys], "ends": [end for _, _, end in keys]}
-    async with (
-        db.connection() as connection,
-        connection.cursor(binary=True) as rows,
-        connection.cursor(binary=True) as files,
-    ):
-        async with connection.pipeline():
-            await rows.execute(statement("chunks_by_key", record, **parts), values)
-            await files.execute(statement("file_states", record), {"filenames": list(dict.fromkeys(paths))})
-        found = tuple(candidate(row) for row in await rows.fetchall())
-        return found, states_of(record, await files.fetchone())
+    async with db.connection() as connection, connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement("chunks_with_files", record), values, prepare=size >= PLANNED_ONCE)
+        rows = await cursor.fetchall()
+    if not rows:
+        raise gone(record)
+    found, files = list[Candidate](), dict[str, FileState]()
+    for *columns, content_hash, written, scopes in rows:
+        path = columns[0]
+        if path is not None:
+            found.append(candidate(columns[:-1]))
+        if path not in files and written is not None:
+            files[path] = FileState(path, content_hash, written, scopes)
+    return tuple(found), FileStates(rows[0][-4], files)
 
 
 async def list_symbols(db: Database, record: IndexRecord, where: Filter, limit: int) -> tuple[Candidate, ...]:
     """Chunks that are definitions and pass the filter, by path and place, each with a symbol that passes."""
     condition, values = filter_sql(where)
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
-        query = statement("list_symbols", record, **_parts(condition))
+        query = statement("list_symbols", record, filter=condition)
         await cursor.execute(query, values | {"limit": limit})
         return tuple(
             with_symbol(candidate(row), tuple(zip(kinds or (), names or (), strict=True)), where)
@@ -307,7 +304,7 @@ async def _bump(connection: Connection, record: IndexRecord) -> int:
 async def _generation(connection: Connection, record: IndexRecord) -> int:
     row = await _row(connection, statement("generation"), {"number": record.number})
     if row is None:
-        raise NotFound(f"there is no index {record.name} any more", "see `cocosearchctl list`")
+        raise gone(record)
     return int(row[0])
 
 
@@ -355,13 +352,8 @@ async def _candidates(
     connection: Connection, record: IndexRecord, name: str, condition: sql.Composable, values: dict[str, Any]
 ) -> tuple[Candidate, ...]:
     async with connection.cursor(binary=True) as cursor:
-        await cursor.execute(statement(name, record, **_parts(condition)), values)
+        await cursor.execute(statement(name, record, filter=condition), values)
         return tuple(candidate(row) for row in await cursor.fetchall())
-
-
-def _parts(condition: sql.Composable) -> dict[str, sql.Composable]:
-    """What the braces of a statement that searches stand for."""
-    return {"filter": condition, "columns": sql.SQL(named_statements()["columns"])}
 
 
 async def _row(connection: Connection, query: sql.Composed | bytes, values: dict[str, Any]) -> Row | None:

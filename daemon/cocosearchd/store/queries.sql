@@ -365,10 +365,17 @@ from unnest(%(texts)s::text[]) with ordinality as given(text, n),
      to_tsvector('simple', given.text) as document, plainto_tsquery('simple', %(asked)s) as asked
 order by n
 
--- name: chunks_by_key
-select {columns}, 0::float8
-from unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) with ordinality as asked(filename, a, b, n)
-join {chunks} c on c.filename = asked.filename and c.location = int8range(a, b)
+-- name: chunks_with_files
+-- Some chunks, their files and the generation of the index, as of one moment. One row of nulls when there is none of the
+-- chunks; no row: the index is gone.
+select {columns}, 0::float8, i.generation, f.content_hash, f.generation, f.scopes
+from cocosearch_indexes i
+left join (
+    unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) with ordinality as asked(filename, a, b, n)
+    join {chunks} c on c.filename = asked.filename and c.location = int8range(a, b)
+    left join {files} f on f.filename = c.filename
+) on true
+where i.number = {number}
 order by n
 
 -- name: list_symbols

@@ -167,7 +167,7 @@ async def generation(db: Database, record: IndexRecord) -> int:
     async with db.connection() as connection:
         row = await (await connection.execute(statement("generation"), {"number": record.number})).fetchone()
     if row is None:
-        raise _gone(record)
+        raise gone(record)
     return int(row[0])
 
 
@@ -281,10 +281,11 @@ async def _counts(connection: Connection, record: IndexRecord) -> tuple[int, int
 async def still_there(connection: Connection, record: IndexRecord) -> None:
     """Raises `NotFound` for an index that somebody has dropped."""
     if not any(other.number == record.number for other in await registered(connection, record.name)):
-        raise _gone(record)
+        raise gone(record)
 
 
-def _gone(record: IndexRecord) -> NotFound:
+def gone(record: IndexRecord) -> NotFound:
+    """What to raise when an index is not in the registry any more."""
     return NotFound(f"there is no index {record.name} any more", "see `cocosearchctl list`")
 
 

@@ -40,13 +40,20 @@ def compose(text: str, record: IndexRecord | None = None, **parts: sql.Composabl
     """`text` with its braces filled; a brace that is meant stands doubled."""
     # The texts are our own files: nothing from outside ever enters them but as an Identifier or a Literal.
     names = _tables(record.slug, record.number, record.dimension) if record else {}
-    return sql.SQL(text).format(**names, **parts)
+    return sql.SQL(text).format(columns=_columns(), **names, **parts)
 
 
 @lru_cache(maxsize=4096)
 def _ready(name: str, *index: Any) -> bytes:
     """Composing and quoting costs as much as a small query, and psycopg remembers what it made of equal bytes."""
-    return sql.SQL(named_statements()[name]).format(**(_tables(*index) if index else {})).as_bytes()
+    names = _tables(*index) if index else {}
+    return sql.SQL(named_statements()[name]).format(columns=_columns(), **names).as_bytes()
+
+
+@cache
+def _columns() -> sql.SQL:
+    """Of every statement whose rows are candidates."""
+    return sql.SQL(named_statements()["columns"])
 
 
 @lru_cache(maxsize=256)
