@@ -3,7 +3,7 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,8 @@ import pytest
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search import lexical_snapshot
 from cocosearchd.search.lexical import LexicalIndex
+from cocosearchd.search.lexical_merge import Merge, Order, merges
+from cocosearchd.search.lexical_segment import Part
 from cocosearchd.search.lexical_view import SIGNALS, Evidence
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import delete_file, replace_file
@@ -245,6 +247,52 @@ async def test_parts_are_put_in_order_when_commits_end(
     again = await fresh(db, record, tmp_path / "one")
     assert again.sizes()["kept"] == len(FILES) + 2
     await assert_same(again, await fresh(db, record, tmp_path / "three"))
+
+
+async def test_what_was_merged_at_rest_is_saved(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        await index.apply(await write(db, record, "src/more.py", "one more session"))
+        tasks.cancel_scope.cancel()
+    assert len(segments_in(tmp_path / "one")) == 2
+    again = await fresh(db, record, tmp_path / "one")
+    assert again.sizes()["segments"] == 1
+    await run_until_warm(again)
+    assert len(segments_in(tmp_path / "one")) == 1
+    await assert_same(again, await fresh(db, record, tmp_path / "two"))
+
+
+async def test_a_commit_beside_a_merge_is_kept(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    def slow(parts: Sequence[Part], order: Order) -> list[Merge]:
+        found = merges(parts, order)
+        begun.set()
+        assert end.wait(10)
+        return found
+
+    monkeypatch.setattr("cocosearchd.search.lexical._QUIET_S", 0.05)  # not to wait for a second
+    monkeypatch.setattr("cocosearchd.search.lexical_view.merges", slow)  # a large one takes seconds
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        await index.apply(await write(db, record, "src/more0.py", "session_0: one more session"))
+        with anyio.fail_after(10):
+            await anyio.to_thread.run_sync(begun.wait)
+            path = next(iter(FILES))
+            for commit in (
+                await write(db, record, path, "another session"),
+                await write(db, record, "b.py", "session"),
+            ):
+                await index.apply(commit)
+            end.set()
+            while index.sizes()["segments"] > 1:  # noqa: ASYNC110 - what it does by itself has no event
+                await anyio.sleep(0.01)
+        await assert_same(index, await fresh(db, record, tmp_path / "two"))
+        tasks.cancel_scope.cancel()
 
 
 def segments_in(folder: Path) -> list[Path]:

@@ -12,7 +12,17 @@ from numpy.typing import NDArray
 
 from cocosearchd.search import lexical_choice
 from cocosearchd.search.lexical_document import ChunkText, FileText, document, names_of
-from cocosearchd.search.lexical_merge import BUSY, QUIET, SEGMENT_CHUNKS, Order, compacted, merge
+from cocosearchd.search.lexical_merge import (
+    BUSY,
+    QUIET,
+    RESTING,
+    SEGMENT_CHUNKS,
+    Order,
+    compacted,
+    merge,
+    merges,
+    replaced,
+)
 from cocosearchd.search.lexical_near import near
 from cocosearchd.search.lexical_segment import Part, build, signs_of, size_bytes
 from cocosearchd.search.lexical_terms import Terms, term_hash
@@ -20,6 +30,7 @@ from cocosearchd.search.lexical_view import SIGNALS, View, evidence, view
 from tests.search.toy import DIMENSION, documents
 
 ALL_LARGE = replace(QUIET, small=0)  # as if these few files were many
+LARGE = replace(QUIET, ratio=1, small=3, most=100)
 WORDS = ("route", "session", "cache", "lock", "queue", "Router", "parseHeader")
 FILES = {
     f"src/{first}_{second}.py": f"def {first}_{second}(): return {third}\n---\n# {second} of {first}\n{third} = 1"
@@ -134,10 +145,32 @@ def sized(*sizes: int) -> list[Part]:
         (ALL_LARGE, (12, 2, 1), (15,)),
         (QUIET, (13, 2, 1), (16,)),
         (replace(QUIET, small=3), (130, 31, 2, 1), (130, 31, 3)),
+        (replace(QUIET, small=3), (20, 18, 19, 20, 4), (20, 18, 19, 20, 4)),
+        (LARGE, (20, 18, 19, 20, 4), (81,)),  # together below the most
+        (LARGE, (90, 20, 18, 19, 4), (90, 61)),  # not with one that is larger than all the rest
+        (LARGE, (31, 9, 8), (31, 9, 8)),
     ],
 )
 def test_a_part_is_merged_with_those_behind_it(order: Order, before: tuple[int, ...], after: tuple[int, ...]) -> None:
     assert [part.segment.file_count for part in compacted(sized(*before), order)] == list(after)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_merges_are_put_in_place_of_what_has_changed_meanwhile(data: st.DataObject) -> None:
+    before = [part.without(data.draw(st.lists(st.integers(0, 3)))) for part in sized(4, 5, 4, 6)]
+    made = merges(before, data.draw(st.sampled_from([LARGE, QUIET, BUSY, RESTING])))
+    now = [part.without(data.draw(st.lists(st.integers(0, 3)))) for part in before]
+    if data.draw(st.booleans()):
+        now[2:] = compacted(now[2:], QUIET)
+    found = replaced(before, made, [*now, *sized(3)])
+    assert [path for part in found for path in living(part)] == [p for part in [*now, *sized(3)] for p in living(part)]
+    assert all(part.files_alive for part in found)
+
+
+def living(part: Part) -> list[str]:
+    paths = part.segment.path_list()
+    return paths if part.alive is None else [path for path, alive in zip(paths, part.alive, strict=True) if alive]
 
 
 def test_what_is_mostly_dead_is_written_anew() -> None:

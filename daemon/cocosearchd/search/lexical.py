@@ -23,10 +23,10 @@ from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search import lexical_snapshot
 from cocosearchd.search.lexical_document import ChunkText, FileText, documents, names_of
 from cocosearchd.search.lexical_living import Choice
-from cocosearchd.search.lexical_merge import BUSY, QUIET, compacted
+from cocosearchd.search.lexical_merge import BUSY, QUIET, RESTING, compacted
 from cocosearchd.search.lexical_segment import Part, Segment, build
 from cocosearchd.search.lexical_terms import QueryTerms, Terms
-from cocosearchd.search.lexical_view import Evidence, View, evidence, view
+from cocosearchd.search.lexical_view import Evidence, View, evidence, merged, view
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
@@ -261,7 +261,7 @@ class LexicalIndex:
     async def _until_doubt(self) -> None:
         """Put parts in order whenever there was no commit for a while, and save from time to time."""
         now = asyncio.get_running_loop().time
-        ordered, save_at = True, now() + _SAVE_EVERY_S
+        ordered, save_at = False, now() + _SAVE_EVERY_S
         while not self._doubt.is_set():
             try:
                 async with asyncio.timeout_at(save_at if ordered else min(save_at, now() + _QUIET_S)):
@@ -276,26 +276,30 @@ class LexicalIndex:
                     save_at = now() + _SAVE_EVERY_S
 
     async def _put_in_order(self) -> bool:
-        """Merge what commits have left apart, beside them; whether none came meanwhile."""
+        """Merge what commits have left apart, beside them; whether there is nothing left to merge."""
         state = self._view
-        if state is None:
+        made = None if state is None else await asyncio.to_thread(merged, state, RESTING)
+        if made is None:
             return True
-        found = await asyncio.to_thread(_ordered, state.parts, state.generation, state)
-        if self._view is not state:
-            return False
-        self._show(found)
-        return True
+        async with self._lock:
+            if self._view is not None:
+                self._show(await asyncio.to_thread(made, self._view))
+        return False
 
     async def _save(self) -> None:
         """Write the view to disk if it has moved; afterwards its arrays are mapped from there."""
         async with self._lock:
             state = self._view
-            if state is None or state.generation == self._saved_generation:
+            if state is None or self._is_saved(state):
                 return
             try:
                 await self._write(state, await self._owner())
             except (OSError, CocoSearchError) as error:
                 log.warning("lexical_not_saved", extra={"index": self._record.name, "error": str(error)})
+
+    def _is_saved(self, state: View) -> bool:
+        known = all(part.segment in self._saved for part in state.parts)  # what was merged at rest may not be
+        return known and state.generation == self._saved_generation
 
     async def _write(self, state: View, owner: Mapping[str, str]) -> None:
         """A cancellation is heard at the end: a thread goes on, and two at once would delete each other's files."""
@@ -334,7 +338,7 @@ def _longer(parts: Iterable[Part], files: Iterable[FileTexts], terms: Terms, dim
 
 
 def _ordered(parts: Sequence[Part], generation: int, known: View | None) -> View:
-    return view(compacted(parts, QUIET), generation, known)
+    return view(compacted(parts, QUIET), generation, *([known] if known else []))
 
 
 def _renewed(

@@ -5,14 +5,16 @@ as large, so that each row is written as often as the logarithm of how many comm
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search.lexical_segment import Array, Ints, Mask, Part, Segment, signs_of
 
-SEGMENT_CHUNKS = 100_000  # no merge passes this: a merge of 100,000 chunks takes 0.4 s and 0.4 GB (measured)
+# No merge beside commits passes this: it takes 0.4 s, for which a commit waits; at rest one of 430,000 chunks takes
+# 1.5 s of CPU and 0.6 GB, half of which is the result (measured).
+SEGMENT_CHUNKS, LARGEST_CHUNKS = 100_000, 500_000
 _OF_FILES = ("generations", "characters", "file_lengths", "file_vectors", "file_scales")
 _OF_CHUNKS = ("keys", "start_lines", "chunk_lengths", "vectors", "scales")
 
@@ -24,6 +26,15 @@ class Order:
     ratio: int  # a part is merged with those behind it unless they are together this many times smaller
     dead: float  # share of the files of a part above which it is written anew
     small: int  # chunks: parts at the end that have together no more are always one
+    most: int = SEGMENT_CHUNKS  # chunks of a part that is written
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Adjacent parts of a list, as one segment of what is alive in them; None: of nothing."""
+
+    run: range
+    segment: Segment | None
 
 
 # While commits come: a row is written 4 times in the course of 300 commits, against 10 times with the order below, and
@@ -32,23 +43,69 @@ class Order:
 BUSY = Order(1, 0.5, 0)
 # Each part costs a query 0.3 ms, and a merge of 2,000 chunks takes 8 ms, once nobody saves any more.
 QUIET = Order(4, 0.2, 2000)
+RESTING = replace(QUIET, most=LARGEST_CHUNKS)
+_THIRD = 3  # no part is more than one of so many of a balanced run: a row is in few of these, which are dear
 
 
 def compacted(parts: Sequence[Part], order: Order) -> tuple[Part, ...]:
     """Parts in order, without those that have nothing alive."""
-    living = [part for part in parts if part.files_alive]
-    if not living:
-        return ()
-    first = _first_of_tail(living, order)
-    found = [Part(merge([part])) if _many_dead(part, order) else part for part in living[:first]]
-    tail = living[first:]
-    if len(tail) > 1 or _many_dead(tail[0], order):
-        tail = [Part(merge(tail))]
-    return (*found, *tail)
+    return replaced(parts, merges(parts, order), parts)
+
+
+def merges(parts: Sequence[Part], order: Order) -> list[Merge]:
+    """What puts parts in order, ascending."""
+    living = [number for number, part in enumerate(parts) if part.files_alive]
+    runs = _runs([parts[number] for number in living], order)
+    found = [Merge(range(n, n + 1), None) for n, part in enumerate(parts) if not part.files_alive]
+    for run in runs:
+        first, last = living[run.start], living[run.stop - 1] + 1
+        found = [each for each in found if not first <= each.run.start < last]
+        found.append(Merge(range(first, last), merge(parts[first:last])))
+    return sorted(found, key=lambda each: each.run.start)
+
+
+def replaced(before: Sequence[Part], made: Sequence[Merge], now: Sequence[Part]) -> tuple[Part, ...]:
+    """Parts as they are `now`, with what was merged of those of `before` in place of these.
+
+    Since then files may have died, parts come, and parts been merged: of the first that is another, and of what is
+    behind it, nothing is replaced.
+    """
+    same = next(
+        (n for n, (a, b) in enumerate(zip(before, now, strict=False)) if a.segment is not b.segment), len(before)
+    )
+    found, at = list[Part](), 0
+    for each in made:
+        if each.run.stop > same:
+            break
+        found.extend(now[at : each.run.start])
+        at = each.run.stop
+        if each.segment is not None:
+            some = zip(before[each.run.start : at], now[each.run.start : at], strict=True)
+            died = np.flatnonzero(~np.concatenate([_still(old, new) for old, new in some])).tolist()
+            found.append(Part(each.segment).without(died) if died else Part(each.segment))
+    return tuple(each for each in (*found, *now[at:]) if each.files_alive)
+
+
+def _still(before: Part, now: Part) -> Mask:
+    """Which of the files that were alive in a part are."""
+    if now.alive is None:
+        return np.ones(now.segment.file_count, np.bool_)
+    return now.alive if before.alive is None else now.alive[before.alive]
+
+
+def _runs(parts: Sequence[Part], order: Order) -> list[range]:
+    """The adjacent ones of some living parts that are to be one, or to be written anew. Apart from each other."""
+    if not parts:
+        return []
+    first = _first_of_tail(parts, order)
+    tail = range(first, len(parts)) if len(parts) - first > 1 or _many_dead(parts[first], order) else range(0)
+    balanced = _balanced(parts[: tail.start] if tail else parts, order)
+    dead = [range(n, n + 1) for n in range(first) if n not in balanced and _many_dead(parts[n], order)]
+    return [run for run in (balanced, tail, *dead) if run]
 
 
 def _first_of_tail(parts: Sequence[Part], order: Order) -> int:
-    """Where the parts begin that become one."""
+    """Where the parts begin that become one because of what came last."""
     first, chunks = len(parts) - 1, parts[-1].segment.chunk_count
     while first:
         before = parts[first - 1].segment.chunk_count
@@ -59,8 +116,25 @@ def _first_of_tail(parts: Sequence[Part], order: Order) -> int:
     return first
 
 
+def _balanced(parts: Sequence[Part], order: Order) -> range:
+    """The longest run of parts none of which is large beside the others, at an order that has large parts."""
+    best = range(0)
+    if order.most == SEGMENT_CHUNKS:
+        return best
+    for first in range(len(parts)):
+        chunks = largest = 0
+        for last in range(first, len(parts)):
+            size = parts[last].segment.chunk_count
+            chunks, largest = chunks + size, max(largest, size)
+            if chunks > order.most:
+                break
+            if largest * _THIRD <= chunks and last + 1 - first > len(best):
+                best = range(first, last + 1)
+    return best
+
+
 def _many_dead(part: Part, order: Order) -> bool:
-    return part.files_alive < (1 - order.dead) * part.segment.file_count
+    return part.segment.chunk_count <= order.most and part.files_alive < (1 - order.dead) * part.segment.file_count
 
 
 def merge(parts: Sequence[Part]) -> Segment:

@@ -6,7 +6,7 @@ promising files are compared chunk by chunk; see `lexical_choice`.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cocosearchd.search import features
 from cocosearchd.search.lexical_choice import Compared, compared, promising
 from cocosearchd.search.lexical_living import Choice, Living, joined, living_files, of_living
+from cocosearchd.search.lexical_merge import Order, merges, replaced
 from cocosearchd.search.lexical_names import PathNames, best_name_match, names_asked, path_names, stem_coverage
 from cocosearchd.search.lexical_near import near
 from cocosearchd.search.lexical_scores import Defined, chunk_cosines, chunk_names, defined
@@ -108,9 +109,9 @@ class _Chunks:
     of_files: dict[str, Floats]  # s3, s_mean, s_raw: (f,)
 
 
-def view(parts: Sequence[Part], generation: int, known: "View | None" = None) -> View:
-    """A state over `parts`. The names of segments that `known` has as well are taken from it."""
-    read = {id(part.segment): names for part, names in zip(known.parts, known.names, strict=True)} if known else {}
+def view(parts: Sequence[Part], generation: int, *known: View) -> View:
+    """A state over `parts`. The names of segments that one of the `known` has as well are taken from it."""
+    read = {id(part.segment): names for one in known for part, names in zip(one.parts, one.names, strict=True)}
     lengths_of_chunks = [
         p.segment.chunk_lengths if p.alive_chunks is None else p.segment.chunk_lengths[p.alive_chunks] for p in parts
     ]
@@ -124,6 +125,15 @@ def view(parts: Sequence[Part], generation: int, known: "View | None" = None) ->
         generation=generation,
         sizes=Sizes(files, chunks, chunk_sum / max(chunks, 1), tuple((file_sums / max(files, 1)).tolist())),
     )
+
+
+def merged(state: View, order: Order) -> Callable[[View], View] | None:
+    """What merges of the parts of `state` make of a later view; None if there is nothing to merge."""
+    made = merges(state.parts, order)
+    if not made:
+        return None
+    names = view([Part(each.segment) for each in made if each.segment is not None], state.generation)
+    return lambda now: view(replaced(state.parts, made, now.parts), now.generation, now, names)
 
 
 def evidence(
