@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.builtin import BuiltinEmbedder
@@ -202,8 +201,3 @@ async def _without_indexes(connection: Connection, record: IndexRecord) -> list[
     for name, _ in rows:
         await connection.execute(f"drop index {name}".encode())
     return [definition for _, definition in rows]
-
-
-def exact_best(matrix: NDArray[np.float32], vector: NDArray[np.float32], count: int) -> NDArray[np.intp]:
-    """The rows nearest to a vector, nearest first."""
-    return np.argsort(-(matrix @ vector), kind="stable")[:count]

@@ -51,10 +51,6 @@ class Text:
         block = self.data[self.starts[first - 1] : end].decode("utf-8", "replace")
         return [line.removesuffix("\r") for line in block.removesuffix("\n").split("\n")]
 
-    def line_of(self, offset: int) -> int:
-        """The line a byte offset lies in."""
-        return max(1, int(np.searchsorted(self.starts, offset, side="right")))
-
 
 @dataclass(frozen=True, slots=True)
 class _Seen:

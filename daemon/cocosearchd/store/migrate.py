@@ -25,18 +25,6 @@ async def migrate_registry(db: Database) -> None:
             await upgrade_tables(connection, record)
 
 
-async def create_index_tables(db: Database, record: IndexRecord) -> None:
-    """Create the tables of an index that is in the registry. Idempotent."""
-    async with schema_change(db) as connection:
-        await upgrade_tables(connection, record)
-
-
-async def drop_index_tables(db: Database, record: IndexRecord) -> None:
-    """Drop the tables of an index; its row in the registry stays. Idempotent."""
-    async with schema_change(db) as connection:
-        await drop_tables(connection, record)
-
-
 @asynccontextmanager
 async def schema_change(db: Database) -> AsyncIterator[Connection]:
     """A transaction in which tables are made or dropped: one at a time in the whole database, and with time to wait."""
