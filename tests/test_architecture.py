@@ -137,6 +137,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearch_ipc.protocol": set(),
     "cocosearch_ipc.address": set(),
     "cocosearch_ipc.finding": set(),
+    "cocosearch_ipc.extent": set(),
     "cocosearch_ipc.workspace": {"cocosearch_ipc.protocol"},
     "cocosearch_ipc.methods": {"cocosearch_ipc.protocol", "cocosearch_ipc.workspace"},
     "cocosearch_ipc.shapes": {"cocosearch_ipc.protocol"},
@@ -153,6 +154,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.openrpc",
     },
     "cocosearch_ipc.mcp": {
+        "cocosearch_ipc.extent",
         "cocosearch_ipc.guard",
         "cocosearch_ipc.protocol",
         "cocosearch_ipc.methods",
@@ -174,7 +176,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearch_ipc.sockets": {"cocosearch_ipc.protocol", "cocosearch_ipc.address"},
     "cocosearch_ipc.serve": {"cocosearch_ipc.sockets", "cocosearch_ipc.app", "cocosearch_ipc.client"},
     "cocosearch_ipc.client": {"cocosearch_ipc.address"},
-    "cocosearch_ipc.render": set(),
+    "cocosearch_ipc.render": {"cocosearch_ipc.extent"},
     "cocosearch_ipc.repl": {
         "cocosearch_ipc.cli",
         "cocosearch_ipc.client",
@@ -232,6 +234,7 @@ STDLIB_ONLY = {
     "cocosearch_ipc.client",
     "cocosearch_ipc.credentials",
     "cocosearch_ipc.finding",
+    "cocosearch_ipc.extent",
     "cocosearch_ipc.render",
     "cocosearch_ipc.cli",
 }

@@ -300,6 +300,11 @@ class Engine(Workspace):
                 tasks.start_soon(ask, place, index)
         return [freshness for freshness in found if freshness is not None]
 
+    async def _freshness(self, index: RunningIndex, timeout_ms: int | None) -> Freshness:
+        """As of any verb; what keeps the work from going on is said as well."""
+        found, paused = await super()._freshness(index, timeout_ms), self._updater.status.paused
+        return found if found.fresh or not paused else replace(found, reason=f"{found.reason}; {paused}")
+
     async def _counts(self, index: RunningIndex) -> tuple[int, int]:
         """(files, chunks); (-1, -1) while PostgreSQL is away, because what can be said should be."""
         try:

@@ -4,7 +4,6 @@ Start: lock the state, bind the sockets, PostgreSQL, registry, embedder, the chi
 Stop: the same backwards; requests in flight are answered, then work is dropped (it is found again), then PostgreSQL.
 """
 
-import fcntl
 import importlib.metadata
 import logging
 import os
@@ -341,11 +340,7 @@ def _prepare(state: Path) -> None:
 @contextmanager
 def _only_one(path: Path) -> Iterator[None]:
     """Holds the lock of a state directory. Raises `Conflict` when another daemon does."""
-    with path.open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise Conflict(
-                f"cocosearchd is already running on {path.parent}", "`cocosearchctl status` shows it"
-            ) from None
+    with path.open("a") as file:
+        if not sockets.lock(file.fileno()):
+            raise Conflict(f"cocosearchd is already running on {path.parent}", "`cocosearchctl status` shows it")
         yield

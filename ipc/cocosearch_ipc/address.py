@@ -36,8 +36,8 @@ def state_dir(env: Mapping[str, str]) -> str:
     if os.geteuid() == 0:  # not below /root: PostgreSQL gives up root's rights and must still reach it
         return "/var/lib/cocosearch"
     if sys.platform == "darwin":
-        return os.path.join(_home(env), "Library", "Application Support", "cocosearch")
-    return os.path.join(_home(env), ".local", "state", "cocosearch")
+        return os.path.join(home(env), "Library", "Application Support", "cocosearch")
+    return os.path.join(home(env), ".local", "state", "cocosearch")
 
 
 def runtime_dir(env: Mapping[str, str]) -> str:
@@ -55,7 +55,7 @@ def runtime_dir(env: Mapping[str, str]) -> str:
     if base or _is_own_dir(usual, uid):  # without the variable: a shell of cron, sudo or su
         return f"{usual}/cocosearch"
     if sys.platform == "darwin":
-        return os.path.join(_home(env), "Library", "Caches", "cocosearch", "run")
+        return os.path.join(home(env), "Library", "Caches", "cocosearch", "run")
     return "/run/cocosearch" if uid == 0 else f"/tmp/cocosearch-{uid}"  # noqa: S108 - owner and mode are checked at bind
 
 
@@ -67,7 +67,7 @@ def config_file(env: Mapping[str, str]) -> str:
         return os.path.join(base, "cocosearch", "config.yaml")
     if os.geteuid() == 0:
         return "/etc/cocosearch/config.yaml"
-    return os.path.join(_home(env), ".config", "cocosearch", "config.yaml")
+    return os.path.join(home(env), ".config", "cocosearch", "config.yaml")
 
 
 def rpc_socket(env: Mapping[str, str]) -> str:
@@ -101,8 +101,10 @@ def _absolute(path: str) -> str:
     return os.path.abspath(os.path.expanduser(path))
 
 
-def _home(env: Mapping[str, str]) -> str:
-    return env.get("HOME") or os.path.expanduser("~")
+def home(env: Mapping[str, str]) -> str:
+    """The user's directory; for a user of whom nothing is known, one that cannot be made."""
+    found = env.get("HOME") or os.path.expanduser("~")
+    return found if found.startswith("/") else "/nonexistent"
 
 
 def _of_system(base: str) -> str:

@@ -10,6 +10,7 @@ import fcntl
 import os
 import socket
 import stat
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,14 +124,24 @@ def inherited(env: Mapping[str, str], pid: int) -> dict[str, socket.socket]:
     return found
 
 
+def lock(descriptor: int) -> bool:
+    """Whether the lock of an open file is ours now. Who only looks whether it is held (`down`) has it for a moment."""
+    for pause in (0.01, 0.02, 0.04, 0.0):
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(pause)
+        else:
+            return True
+    return False
+
+
 def _lock(path: Path) -> int:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    if not lock(descriptor):
         os.close(descriptor)
         message = f"cocosearchd is already running ({path.parent})"
-        raise Failure(message, "`cocosearchctl status` shows it", code=CONFLICT) from None
+        raise Failure(message, "`cocosearchctl status` shows it", code=CONFLICT)
     return descriptor
 
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cocosearch_ipc.client import CallFailed
@@ -74,13 +75,14 @@ def test_an_interrupt_while_the_daemon_starts_says_that_it_goes_on(stopped: Daem
     process = stopped.begin("up", str(project))
     assert process.stderr is not None
     assert process.stderr.readline().startswith("starting cocosearchd")
-    wait_until(lambda: (stopped.home / "state" / "daemon.lock").exists(), "the daemon starts")
+    wait_until(lambda: bool(psutil.Process(process.pid).children()), "the daemon starts")
+    time.sleep(0.02)  # the daemon has locked nothing yet, and `up` has begun to wait for it
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 130
     assert said == "cocosearchd goes on starting in the background; `cocosearchctl down` stops it\n"
-    wait_until(stopped.answers, stopped.log)
-    stopped.ctl("down")
+    assert "has stopped" in stopped.ctl("down").stdout
+    assert "not running" in stopped.ctl("down").stdout
 
 
 def test_a_killed_worker_costs_no_question(daemon: Daemon, project: Path) -> None:

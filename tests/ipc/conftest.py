@@ -1,6 +1,7 @@
 """Real front ends on real sockets, over an engine with fixed answers, in a thread with an event loop of its own."""
 
 import gc
+import os
 import ssl
 import threading
 import warnings
@@ -67,6 +68,7 @@ class Served:
             "COCOSEARCH_RUNTIME_DIR": str(self.run),
             "COCOSEARCH_CONFIG": str(self.state / "config.yaml"),
             "PATH": "/usr/bin:/bin",
+            "PYTHONPATH": os.environ.get("PYTHONPATH", ""),  # another work tree than the installed one
             "HOME": str(self.state),
         }
 

@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import pty
+import pwd
 import re
 import signal
 import subprocess
@@ -15,9 +16,9 @@ from typing import Any
 import anyio.from_thread
 import pytest
 
+from cocosearch_ipc import address, workspace
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc import workspace
-from cocosearch_ipc.cli import asking, daemon, exits, files, verbs
+from cocosearch_ipc.cli import asking, daemon, exits, files, service, verbs
 from cocosearch_ipc.cli.main import plain_query
 from cocosearch_ipc.client import VERSION
 from cocosearch_ipc.render import answers, out, tables
@@ -35,6 +36,7 @@ ALLOWED = {
     *("cocosearch_ipc", "cocosearch_ipc.address", "cocosearch_ipc.client", "cocosearch_ipc.cli"),
     *("cocosearch_ipc.cli.exits", "cocosearch_ipc.cli.main", "cocosearch_ipc.cli.query"),
     *(
+        "cocosearch_ipc.extent",
         "cocosearch_ipc.render",
         "cocosearch_ipc.render.answers",
         "cocosearch_ipc.render.highlight",
@@ -83,7 +85,7 @@ def test_the_answer_for_editors(served: Served) -> None:
 
 def test_the_answer_for_a_language_model(served: Served) -> None:
     lines = ctl(served, "query", "retry", "--format", "compact", "--budget", "400").stdout.splitlines()
-    assert lines[0].startswith("src/retry.py:3-")
+    assert lines[0].startswith("src/retry.py:2-5 (hit: 3-5)")
     assert "def retry(self, times: int) -> None:" in "\n".join(lines)
     assert not any("1." in line for line in lines[:1])
 
@@ -160,7 +162,7 @@ def test_up_shows_progress_and_is_idempotent(served: Served, tmp_path: Path) -> 
     assert json.loads(ctl(served, "up", str(tmp_path / "project"), "--json").stdout)["created"] is False
     missing = ctl(served, "up", str(tmp_path / "nothing"))
     assert missing.returncode == exits.USAGE
-    assert missing.stderr == f"error: {tmp_path}/nothing is not a directory — hint: give the project's directory\n"
+    assert missing.stderr == f"error: there is no directory {tmp_path}/nothing — hint: give the project's directory\n"
 
 
 def test_clear_asks_first(served: Served) -> None:
@@ -189,7 +191,7 @@ def test_without_a_daemon(tmp_path: Path, verb: str) -> None:
     ("line", "code", "message"),
     [
         ("qurey x", 2, "error: argument VERB: invalid choice: 'qurey' — hint: did you mean query?"),
-        ("query x --limt 3", 2, "error: unrecognized arguments: --limt 3 — hint: cocosearchctl --help"),
+        ("query x --limt 3", 2, "error: unrecognized arguments: --limt 3 — hint: did you mean --limit?"),
         ("query x --limit y", 2, "error: argument --limit: invalid int value: 'y' — hint: cocosearchctl query --help"),
         ("query x --index nope", 1, "error: no index 'nope' — hint: there are demo"),
     ],
@@ -422,3 +424,17 @@ def test_a_daemon_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyte
 def test_numbers_for_people() -> None:
     assert [tables.size(n) for n in (0, 999, 1500, 12_345_678)] == ["0 B", "999 B", "1.5 kB", "12.3 MB"]
     assert [tables.duration(s) for s in (0.25, 59, 65, 3_700, 90_000)] == ["0.2 s", "59 s", "1m 05s", "1h 01m", "1d 1h"]
+
+
+def test_nothing_is_known_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A container may run us under a number without a name and without a home."""
+
+    def unknown(_: int) -> Any:
+        raise KeyError
+
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    monkeypatch.setattr(os, "geteuid", lambda: 4242)
+    assert address.state_dir({}) == "/nonexistent/.local/state/cocosearch"
+    assert address.config_file({}) == "/nonexistent/.config/cocosearch/config.yaml"
+    assert not service.is_installed({"PATH": os.environ["PATH"]})

@@ -47,7 +47,9 @@ async def test_a_client_finds_the_tools_and_gets_an_answer(served: Served, kind:
     assert answer.structured_content["fresh"] is True
     shown = answer.content[0]
     assert isinstance(shown, mcp_types.TextContent)
-    assert shown.text.startswith("src/retry.py:3-5  method Client.retry  [0.731 both]\n```python\nclass Client:\n")
+    assert shown.text.startswith(
+        "src/retry.py:2-5 (hit: 3-5)  method Client.retry  [0.731 both]\n```python\nclass Client:\n"
+    )
     assert shown.text.endswith("Fresh as of 3f0c9a52/7.")
     assert served.engine.requests[-1] == p.SearchRequest("retries", index="demo", languages=("python",))
 

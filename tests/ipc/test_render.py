@@ -222,3 +222,44 @@ def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
         "",
     ]
     assert pipe.getvalue() == "a: indexing, 25 files, 7 chunks\n", "the next line comes after a while"
+
+
+def test_files_from_windows_look_like_others() -> None:
+    shown = list(answers.text(reply("a", hit("\ufeffdef a():\r\n    pass\r\n")), PLAIN, {}))
+    assert shown[1:3] == ["     9  def a():", "    10      pass"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ("retry_limit", "a.py:11:retry_limit = 3"),
+        ("where is retryLimit or retry_limit used", "a.py:11:retry_limit = 3"),
+        ("where is the limit", "a.py:10:first = 1"),
+        ("limit", "a.py:10:first = 1"),
+        ("lang:python second_limit", "a.py:12:second_limit = 2"),
+    ],
+)
+def test_editors_go_to_the_name_that_was_asked_for(asked: str, line: str) -> None:
+    found = hit("\nfirst = 1\nretry_limit = 3\nsecond_limit = 2\n")
+    assert list(answers.grep(reply(asked, found), {}, "")) == [line]
+    number = line.split(":")[1]
+    assert asking.editor("vi", "a.py", answers.place(found, highlight.named(asked)))[1] == f"+{number}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "where"),
+    [
+        ("", "", "a.py:9-12"),
+        ("a\nb", "c\n", "a.py:7-13 (hit: 9-12)"),
+        ("def f():\n…\nb", "", "a.py:8-12 (hit: 9-12)"),
+    ],
+)
+def test_a_language_model_is_told_which_lines_it_sees(before: str, after: str, where: str) -> None:
+    found = hit("x\n" * 4) | {"end_line": 12, "context_before": before, "context_after": after}
+    assert next(answers.compact(reply("x", found))) == where
+    assert next(answers.compact(reply("x", found) | {"index": None})) == f"a: {where}"
+
+
+def test_a_late_answer_names_what_it_lacks() -> None:
+    late = reply("x", fresh=False, stale_reason="4 changes are not applied yet", pending=["a", "b", "c", "d"])
+    assert list(answers.text(late, PLAIN, {}))[-1].endswith("NOT FRESH: 4 changes are not applied yet (a, b, c, …)")

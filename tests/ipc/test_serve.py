@@ -1,5 +1,6 @@
 """Sockets, peers and the stop: what happens at the edges of a daemon on a shared machine."""
 
+import fcntl
 import http.client
 import json
 import logging
@@ -19,7 +20,7 @@ import pytest
 from cocosearch_ipc import client, guard, serve
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.credentials import TokenFile
-from cocosearch_ipc.sockets import bind, inherited, private_directory
+from cocosearch_ipc.sockets import bind, inherited, lock, private_directory
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
 
 pytestmark = SDK_LEAVES_STREAMS
@@ -338,3 +339,14 @@ def _closed(s: socket.socket) -> bool:
         return s.recv(1) == b""
     except ConnectionResetError:
         return True
+
+
+def test_who_looks_at_a_lock_does_not_keep_a_daemon_from_starting(tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("a") as mine, (tmp_path / "lock").open("a") as looker:
+        fcntl.flock(looker, fcntl.LOCK_SH)
+        timer = threading.Timer(0.02, fcntl.flock, (looker, fcntl.LOCK_UN))
+        timer.start()
+        assert lock(mine.fileno())
+        timer.join()
+        with (tmp_path / "lock").open("a") as other:
+            assert not lock(other.fileno())

@@ -7,6 +7,7 @@ import pytest
 
 from cocosearchd.errors import Conflict, InvalidInput, NotFound, Refused
 from cocosearchd.roots.registry import MAX_NAME, check_root, propose_name
+from tests.daemon import git
 
 
 def check(path: Path | str, state: Path) -> bytes:
@@ -91,3 +92,9 @@ def test_a_chosen_name_is_kept_or_refused_with_both_paths() -> None:
 def test_names_that_cannot_be_used(name: str) -> None:
     with pytest.raises(InvalidInput):
         propose_name(b"/a", name, {})
+
+
+def test_a_bare_repository_has_no_files(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q", "--bare", "bare.git")
+    with pytest.raises(Refused, match="bare repository"):
+        check_root(os.fsencode(tmp_path / "bare.git"), tmp_path / "state")

@@ -90,7 +90,7 @@ async def test_wrong_cursors_and_limits_are_refused(shared: Corpus) -> None:
 
 async def test_a_file_is_given_as_it_is_on_disk(shared: Corpus) -> None:
     file = await get_file(shared.db, [shared.record], "./src/a.py", Disk())
-    assert file.content == FILES["src/a.py"].removesuffix("\n")
+    assert file.content == FILES["src/a.py"]
     assert (file.source, file.language, file.first_line, file.last_line, file.lines) == ("disk", "python", 1, 2, 2)
 
 
@@ -167,3 +167,18 @@ async def test_what_is_like_a_place(shared: Corpus) -> None:
 async def test_nothing_is_like_what_is_not_indexed(shared: Corpus) -> None:
     with pytest.raises(NotFound):
         await find_related(shared.db, shared.record, "nothing.py", 1)
+
+
+async def test_a_whole_file_keeps_its_ends_of_lines(corpus: Corpus) -> None:
+    data = b"def a():\r\n    pass\r\n\r\n\r\ndef b():\r\n    pass"
+    (corpus.root / "crlf.py").write_bytes(data)
+    await corpus.index("crlf.py", data)
+    assert (await get_file(corpus.db, [corpus.record], "crlf.py", Disk())).content == data.decode()
+    some = await get_file(corpus.db, [corpus.record], "crlf.py", Disk(), first_line=1, last_line=2)
+    assert some.content == "def a():\n    pass"
+
+
+async def test_what_was_left_out_is_no_empty_file(corpus: Corpus) -> None:
+    await corpus.index("photo.py", b"\0\1", skip="binary")
+    with pytest.raises(NotFound, match="it is no text"):
+        await get_file(corpus.db, [corpus.record], "photo.py", Disk())

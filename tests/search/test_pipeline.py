@@ -331,6 +331,9 @@ async def test_an_explained_run_is_the_same_run(shared: Corpus) -> None:
     assert details["ranking"]["results"][0]["path"] == "app/users.py"
     assert details["ranking"]["results"][0]["features"] == {"definition_boost": 2.0}
     assert {"plan", "embed", "retrieve", "rank", "verify", "expand"} <= set(trace.timings_ms)
+    first = details["ranking"]["results"][0]
+    assert first["fused"] == {"vector": 1 / (60 + first["vector_rank"]), "keyword": 1 / (60 + first["keyword_rank"])}
+    assert first["score"] == 2.0 * sum(first["fused"].values())
 
 
 async def test_a_plain_run_keeps_no_details(shared: Corpus) -> None:

@@ -335,7 +335,8 @@ class LiveRoot:
         if reason is None and self._dirty.scanning():
             reason = "the root is being scanned"
         if reason is None:
-            reason = f"{pending} changes are not applied yet" if pending else "not compared with the disk"
+            counted = "1 change is" if pending == 1 else f"{pending} changes are"
+            reason = f"{counted} not applied yet" if pending else "not compared with the disk"
         return Freshness(False, self._clock(), reason, self._dirty.pending_paths(SHOWN))
 
     def since(self, clock: Clock) -> tuple[str, ...] | None:
@@ -395,6 +396,5 @@ class LiveRoot:
         return "degraded" if trouble or self._fallen_back else "live"
 
     def _trouble(self, hints: str | None) -> str | None:
-        return (
-            self._reason or self._scan_trouble or hints or self._survey.unknown_reason() or self._survey.closed_reason()
-        )
+        survey = self._survey
+        return self._reason or self._scan_trouble or hints or survey.unknown_reason() or survey.closed_reason()

@@ -26,6 +26,8 @@ def check_root(path: bytes, state_dir: Path) -> bytes:
         raise Refused(f"{shown} is not a directory", f"give its directory: {os.fsdecode(os.path.dirname(root))}")
     if not os.access(root, os.R_OK | os.X_OK):
         raise Refused(f"{shown} cannot be read", "run the daemon as a user who may read it, or change its permissions")
+    if _is_bare(root):
+        raise Refused(f"{shown} is a bare repository: it has no files", "give a directory that it is checked out in")
     if root == b"/":
         raise Refused("the whole file system cannot be an index", "add the directories of your projects")
     if root == os.path.realpath(os.path.expanduser(b"~")):
@@ -37,6 +39,12 @@ def check_root(path: bytes, state_dir: Path) -> bytes:
             "add a directory beside it, or move the state with COCOSEARCH_STATE_DIR",
         )
     return root
+
+
+def _is_bare(root: bytes) -> bool:
+    """Whether a directory is git's own, without a work tree."""
+    found = set(os.listdir(root))
+    return found >= {b"HEAD", b"objects", b"refs"} and b".git" not in found
 
 
 def propose_name(root: bytes, name: str | None, taken: Mapping[str, bytes]) -> str:

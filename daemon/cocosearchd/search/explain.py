@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.rank import Legs, Scored, relevance
+from cocosearchd.search.rank import RRF_K, Legs, Scored, relevance
 
 SHOWN_CANDIDATES = 20  # of each leg: enough to see why something came first
 
@@ -16,30 +16,36 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     return fields
 
 
-def describe(legs: Legs, scored: list[Scored], chosen: tuple[Scored, ...]) -> dict[str, Any]:
-    """What each leg found, and for each shown result where it comes from and what it was scored by."""
+def describe(legs: Legs | None, scored: list[Scored], chosen: tuple[Scored, ...]) -> dict[str, Any]:
+    """What each leg found, if legs were asked; for each shown result where it comes from and what it was scored by."""
+    return _describe_legs(legs) | {"candidates": len(scored), "results": [describe_one(one) for one in chosen]}
+
+
+def _describe_legs(legs: Legs | None) -> dict[str, Any]:
+    if legs is None:
+        return {}
     return {
         "vector_candidates": len(legs.vector),
         "keyword_candidates": len(legs.keyword),
         "keyword_candidates_with_every_word": legs.every_word,
-        "candidates": len(scored),
         "vector": [_place(found.key, found.score) for found in legs.vector[:SHOWN_CANDIDATES]],
         "keyword": [_place(found.key, found.score) for found in legs.keyword[:SHOWN_CANDIDATES]],
-        "results": [describe_one(one) for one in chosen],
     }
 
 
 def describe_one(one: Scored) -> dict[str, Any]:
-    """A candidate's score and all that went into it. A rank is None where the leg did not find it."""
+    """A candidate's score and all that went into it; a leg that did not find it, or was not asked, is left out."""
+    ranks = {leg: rank for leg, rank in (("vector", one.vector_rank), ("keyword", one.keyword_rank)) if rank}
+    fused = {leg: 1 / (RRF_K + rank) for leg, rank in ranks.items()} if one.score else {}
     return {
         "path": one.candidate.path,
-        "lines": [one.candidate.start_line, one.candidate.end_line],
+        "lines": f"{one.candidate.start_line}-{one.candidate.end_line}",
         "score": one.score,
         "match_type": one.match_type,
         "relevance": relevance(one),
         "cosine": one.cosine,
-        "vector_rank": one.vector_rank or None,
-        "keyword_rank": one.keyword_rank or None,
+        **{f"{leg}_rank": rank for leg, rank in ranks.items()},
+        **({"fused": fused} if fused else {}),
         "features": dict(one.features),
     }
 

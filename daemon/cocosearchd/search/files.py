@@ -14,7 +14,7 @@ import anyio
 
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.model import IndexRecord, SkipReason
-from cocosearchd.search.disk import Disk
+from cocosearchd.search.disk import Disk, Text
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import language_names, one_of
 from cocosearchd.store import queries, records
@@ -24,6 +24,14 @@ from cocosearchd.store.pool import Database
 
 MAX_FILES = 1000
 SUGGESTED = 3  # files of the same name
+SKIPPED: dict[SkipReason, str] = {
+    "binary": "it is no text",
+    "too_large": "it is larger than indexing.max_file_bytes",
+    "minified": "its lines are too long for code that people write",
+    "unreadable": "it may not be read",
+    "secret": "it holds a secret (indexing.index_secrets)",
+    "unsupported": "its type is not one that is indexed",
+}
 LISTED = "`cocosearchctl files` lists what is indexed"
 # Between two chunks that are not neighbours, in content that is put together.
 GAP = "…"
@@ -123,21 +131,37 @@ async def get_file(
     name, content_hash = await _held(db, indexes, path, overlays or {})
     if content_hash is None:
         file = (overlays or {})[name].files[path]
-        lines = file.text.lines(first_line, last_line or file.text.line_count)
-        last, count = first_line + len(lines) - 1, file.text.line_count
-        return FileContent(name, path, file.language, "\n".join(lines), first_line, last, count, "overlay")
+        return _content(name, path, file.language, file.text, (first_line, last_line), "overlay")
     record = next(each for each in indexes if each.name == name)
     text = await anyio.to_thread.run_sync(disk.verified, record.root, path, content_hash)
     stored = [file async for file in queries.file_chunks(db, record, [path])]
     language = stored[0].language if stored else ""
+    if not stored or not stored[0].chunks:
+        await _check_text(db, record, path, readable=text is not None)
     if text is not None:
-        lines, total = text.lines(first_line, last_line or text.line_count), text.line_count
-        source: Literal["disk", "index"] = "disk"
-    else:
-        whole = _assembled(stored[0].chunks if stored else ())
-        lines, total, source = whole[first_line - 1 : last_line], len(whole), "index"
+        return _content(record.name, path, language, text, (first_line, last_line), "disk")
+    whole = _assembled(stored[0].chunks if stored else ())
+    lines = whole[first_line - 1 : last_line]
     shown_last = first_line + len(lines) - 1
-    return FileContent(record.name, path, language, "\n".join(lines), first_line, shown_last, total, source)
+    return FileContent(record.name, path, language, "\n".join(lines), first_line, shown_last, len(whole), "index")
+
+
+def _content(
+    index: str, path: str, language: str, text: Text, lines: tuple[int, int | None], source: Literal["disk", "overlay"]
+) -> FileContent:
+    """Lines of a text; all of it, with no last line named, is given as it is, ends of lines included."""
+    first, last = lines
+    found = text.lines(first, last or text.line_count)
+    content = text.data.decode("utf-8", "replace") if (first, last) == (1, None) else "\n".join(found)
+    return FileContent(index, path, language, content, first, first + len(found) - 1, text.line_count, source)
+
+
+async def _check_text(db: Database, record: IndexRecord, path: str, *, readable: bool) -> None:
+    """Raises `NotFound` for a file that was left out, if nothing can be shown of it."""
+    row = next((row for row in await records.file_records(db, record, path) if row.path == path), None)
+    skipped = row.skip_reason if row is not None else None
+    if skipped is not None and (skipped == "binary" or not readable):
+        raise NotFound(f"{path} is not in index {record.name}: {SKIPPED[skipped]}", "read it from the disk")
 
 
 async def holder(

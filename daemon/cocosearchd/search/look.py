@@ -48,10 +48,10 @@ class Asked:
 class Look:
     """What one look gave: everything in order, what is shown of it, and the state of the shown files.
 
-    `legs` is empty when the lexical index answered. `lasting` is False for an answer that is not worth keeping.
+    `legs` is None when the lexical index answered. `lasting` is False for an answer that is not worth keeping.
     """
 
-    legs: Legs
+    legs: Legs | None
     scored: list[Scored]
     chosen: tuple[Scored, ...]
     generation: int
@@ -63,7 +63,7 @@ class Look:
 class _Ranked:
     """Candidates in order. `generation` is that of the memory they came from, None for PostgreSQL's legs."""
 
-    legs: Legs
+    legs: Legs | None
     scored: list[Scored]
     generation: int | None = None
     complete: bool = True  # every candidate still had its row
@@ -149,7 +149,7 @@ class Looker:
             state = "warm" if code else "cold" if not lexical.warm else "behind" if behind else "not used"
             trace.tell("lexical", lambda: {"state": state, "generation": lexical.generation})
             if code is not None:
-                return _Ranked(Legs(), code.scored, code.generation, code.complete, states=code.states)
+                return _Ranked(None, code.scored, code.generation, code.complete, states=code.states)
         ranked = await self._legs(self._db, record, asked, trace)
         return replace(ranked, lasting=not behind)
 

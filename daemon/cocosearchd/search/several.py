@@ -133,6 +133,8 @@ def merge(answers: Sequence[Answer], limit: int) -> tuple[Hit, ...]:
 def _once_each(findings: Sequence[Finding], all_chunks: bool) -> list[Finding]:
     """Without what another index has found as well: a file below several roots is one, best said by the nearest one."""
     roots = [finding.record.root.rstrip(b"/") + b"/" for finding in findings]
+    if not any(one is not other and one.startswith(other) for one in roots for other in roots):
+        return list(findings)  # the very same hits: what was shown of them is remembered
 
     def file(number: int, hit: Hit) -> tuple[bytes, int]:
         return roots[number] + decode_path(hit.path), hit.start_byte if all_chunks else 0

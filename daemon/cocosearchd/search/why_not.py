@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.languages.identifiers import split_text
-from cocosearchd.model import FileRecord, Filter, IndexRecord, SkipReason, decode_path
+from cocosearchd.model import FileRecord, Filter, IndexRecord, decode_path
 from cocosearchd.search.explain import describe_one
+from cocosearchd.search.files import SKIPPED
 from cocosearchd.search.look import Asked
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
@@ -20,15 +21,6 @@ from cocosearchd.store import queries, records
 from cocosearchd.store.file_states import passing_chunks
 from cocosearchd.store.globs import exact_glob
 from cocosearchd.store.pool import Database
-
-SKIPPED: dict[SkipReason, str] = {
-    "binary": "it is no text",
-    "too_large": "it is larger than indexing.max_file_bytes",
-    "minified": "its lines are too long for code that people write",
-    "unreadable": "it may not be read",
-    "secret": "it holds a secret (indexing.index_secrets)",
-    "unsupported": "its type is not one that is indexed",
-}
 
 
 async def why_not(

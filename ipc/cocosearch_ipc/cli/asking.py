@@ -9,7 +9,7 @@ from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, query
-from cocosearch_ipc.render import out
+from cocosearch_ipc.render import answers, highlight, out
 from cocosearch_ipc.render.explain import explanation
 
 Env = Mapping[str, str]
@@ -36,13 +36,13 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 
 def open_hit(params: dict[str, Any], env: Env, number: int) -> int:
-    """Open `$VISUAL` or `$EDITOR` at the `number`th hit's first line, in place of this process."""
+    """Open `$VISUAL` or `$EDITOR` at the `number`th hit, in place of this process."""
     reply = client.call(address.rpc_socket(env), "search", query.with_place(params))
     hits = reply["results"]
     if not 1 <= number <= len(hits):
         out.error(f"there is no hit {number}", f"there are {len(hits)}")
         return exits.FAILED
-    command = editing(hits[number - 1], env)
+    command = editing(hits[number - 1], reply["query"], env)
     out.flush()
     try:
         os.execvp(command[0], command)  # noqa: S606 - the user's own editor
@@ -51,10 +51,10 @@ def open_hit(params: dict[str, Any], env: Env, number: int) -> int:
     return exits.FAILED
 
 
-def editing(hit: Mapping[str, Any], env: Env) -> list[str]:
-    """The command that opens a hit in the user's editor."""
+def editing(hit: Mapping[str, Any], asked: str, env: Env) -> list[str]:
+    """The command that opens a hit of a question in the user's editor."""
     path = os.path.join(query.roots(env)[hit["index"]], hit["path"])
-    return editor(env.get("VISUAL") or env.get("EDITOR") or "vi", path, hit["start_line"])
+    return editor(env.get("VISUAL") or env.get("EDITOR") or "vi", path, answers.place(hit, highlight.named(asked)))
 
 
 def editor(program: str, path: str, line: int) -> list[str]:

@@ -15,6 +15,7 @@ Env = Mapping[str, str]
 
 START_S, STOP_S = 180.0, 40.0  # a first start makes a database; a stop drains and lets PostgreSQL write a checkpoint
 POLL_S, LONG_S = 0.05, 1.0
+LOCK_S = 10.0  # from a process to its lock: imports
 MAX_LOG_BYTES = 8 << 20
 
 
@@ -47,6 +48,7 @@ def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
         _wait(env, process, offset)
     except KeyboardInterrupt:
         say("cocosearchd goes on starting in the background; `cocosearchctl down` stops it")
+        _until_locked(env, process)
         raise
     return True
 
@@ -65,6 +67,7 @@ def _version(env: Env) -> str | None:
 def stop(env: Env, say: Callable[[str], object]) -> int | None:
     """Stop the daemon and wait until its process is gone; its pid, or None when none runs. Long waits are said."""
     path = address.rpc_socket(env)
+    _until_reachable(env, say)
     if not client.reachable(path):
         return None
     pid = int(client.call(path, "shutdown")["pid"])
@@ -78,6 +81,27 @@ def stop(env: Env, say: Callable[[str], object]) -> int | None:
             raise client.CallFailed(message, f"look at `cocosearchctl logs`; `kill -9 {pid}` loses nothing", code=0)
         time.sleep(POLL_S)
     return pid
+
+
+def _until_locked(env: Env, process: subprocess.Popen[bytes]) -> None:
+    """Until the daemon has locked its state: from then on `stop` knows of it."""
+    end = time.monotonic() + LOCK_S
+    while process.poll() is None and not locked(_state_lock(env)) and time.monotonic() < end:
+        time.sleep(POLL_S)
+
+
+def _until_reachable(env: Env, say: Callable[[str], object]) -> None:
+    """One that starts has locked its state, and has no socket yet; one that stops has none any more."""
+    end, patient = time.monotonic() + START_S, True
+    while locked(_state_lock(env)) and not client.reachable(address.rpc_socket(env)) and time.monotonic() < end:
+        if patient:
+            say("waiting for cocosearchd, which starts or stops ...")
+            patient = False
+        time.sleep(POLL_S)
+
+
+def _state_lock(env: Env) -> Path:
+    return Path(address.state_dir(env), "daemon.lock")
 
 
 def last_error(text: str) -> tuple[str, str]:

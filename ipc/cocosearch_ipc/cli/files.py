@@ -30,6 +30,11 @@ def files(args: argparse.Namespace, env: Env) -> int:
             break
     if args.json:
         out.document({"files": found, "cursor": cursor})
+        return exits.OK
+    if cursor:
+        out.note(f"there are more than {args.limit}: --limit N")
+    if not found:
+        out.note("no such file: directories and globs are relative to the root")
     else:
         for file in found:
             out.line(out.printable(str(file["path"]), keep=""))
@@ -48,9 +53,12 @@ def cat(args: argparse.Namespace, env: Env) -> int:
     if not reply["fresh"]:
         out.note(f"as indexed: {reply['stale_reason'] or 'the file has changed since'}")
     if first and first > reply["total_lines"]:
-        out.note(f"{path} ends at line {reply['total_lines']}")
+        out.error(f"{path} ends at line {reply['total_lines']}")
         return exits.FAILED
-    out.line(out.printable(reply["content"]))
+    if sys.stdout.isatty():
+        out.line(out.printable(reply["content"].removesuffix("\n")))
+    else:
+        out.exactly(reply["content"] + ("" if first is None and reply["fresh"] else "\n"))
     return exits.OK
 
 
@@ -82,6 +90,8 @@ def watch(args: argparse.Namespace, env: Env) -> int:
             )
             return exits.USAGE
         params = query.with_place(params | {"since": {"epoch": epoch, "seq": int(number)}})
+    if sys.stdout.isatty() and not args.json:
+        out.note("what becomes searchable is shown as it does; Ctrl-C ends it")
     for event in client.stream(address.rpc_socket(env), "watch", params, QUIET_S):
         if args.json:
             out.line(json.dumps(event))

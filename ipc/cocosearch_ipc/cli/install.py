@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cocosearch_ipc import client
+from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, program
 from cocosearch_ipc.render import out
 
@@ -44,7 +44,7 @@ def _local(ctl: str) -> dict[str, Any]:
 
 
 def _home(*parts: str) -> Callable[[Env], Path]:
-    return lambda env: Path(env.get("HOME") or Path.home(), *parts)
+    return lambda env: Path(address.home(env), *parts)
 
 
 def _application(*parts: str) -> Callable[[Env], Path]:

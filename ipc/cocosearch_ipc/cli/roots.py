@@ -11,6 +11,7 @@ from typing import Any
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import daemon, exits, query
 from cocosearch_ipc.render import out, tables
+from cocosearch_ipc.render.answers import lacking
 from cocosearch_ipc.render.progress import Progress
 
 Env = Mapping[str, str]
@@ -22,7 +23,8 @@ def up(args: argparse.Namespace, env: Env) -> int:
     """Start the daemon if needed, watch a directory, follow until it is searchable."""
     path = os.path.realpath(args.path)
     if not os.path.isdir(path):
-        out.error(f"{args.path} is not a directory", "give the project's directory", as_json=args.json)
+        wrong = f"{args.path} is not a directory" if os.path.exists(path) else f"there is no directory {args.path}"
+        out.error(wrong, "give the project's directory", as_json=args.json)
         return exits.USAGE
     progress = Progress()
     daemon.ensure_running(env, progress.say)
@@ -112,7 +114,7 @@ def sync(args: argparse.Namespace, env: Env) -> int:
     if args.json:
         out.document(reply)
     else:
-        state = "fresh" if reply["fresh"] else f"not fresh: {reply['reason'] or 'changes are pending'}"
+        state = "fresh" if reply["fresh"] else f"not fresh: {lacking(reply['reason'], reply['pending'])}"
         several = reply["fresh"] and reply.get("indexes")
         out.line(f"{', '.join(several) if several else reply['index']}: {state}")
     return exits.OK if reply["fresh"] else exits.FAILED

@@ -152,7 +152,7 @@ def manager(env: Env, *, system: bool) -> Manager:
 
 
 def _systemd_user(env: Env) -> Manager:
-    home = Path(env.get("XDG_CONFIG_HOME") or Path(env.get("HOME", "~")).expanduser() / ".config") / "systemd" / "user"
+    home = Path(env.get("XDG_CONFIG_HOME") or Path(address.home(env), ".config")) / "systemd" / "user"
     names = ("cocosearchd.socket", "cocosearchd-mcp.socket", "cocosearchd.service")
     return _systemd(home, program.shipped("systemd") / "user", names, names, ("systemctl", "--user"), env)
 
@@ -195,7 +195,7 @@ def _filled(unit: str, command: Sequence[str]) -> bytes:
 
 
 def _launchd(env: Env) -> Manager:
-    path = Path(env.get("HOME", "~")).expanduser() / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+    path = Path(address.home(env)) / "Library" / "LaunchAgents" / f"{LABEL}.plist"
     domain = f"gui/{os.getuid()}"
     unload = ("launchctl", "bootout", f"{domain}/{LABEL}")
     return Manager(

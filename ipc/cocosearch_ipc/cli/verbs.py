@@ -6,7 +6,7 @@ import importlib
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn, cast
 
 from cocosearch_ipc.cli import exits
@@ -31,6 +31,14 @@ class _Parser(argparse.ArgumentParser):
         out.error(message.partition(" (choose from")[0], hint, as_json="--json" in sys.argv)
         raise SystemExit(exits.USAGE)
 
+    def unrecognized(self, given: Sequence[str]) -> NoReturn:
+        """Of arguments that nothing takes."""
+        options = [name for action in self._actions for name in action.option_strings]
+        near = difflib.get_close_matches(given[0].partition("=")[0], options, 1)
+        hint = f"did you mean {near[0]}?" if near else f"{self.prog} --help"
+        out.error(f"unrecognized arguments: {' '.join(given)}", hint, as_json="--json" in sys.argv)
+        raise SystemExit(exits.USAGE)
+
 
 class Verb:
     """A command: what it does, an example, its arguments, and `module:function` (below this package) that does it.
@@ -53,8 +61,10 @@ def run(arguments: list[str], env: Env) -> int:
     if not arguments:
         parser().print_help()
         return exits.USAGE
-    args = parser().parse_args(arguments)
+    args, unknown = parser().parse_known_args(arguments)
     verb: Verb = args.verb
+    if unknown:
+        args.complain(unknown)
     return verb.function()(args, env)
 
 
@@ -78,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
         )
         verb.add(sub)
         sub.add_argument("--json", action="store_true", help="print JSON; errors too, on standard error")
-        sub.set_defaults(verb=verb)
+        sub.set_defaults(verb=verb, complain=sub.unrecognized)
     return top
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+from cocosearch_ipc.extent import where
 from cocosearch_ipc.protocol import (
     ClearReply,
     IndexCodebaseReply,
@@ -14,6 +15,8 @@ from cocosearch_ipc.protocol import (
     SyncReply,
 )
 from cocosearch_ipc.workspace import GetFileReply, ListFilesReply
+
+PENDING = 5  # paths that are named: an assistant reads those by itself
 
 
 def search(reply: SearchReply) -> str:
@@ -37,6 +40,8 @@ def files(reply: ListFilesReply) -> str:
 
 def file(reply: GetFileReply) -> str:
     """The lines, in a block, and which they are."""
+    if reply.start_line > reply.total_lines:
+        return f"{reply.path} has {reply.total_lines} lines."
     state = "" if reply.fresh else f", as indexed: {reply.stale_reason or 'the disk has changed'}"
     head = f"{reply.path}:{reply.start_line}-{reply.end_line} of {reply.total_lines} lines{state}"
     return f"{head}\n```{reply.language}\n{reply.content.rstrip()}\n```"
@@ -88,14 +93,13 @@ def synced(reply: SyncReply) -> str:
 
 
 def _hit(result: SearchResult, *, several: bool) -> str:
-    where = f"{result.index}: " if several else ""
+    index = f"{result.index}: " if several else ""
     symbol = f"  {result.symbol_type} {result.symbol_name}" if result.symbol_name else ""
     code = "\n".join(
         part.rstrip("\n") for part in (result.context_before, result.content, result.context_after) if part
     )
-    head = (
-        f"{where}{result.path}:{result.start_line}-{result.end_line}{symbol}  [{result.score:.3f} {result.match_type}]"
-    )
+    place = where(result.path, result.context_before, result.start_line, result.end_line, result.context_after)
+    head = f"{index}{place}{symbol}" + (f"  [{result.score:.3f} {result.match_type}]" if result.score else "")
     if result.stale:
         head += "  STALE: the file has changed since; read it before you rely on this"
     return f"{head}\n```{result.language}\n{code}\n```"
@@ -103,7 +107,8 @@ def _hit(result: SearchResult, *, several: bool) -> str:
 
 def _freshness(reply: SearchReply) -> str:
     at = f" as of {reply.as_of.epoch[:8]}/{reply.as_of.seq}" if reply.as_of else ""
-    return f"Fresh{at}." if reply.fresh else f"NOT fresh{at}: {reply.stale_reason or 'changes are pending'}."
+    pending = f" Pending: {', '.join(reply.pending[:PENDING])}." if reply.pending else ""
+    return f"Fresh{at}." if reply.fresh else f"NOT fresh{at}: {reply.stale_reason or 'changes are pending'}.{pending}"
 
 
 def _index(index: IndexStatus) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from cocosearch_ipc.extent import GAP, where
 from cocosearch_ipc.render import highlight, out
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     Lex = Callable[[str, str], list[list[tuple[str, str]]]]
 
 _UNRESERVED = frozenset("/-._~0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz")
-SNIPPET_LINES = 10
-GAP = "…"  # a line of context that stands for those that were left out
+SNIPPET_LINES, PENDING = 10, 3
 
 
 def text(
@@ -41,8 +41,11 @@ def text(
 
 def compact(reply: dict[str, Any]) -> Iterator[str]:
     """For a language model: a line that says where, the code with its context, a blank line; then what to know."""
+    several = reply.get("index") is None
     for hit in reply["results"]:
-        yield out.printable(f"{hit['path']}:{hit['start_line']}-{hit['end_line']} {hit['symbol_name'] or ''}".rstrip())
+        index = f"{hit['index']}: " if several else ""
+        place = where(hit["path"], hit["context_before"], hit["start_line"], hit["end_line"], hit["context_after"])
+        yield out.printable(f"{index}{place} {hit['symbol_name'] or ''}".rstrip(), keep="")
         parts = (hit["context_before"], hit["content"], hit["context_after"])
         yield out.printable("\n".join(part.strip("\n") for part in parts if part))
         yield ""
@@ -50,31 +53,50 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
         yield "nothing found"
     yield from (f"note: {out.printable(remark)}" for remark in reply.get("notes") or ())
     if not reply["fresh"]:
-        yield f"not fresh: {reply['stale_reason'] or 'changes are pending'}"
+        yield f"not fresh: {lacking(reply['stale_reason'], reply.get('pending') or ())}"
+
+
+def lacking(reason: str | None, pending: Sequence[str]) -> str:
+    """Why an answer may lag behind, and the first of the paths that it may lack."""
+    shown = ", ".join(out.printable(path, keep="") for path in pending[:PENDING])
+    more = ", …" if len(pending) > PENDING else ""
+    return (reason or "changes are pending") + (f" ({shown}{more})" if shown else "")
 
 
 def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[str]:
     """`path:line:text`, a line a hit, paths as seen from `cwd`: what editors' quickfix lists read."""
+    names = highlight.named(reply.get("query") or "")
     for hit in reply["results"]:
         path = hit["path"]
         if root := roots.get(hit["index"]):
             path = os.path.relpath(os.path.join(root, path), cwd)
-        first = hit["content"].lstrip("\n").split("\n", 1)[0].strip()
-        yield f"{out.printable(path)}:{hit['start_line']}:{out.printable(first, keep='')}"
+        line = place(hit, names)
+        text = hit["content"].split("\n")[line - hit["start_line"]].strip()
+        yield f"{out.printable(path, keep='')}:{line}:{out.printable(text, keep='')}"
+
+
+def place(hit: Mapping[str, Any], names: re.Pattern[str] | None) -> int:
+    """The line of a hit to go to: the first with a name that was asked for, else the first that is not blank."""
+    lines = hit["content"].split("\n")
+    found = next((n for n, line in enumerate(lines) if names is not None and names.search(line)), None)
+    if found is None:
+        found = next((n for n, line in enumerate(lines) if line.strip()), 0)
+    line: int = hit["start_line"] + found
+    return line
 
 
 def _head(number: int, hit: dict[str, Any], style: out.Style, roots: Mapping[str, str], several: bool) -> str:
     path = out.printable(hit["path"], keep="")
-    where = style.paint(path, out.BOLD, out.BLUE) + style.paint(f":{hit['start_line']}", out.GREEN)
+    at = style.paint(path, out.BOLD, out.BLUE) + style.paint(f":{hit['start_line']}", out.GREEN)
     if root := roots.get(hit["index"]):
-        where = style.link(where, "file://" + _quoted(os.path.join(root, hit["path"])))
+        at = style.link(at, "file://" + _quoted(os.path.join(root, hit["path"])))
     symbol = ""
     if hit["symbol_name"]:
         symbol = f"  {hit['symbol_type'] or ''} " + style.paint(out.printable(hit["symbol_name"], keep=""), out.MAGENTA)
     index = f"  [{hit['index']}]" if several else ""
-    score = style.paint(f"{hit['score']:.3f} {hit['match_type']}", out.DIM)
+    score = style.paint(f"{hit['score']:.3f} {hit['match_type']}", out.DIM) if hit["score"] else ""  # of a list: none
     stale = style.paint("  (its file has changed since)", out.YELLOW) if hit.get("stale") else ""
-    return f"{number:>2}. {where}{symbol}  {score}{index}{stale}"
+    return f"{number:>2}. {at}{symbol}  {score}{index}{stale}".rstrip()
 
 
 def _quoted(path: str) -> str:
@@ -159,6 +181,6 @@ def _foot(reply: dict[str, Any], style: out.Style) -> str:
     total = reply["timings_ms"].get("total")
     took = f" in {total:.1f} ms" if isinstance(total, int | float) else ""
     cached = "" if reply["cache"] == "miss" else f" (cache: {reply['cache']})"
-    state = "fresh" if reply["fresh"] else f"NOT FRESH: {reply['stale_reason'] or 'changes are pending'}"
+    state = "fresh" if reply["fresh"] else f"NOT FRESH: {lacking(reply['stale_reason'], reply.get('pending') or ())}"
     colour = (out.DIM,) if reply["fresh"] else (out.BOLD, out.YELLOW)
     return style.paint(f"{count} of {where}{took}{cached}, {state}", *colour)

@@ -68,12 +68,22 @@ def lines(code: str, language: str) -> list[list[tuple[str, str]]]:
 
 def wanted(query: str) -> re.Pattern[str] | None:
     """Matches what `query` asks for: its names as they are, its words in their forms, where a word or hump begins."""
-    asked = " ".join(
-        part for part in query.split() if part.lstrip("-").partition(":")[0] not in _FILTERS or ":" not in part
-    )
-    words = sorted(set(re.findall(r"\w{3,}", asked)), key=len, reverse=True)
+    words = sorted(set(re.findall(r"\w{3,}", _asked(query))), key=len, reverse=True)
     forms = [form for word in words if word.lower() not in _FILLERS.split() for form in _forms(word)]
     return re.compile("|".join(forms)) if forms else None
+
+
+def named(query: str) -> re.Pattern[str] | None:
+    """Matches the names that `query` asks for: its only word, else those that no sentence has."""
+    words = re.findall(r"\w+", _asked(query))
+    names = words if len(words) == 1 else [w for w in words if "_" in w or not (w.islower() or w.istitle())]
+    return re.compile(rf"(?i)\b(?:{'|'.join(map(re.escape, names))})\b") if names else None
+
+
+def _asked(query: str) -> str:
+    """`query` without its filters."""
+    parts = (part for part in query.split() if part.lstrip("-").partition(":")[0] not in _FILTERS or ":" not in part)
+    return " ".join(parts)
 
 
 def _forms(word: str) -> Iterator[str]:

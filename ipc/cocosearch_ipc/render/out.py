@@ -45,15 +45,24 @@ def _columns(stream: TextIO) -> int:
 
 
 def printable(text: str, *, keep: str = "\n\t") -> str:
-    """`text` without control characters: code in an index must not drive the reader's terminal."""
+    """`text` without control characters: code in an index must not drive the reader's terminal.
+
+    Neither are the ends of lines in files from Windows shown, nor a byte order mark.
+    """
     if text.isprintable():
         return text
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\r") if "\n" in keep else text
     return "".join(c if c.isprintable() or c in keep else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def line(text: str = "") -> None:
     """One line on standard output; bytes that are no UTF-8 go out as they came from the file system."""
     sys.stdout.write(_encodable(text, sys.stdout) + "\n")
+
+
+def exactly(text: str) -> None:
+    """`text` on standard output as it is, ends of lines included: for files and pipes."""
+    sys.stdout.buffer.write(text.encode("utf-8", "replace"))
 
 
 def note(text: str) -> None:

@@ -91,6 +91,7 @@ class Session:
     as_json: bool = False
     choices: Choices = field(default_factory=Choices)
     hits: list[dict[str, Any]] = field(default_factory=list)
+    asked: str = ""
     answered: bool = False
 
     def line(self, text: str) -> Iterator[str]:
@@ -127,7 +128,7 @@ class Session:
 
     def _ask(self, text: str) -> Iterator[str]:
         reply = self.call("search", query.with_place(self.choices.params(text)))
-        self.hits = reply["results"]
+        self.hits, self.asked = reply["results"], reply["query"]
         if self.as_json:
             yield out.compact(reply)
             return
@@ -197,7 +198,7 @@ class Session:
         if number is None or number > len(self.hits):
             raise Wrong(f"there is no hit {rest}: the last answer had {len(self.hits)}")
         hit = self.hits[number - 1]
-        command = asking.editing(hit, self.env)
+        command = asking.editing(hit, self.asked, self.env)
         out.flush()
         try:
             subprocess.run(command, check=False, stdin=None if sys.stdin.isatty() else subprocess.DEVNULL)

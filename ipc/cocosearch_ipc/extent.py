@@ -1,0 +1,18 @@
+"""Which lines of a file an answer shows. Pure; for every front end."""
+
+GAP = "…"  # a line of context that stands for those that were left out
+
+
+def extent(before: str, start_line: int, end_line: int, after: str) -> tuple[int, int]:
+    """First and last line (from 1) shown in one piece around a hit; above a gap is the head of its definition."""
+    above = before.split("\n") if before else []
+    near = above[::-1].index(GAP) if GAP in above else len(above)
+    below = after.rstrip("\n").count("\n") + 1 if after else 0
+    return start_line - near, end_line + below
+
+
+def where(path: str, before: str, start_line: int, end_line: int, after: str) -> str:
+    """`path:10-60`, and which of these lines are the hit itself where that is not all of them."""
+    first, last = extent(before, start_line, end_line, after)
+    hit = "" if (first, last) == (start_line, end_line) else f" (hit: {start_line}-{end_line})"
+    return f"{path}:{first}-{last}{hit}"
