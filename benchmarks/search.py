@@ -32,7 +32,7 @@ from cocosearchd.indexing.chunk import Limits, chunk, keywords
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.scopes import pack
 from cocosearchd.model import Commit, Filter, IndexRecord
-from cocosearchd.search.code_candidates import file_mask
+from cocosearchd.search.code_filters import file_mask
 from cocosearchd.search.disk import content_hash
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
@@ -207,7 +207,7 @@ async def compared(
 ) -> list[tuple[str, int]]:
     """The ten chunks that pass the filter and have the highest cosine known to the profile `code`."""
     asked = bench.lexical.query(text)
-    evidence = await bench.lexical.evidence(asked, vector, None, partial(file_mask, Filter(paths=paths)))
+    evidence = await bench.lexical.evidence(asked, vector, partial(file_mask, Filter(paths=paths)))
     assert evidence is not None
     assert evidence.cosines is not None
     cosines = np.nan_to_num(evidence.cosines, nan=-2)

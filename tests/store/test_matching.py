@@ -45,7 +45,7 @@ def with_symbol(chunk: Chunk, kind: str, dice: random.Random) -> Chunk:
 async def check(db: Database, record: IndexRecord, found: Starts, where: Filter) -> None:
     there = {file.path for file in await file_records(db, record)}
     kept = sorted((path, start) for path, starts in found.items() if path in there for start in starts.tolist())
-    condition, values = filter_sql(where)
+    condition, values = filter_sql(replace(where, phrases=()))  # they are another matter
     query = compose(
         "select filename, lower(location) from {chunks} where {filter} order by 1, 2", record, filter=condition
     )

@@ -120,13 +120,8 @@ def rank_code(
     """
     if not len(found.paths):
         return ()
-    parts = contributions(signals(found), weights.of(symbol, found.cosines is not None))
-    scores = np.zeros(len(found.paths), np.float32)
-    for each in parts.values():
-        scores += each
-    open_files = has_evidence(found)
-    if found.allowed is not None:
-        open_files &= found.allowed
+    scores, parts = _scores(found, symbol, weights)
+    open_files = _open(found)
     if allowed_chunks is not None:
         open_files &= np.logical_or.reduceat(allowed_chunks, found.starts)
     candidates = np.flatnonzero(open_files)
@@ -139,6 +134,28 @@ def rank_code(
         if len(ranked) >= limit:
             break
     return tuple(ranked[:limit])
+
+
+def best_files(found: Evidence, symbol: bool, weights: Weights) -> list[int]:
+    """All files that may be shown, in the order in which `rank_code` has them."""
+    candidates = np.flatnonzero(_open(found))
+    scores, _ = _scores(found, symbol, weights)
+    best: list[int] = candidates[np.argsort(-scores[candidates], kind="stable")].tolist()
+    return best
+
+
+def _scores(found: Evidence, symbol: bool, weights: Weights) -> tuple[Floats, dict[str, Floats]]:
+    """(F,): of the files, and what they are made of."""
+    parts = contributions(signals(found), weights.of(symbol, found.cosines is not None))
+    scores = np.zeros(len(found.paths), np.float32)
+    for each in parts.values():
+        scores += each
+    return scores, parts
+
+
+def _open(found: Evidence) -> NDArray[np.bool_]:
+    """(F,): which files may be shown."""
+    return has_evidence(found) if found.allowed is None else has_evidence(found) & found.allowed
 
 
 def has_evidence(found: Evidence) -> NDArray[np.bool_]:

@@ -69,6 +69,11 @@ class LexicalIndex:
         """Can it answer at all."""
         return self._view is not None
 
+    @property
+    def terms(self) -> Terms:
+        """By which text is split here."""
+        return self._terms
+
     def sizes(self) -> Mapping[str, int]:
         """Files, chunks and segments, for status; and how many files the last catch-up did not have to read."""
         found = self._view
@@ -112,35 +117,35 @@ class LexicalIndex:
         """What a query asks."""
         return self._terms.query(text, self._record.name, () if self._view is None else self._view.common)
 
-    async def evidence(
-        self,
-        asked: QueryTerms,
-        vector: NDArray[np.float32] | None = None,
-        overlay: Overlay | None = None,
-        choice: Choice | None = None,
-        shown: int = 0,
-    ) -> Evidence | None:
-        """Everything known of the compared files for one query, as of one generation; None while cold.
+    async def state(self, overlay: Overlay | None = None) -> View | None:
+        """What answers come from now, for all that one question asks; None while cold.
 
-        With an `overlay`, as if its files were saved. `choice`: which files may be shown; `shown`: how many are to be.
+        With an `overlay`, as if its files were saved.
         """
-        return await self.judged(lambda found: found, asked, vector, overlay, choice, shown)
+        if overlay is None or self._view is None:
+            return self._view
+        return await self._under(self._view, overlay)
+
+    async def evidence(
+        self, asked: QueryTerms, vector: NDArray[np.float32] | None = None, choice: Choice | None = None, shown: int = 0
+    ) -> Evidence | None:
+        """Everything known of the compared files for one query, as of one generation; None while cold."""
+        state = await self.state()
+        return None if state is None else await self.judged(state, lambda found: found, asked, vector, choice, shown)
 
     async def judged(
         self,
+        state: View,
         judge: Callable[[Evidence], T],
         asked: QueryTerms,
         vector: NDArray[np.float32] | None = None,
-        overlay: Overlay | None = None,
         choice: Choice | None = None,
         shown: int = 0,
-    ) -> T | None:
-        """What `judge` makes of the evidence, in the same thread; None while cold."""
-        state = self._view
-        if state is None:
-            return None
-        if overlay is not None:
-            state = await self._under(state, overlay)
+    ) -> T:
+        """What `judge` makes of the evidence in a state, in the same thread.
+
+        `choice`: which files may be shown; `shown`: how many are to be.
+        """
         terms = self._terms
         return await asyncio.to_thread(lambda: judge(evidence(state, asked, terms, vector, choice, shown)))
 

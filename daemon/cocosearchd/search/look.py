@@ -48,7 +48,8 @@ class Asked:
 class Look:
     """What one look gave: everything in order, what is shown of it, and the state of the shown files.
 
-    `legs` is None when the lexical index answered. `lasting` is False for an answer that is not worth keeping.
+    `legs` is None when the lexical index answered. `lasting` is False for an answer that is not worth keeping, `note`
+    is what a person should know of it.
     """
 
     legs: Legs | None
@@ -57,6 +58,7 @@ class Look:
     generation: int
     files: tuple[FileState, ...]
     lasting: bool = True
+    note: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +70,7 @@ class _Ranked:
     generation: int | None = None
     complete: bool = True  # every candidate still had its row
     lasting: bool = True
+    note: str | None = None
     states: FileStates | None = None  # of the files of all candidates; None: still to be read
 
 
@@ -124,7 +127,7 @@ class Looker:
             *(states.files[path] for path in paths if path in states.files),
             *(unsaved[path] for path in shown if path in unsaved),
         )
-        return Look(found.legs, scored, chosen, seen, files, found.lasting)
+        return Look(found.legs, scored, chosen, seen, files, found.lasting, found.note)
 
     async def _ranked(self, record: IndexRecord, asked: Asked, generation: int, trace: Trace) -> _Ranked:
         """`code` from the lexical index, if it is there, warm and at `generation`; else the legs of PostgreSQL."""
@@ -149,7 +152,7 @@ class Looker:
             state = "warm" if code else "cold" if not lexical.warm else "behind" if behind else "not used"
             trace.tell("lexical", lambda: {"state": state, "generation": lexical.generation})
             if code is not None:
-                return _Ranked(None, code.scored, code.generation, code.complete, states=code.states)
+                return _Ranked(None, code.scored, code.generation, code.complete, code.lasting, code.note, code.states)
         ranked = await self._legs(self._db, record, asked, trace)
         return replace(ranked, lasting=not behind)
 

@@ -204,7 +204,8 @@ class Pipeline:
         self._cache.missed()
         look = await self._looker.look(record, Asked(plan, vector, overlay), trace)
         hits = tuple(to_hit(record.name, one) for one in look.chosen)
-        found = Found(look.generation, hits, look.files, (embedded.note,) if embedded.note else (), state[1])
+        notes = tuple(note for note in (embedded.note, look.note) if note)
+        found = Found(look.generation, hits, look.files, notes, state[1])
         if query.use_cache and embedded.lasting and look.lasting:
             self._cache.put(record.number, plan, vector, found)
         trace.tell("ranking", lambda: describe(look.legs, look.scored, look.chosen))

@@ -12,6 +12,7 @@ from cocosearchd.store.globs import path_regex, symbol_regex
 _LETTERS = re.compile(r"[A-Za-z]{1,100}")  # shorter than `identifiers.MAX_WORD`, where words are cut
 
 Condition = tuple[sql.Composable, dict[str, Any]]
+_Restriction = tuple[Any, dict[str, Any]]
 
 # Rows of before `symbol_kinds` know one symbol and the last names of the others.
 _KIND = """(symbol_kinds && {kinds}::text[] or (symbol_kinds is null and symbol_type = any({kinds}::text[])))"""
@@ -28,8 +29,22 @@ _BOTH = """((symbol_kinds && {kinds}::text[] and exists (
 
 def filter_sql(where: Filter) -> Condition:
     """A condition over the columns of a chunks table, and its values. Without restrictions it is `true`."""
+    return _condition(_restrictions(where))
+
+
+def phrase_texts(where: Filter) -> Condition:
+    """The part of a filter about phrases, for chunks that are found by their keys: without the index of words."""
+    return _condition(_texts(where))
+
+
+def phrase_words(where: Filter) -> Condition:
+    """What the index of words can say of phrases, for the statistics of PostgreSQL to estimate."""
+    return _condition(_words(where))
+
+
+def _condition(restrictions: Iterator[_Restriction]) -> Condition:
     conditions, values = list[sql.Composable](), dict[str, Any]()
-    for text, given in _restrictions(where):
+    for text, given in restrictions:
         names = {key: f"filter_{len(values) + place}" for place, key in enumerate(given)}
         values |= {names[key]: value for key, value in given.items()}
         conditions.append(sql.SQL(text).format(**{key: sql.Placeholder(name) for key, name in names.items()}))
@@ -46,7 +61,7 @@ def only_paths(where: Filter) -> Filter:
     return Filter(paths=where.paths, not_paths=where.not_paths)
 
 
-def _restrictions(where: Filter) -> Iterator[tuple[Any, dict[str, Any]]]:
+def _restrictions(where: Filter) -> Iterator[_Restriction]:
     if where.languages:
         yield "language_id = any({languages}::text[])", {"languages": list(where.languages)}
     if where.paths:
@@ -55,8 +70,17 @@ def _restrictions(where: Filter) -> Iterator[tuple[Any, dict[str, Any]]]:
         yield "filename !~ {paths}", {"paths": _any_path(where.not_paths)}
     if where.symbol_types or where.symbol_name:
         yield _of_symbols(where)
+    yield from _texts(where)
+    yield from _words(where)
+
+
+def _texts(where: Filter) -> Iterator[_Restriction]:
     for phrase in where.phrases:
         yield "strpos(lower(content_text), lower({phrase})) > 0", {"phrase": phrase.replace("\0", "")}
+
+
+def _words(where: Filter) -> Iterator[_Restriction]:
+    for phrase in where.phrases:
         if words := words_of_phrase(phrase):
             yield "content_tsv @@ to_tsquery('simple', {words})", {"words": words}
 

@@ -1,11 +1,11 @@
-"""Which chunks pass a filter on symbols or phrases, by key alone: for a ranking that holds the rest in memory.
+"""Which chunks pass a filter on symbols, by key alone: for a ranking that holds the rest in memory.
 
 A filter such as `sym:function` leaves most chunks, and reading thousands of keys costs more than the ranking itself. So
 what passed is kept, by file, and the next question with the same filter reads only the files that were written since.
 """
 
 from collections import OrderedDict
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,19 +35,19 @@ class Matching:
         self._kept: OrderedDict[tuple[int, Filter], _Kept] = OrderedDict()
 
     async def chunks(self, record: IndexRecord, where: Filter) -> Starts:
-        """The chunks that pass the parts of a filter about symbols and phrases, as of `record.generation` or later.
+        """The chunks that pass the part of a filter about symbols, as of `record.generation` or later.
 
-        Languages and paths are of files: whoever holds these in memory filters them there. Not to be changed.
+        Languages and paths are of files: whoever holds these in memory filters them there. Phrases are in texts, and
+        nearly every question has others: see `phrases`. Not to be changed.
         """
-        of_chunks = replace(where, languages=(), paths=(), not_paths=())
+        of_chunks = Filter(symbol_types=where.symbol_types, symbol_name=where.symbol_name)
         key = (record.number, of_chunks)
         kept = self._kept.pop(key, None) or _Kept(-1, {})
         if kept.generation < record.generation:
             kept = await self._newer(record, of_chunks, kept)
-        if not where.phrases:  # nearly every question has others
-            self._kept[key] = kept
-            if len(self._kept) > KEPT_FILTERS:
-                self._kept.popitem(last=False)
+        self._kept[key] = kept
+        if len(self._kept) > KEPT_FILTERS:
+            self._kept.popitem(last=False)
         return kept.starts
 
     def forget(self, record: IndexRecord) -> None:
@@ -66,7 +66,12 @@ class Matching:
         for path, written, packed in rows:
             generation = max(generation, written)
             if packed:
-                starts[path] = np.sort(np.frombuffer(packed, ">i8").astype(np.int64))
+                starts[path] = starts_of(packed)
             else:
                 starts.pop(path, None)
         return _Kept(generation, starts)
+
+
+def starts_of(packed: bytes) -> NDArray[np.int64]:
+    """First bytes of chunks as a statement packs them, ascending."""
+    return np.sort(np.frombuffer(packed, ">i8").astype(np.int64))

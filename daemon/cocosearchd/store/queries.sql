@@ -469,3 +469,30 @@ from {files} f
 left join {chunks} c on c.filename = f.filename and {filter}
 where f.generation > %(since)s
 group by f.filename
+
+-- name: phrases_in_files
+-- Of some files: the generation, and the first bytes of the chunks that hold phrases, packed; null: none does.
+select f.filename, f.generation,
+       (select string_agg(int8send(lower(location)), ''::bytea) from {chunks} where filename = f.filename and {filter})
+from {files} f
+where f.filename = any(%(filenames)s::text[])
+
+-- name: phrases_in_chunks
+-- Of some chunks, by file: the first bytes of those that hold phrases, packed.
+select asked.filename, string_agg(int8send(asked.a), ''::bytea)
+from unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) as asked(filename, a, b)
+join {chunks} c on c.filename = asked.filename and c.location = int8range(a, b)
+where {filter}
+group by asked.filename
+
+-- name: phrases_anywhere
+-- Of all chunks that pass a filter, by file: the first bytes, packed.
+select filename, string_agg(int8send(lower(location)), ''::bytea)
+from {chunks}
+where {filter}
+group by filename
+
+-- name: set_phrase_scan
+-- For one transaction: room to remember every row that the index of words names, as one of which only the page is known is
+-- read for nothing; and an end to it.
+select set_config('work_mem', '64MB', true), set_config('statement_timeout', %(limit_ms)s::text, true)

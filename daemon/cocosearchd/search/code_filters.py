@@ -1,0 +1,94 @@
+"""Filters in the profile `code`: which files may be shown, and which of the compared chunks. Pure."""
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.model import Filter
+from cocosearchd.search.lexical_living import Living
+from cocosearchd.search.lexical_view import Evidence
+from cocosearchd.search.overlay import Overlay
+from cocosearchd.store.globs import path_regex
+from cocosearchd.store.matching import Starts
+
+_MASKS = 8  # filters on files, kept for the next question: one costs half a microsecond a file
+_START_BITS = 40  # of a first byte beside the number of a file, of which there are fewer than 2**23
+
+
+def file_mask(where: Filter, living: Living) -> NDArray[np.bool_] | None:
+    """Which living files pass the part of a filter that is about files; None: all. Globs as the store reads them.
+
+    Not to be written to: it is kept for the next question.
+    """
+    if not (where.languages or where.paths or where.not_paths):
+        return None
+    return _kept_mask(where.languages, where.paths, where.not_paths, living)
+
+
+@lru_cache(maxsize=_MASKS)
+def _kept_mask(
+    spoken: tuple[str, ...], globs: tuple[str, ...], unwanted: tuple[str, ...], living: Living
+) -> NDArray[np.bool_]:
+    mask = passing_files(Filter(languages=spoken, paths=globs, not_paths=unwanted), living.paths, living.languages)
+    mask.flags.writeable = False
+    return mask
+
+
+def passing_files(where: Filter, paths: Sequence[str], languages: Sequence[str]) -> NDArray[np.bool_]:
+    """Which of some files pass the part of a filter that is about files."""
+    mask = np.ones(len(paths), np.bool_)
+    if where.languages:
+        known = frozenset(where.languages)
+        mask &= np.fromiter((language in known for language in languages), np.bool_, len(mask))
+    if where.paths:
+        mask &= _matching(where.paths, paths)
+    if where.not_paths:
+        mask &= ~_matching(where.not_paths, paths)
+    return mask
+
+
+def _matching(globs: tuple[str, ...], paths: Sequence[str]) -> NDArray[np.bool_]:
+    """(F,): does any of the globs match."""
+    search = re.compile("|".join(f"(?:{path_regex(glob)})" for glob in globs)).search
+    return np.fromiter((found is not None for found in map(search, paths)), np.bool_, len(paths))
+
+
+def files_shown(where: Filter, chunks: Starts | None, living: Living) -> NDArray[np.bool_] | None:
+    """Which files pass a filter: the part about files, and, given the chunks that pass, having one of these."""
+    passing = file_mask(where, living)
+    if chunks is None:
+        return passing
+    having = np.fromiter((path in chunks for path in living.paths), np.bool_, len(living.paths))
+    return having if passing is None else having & passing
+
+
+def with_unsaved(chunks: Starts, overlay: Overlay | None, where: Filter) -> Starts:
+    """The chunks that pass, those of files in an overlay as that has them."""
+    if overlay is None:
+        return chunks
+    found = {path: starts for path, starts in chunks.items() if path not in overlay.files}
+    unsaved: dict[str, list[int]] = {}
+    for row, _ in overlay.passing(where):
+        unsaved.setdefault(row.path, []).append(row.start_byte)
+    return found | {path: np.array(sorted(starts), np.int64) for path, starts in unsaved.items()}
+
+
+def both(one: Starts, other: Starts | None) -> Starts:
+    """The chunks that are in both; `other` None: all are."""
+    if other is None:
+        return one
+    common = {path: np.intersect1d(starts, other[path]) for path, starts in one.items() if path in other}
+    return {path: starts for path, starts in common.items() if len(starts)}
+
+
+def chunk_mask(found: Evidence, chunks: Starts) -> NDArray[np.bool_]:
+    """Which chunks are among those that pass: files and first bytes as one number each, compared all at once."""
+    numbers = [(number, chunks[path]) for number, path in enumerate(found.paths) if path in chunks]
+    if not numbers:
+        return np.zeros(len(found.keys), np.bool_)
+    files = np.repeat([number for number, _ in numbers], [len(starts) for _, starts in numbers])
+    wanted = files << _START_BITS | np.concatenate([starts for _, starts in numbers])
+    return np.isin(found.chunk_files.astype(np.int64) << _START_BITS | found.keys[:, 0], wanted)

@@ -1,0 +1,142 @@
+"""Quoted phrases in the profile `code`: texts are read as they rank, until enough of them hold the phrases.
+
+The lexical index knows which chunks have the words of a phrase, not whether they stand together: PostgreSQL has the
+texts. Where few chunks can hold the phrases, these are read. Otherwise files are read in the order of their rank. Only
+when they hold less than is wanted is everything looked through that is not ruled out; and where that is too much, what
+has the words of the phrases as whole words: then the answer says so.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.model import IndexRecord
+from cocosearchd.search.code_ask import Ask
+from cocosearchd.search.code_filters import both, files_shown, passing_files, with_unsaved
+from cocosearchd.search.code_profile import Ranked, best_files
+from cocosearchd.search.lexical_phrases import Holding, files_of, holding, keys_of, phrase_words, size_of
+from cocosearchd.search.lexical_view import Evidence
+from cocosearchd.store.matching import Starts
+from cocosearchd.store.phrases import expected, holding_anywhere, holding_in_chunks, holding_in_files
+from cocosearchd.store.pool import Database
+
+FEW = 1000  # chunks that are read before anything is ranked: a text costs PostgreSQL 3 to 6 microseconds
+MANY = 20_000  # chunks that are read by their keys, when the files that are compared hold too little
+SCANNED = 120_000  # texts, as PostgreSQL expects, that it looks through for a whole answer
+SCAN_MS = 2000  # for what is beyond, if nothing is found otherwise
+_FIRST_LOT, _GROWTH = 2, 3  # files of the first lot for each that is wanted; and how many times as many are in the next
+PARTS = "more may hold the phrase as part of a longer word: there are too many texts to look through; a filter helps"
+UNREAD = "not every text could be looked through for the phrase in time; a filter on paths or languages helps"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The best chunks. `complete`: no file was newer than the state that was asked. See `CodeAnswer` for the others."""
+
+    ranked: tuple[Ranked, ...]
+    complete: bool = True
+    note: str | None = None
+    lasting: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The chunks that hold the phrases, of what was read."""
+
+    chunks: Starts
+    complete: bool = True
+
+
+async def with_phrases(db: Database, newest: IndexRecord, ask: Ask, symbols: Starts | None, needed: int) -> Held:
+    """The best chunks that hold all phrases of the plan, and are among `symbols`. Raises `StoreUnavailable`.
+
+    `needed` results are looked for; a plan that is explained ranks more of them.
+    """
+    look = _Look(db, newest, ask, symbols)
+    possible = await asyncio.to_thread(look.possible)
+    if size_of(possible.sure) <= FEW:
+        return Held(await ask.ranked(await look.among(possible.sure)))
+    if size_of(possible.whole) <= FEW:
+        read = _Read(await look.among(possible.whole))
+        if look.results(read.chunks) >= needed:
+            return Held(await ask.ranked(read.chunks))
+    else:
+        found, order = await ask.judged(look.in_order, lambda _: files_of(ask.state.parts, possible.whole))
+        read = await look.best_first(found, order)
+        if look.results(read.chunks) >= needed or len(found.paths) == ask.state.files:
+            return Held(await asyncio.to_thread(ask.best, found, read.chunks), read.complete)
+    return await look.everywhere(possible, read)
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    db: Database
+    newest: IndexRecord
+    ask: Ask
+    symbols: Starts | None
+
+    def possible(self) -> Holding:
+        """What can hold the phrases, of what may be shown."""
+        state, where = self.ask.state, self.ask.plan.where
+        words = phrase_words(where.phrases, self.ask.lexical.terms)
+        return holding(state.parts, state.living, words, files_shown(where, self.symbols, state.living))
+
+    def in_order(self, found: Evidence) -> tuple[Evidence, list[int]]:
+        """The compared files that may be shown, best first, wherever they have the words."""
+        allowed = passing_files(self.ask.plan.where, found.paths, found.languages)
+        if self.symbols is not None:
+            allowed &= np.fromiter((path in self.symbols for path in found.paths), np.bool_, len(found.paths))
+        found = replace(found, allowed=allowed)
+        return found, best_files(found, self.ask.terms.symbol, self.ask.weights)
+
+    def results(self, chunks: Starts) -> int:
+        """How many results some chunks give."""
+        return sum(map(len, chunks.values())) if self.ask.plan.all_chunks else len(chunks)
+
+    async def best_first(self, found: Evidence, order: list[int]) -> _Read:
+        """Read the files in their order, until there are as many results as are ranked."""
+        where, overlay = self.ask.plan.where, self.ask.overlay
+        unsaved = with_unsaved({}, overlay, where)
+        chunks, complete, at, size = dict[str, NDArray[np.int64]](), True, 0, _FIRST_LOT * self.ask.limit
+        while at < len(order) and self.results(chunks) < self.ask.limit:
+            lot = [found.paths[file] for file in order[at : at + size]]
+            saved = [path for path in lot if overlay is None or path not in overlay.files]
+            read = await holding_in_files(self.db, self.newest, where, saved)
+            complete &= all(read.generations.get(path, found.generation + 1) <= found.generation for path in saved)
+            chunks |= both(read.starts | {path: unsaved[path] for path in lot if path in unsaved}, self.symbols)
+            at, size = at + size, size * _GROWTH
+        return _Read(chunks, complete)
+
+    async def everywhere(self, possible: Holding, known: _Read) -> Held:
+        """Of all that can hold the phrases, if that is not too much; else of what is likely to, and what is `known`."""
+        if size_of(possible.sure) <= MANY:
+            return Held(await self.ask.ranked(await self.among(possible.sure)))
+        whole = await expected(self.db, self.newest, self.ask.plan.where) <= SCANNED
+        chunks = await self.scanned() if whole else None
+        if chunks is not None:
+            return Held(await self.ask.ranked(chunks))
+        likely = known.chunks
+        if size_of(possible.whole) <= MANY:
+            likely = likely | await self.among(possible.whole)
+            if likely:
+                return Held(await self.ask.ranked(likely), known.complete, PARTS)
+        chunks = None if whole else await self.scanned()
+        if chunks is not None:
+            return Held(await self.ask.ranked(chunks))
+        return Held(await self.ask.ranked(likely), known.complete, UNREAD, lasting=False)
+
+    async def among(self, chunks: Sequence[NDArray[np.bool_]]) -> Starts:
+        """Those of some chunks that hold the phrases."""
+        keys = await asyncio.to_thread(keys_of, self.ask.state.parts, self.ask.state.living, chunks)
+        return self._shown(await holding_in_chunks(self.db, self.newest, self.ask.plan.where, keys) if keys else {})
+
+    async def scanned(self) -> Starts | None:
+        """All chunks that hold the phrases; None: there was no time for it."""
+        found = await holding_anywhere(self.db, self.newest, self.ask.plan.where, SCAN_MS)
+        return None if found is None else self._shown(found)
+
+    def _shown(self, chunks: Starts) -> Starts:
+        return both(with_unsaved(chunks, self.ask.overlay, self.ask.plan.where), self.symbols)

@@ -1,0 +1,71 @@
+"""Which chunks hold quoted phrases: of files, of chunks that are known, or of all. Texts are read, so keep them few."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cocosearchd.errors import TIMED_OUT, CocoSearchError
+from cocosearchd.model import Filter, IndexRecord
+from cocosearchd.store.filters import Condition, filter_sql, phrase_texts, phrase_words
+from cocosearchd.store.matching import Starts, starts_of
+from cocosearchd.store.pool import Database
+from cocosearchd.store.queries import Key
+from cocosearchd.store.rows import Row
+from cocosearchd.store.statements import statement
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Of some files: the chunks that hold all phrases, and the generation of each file that is there."""
+
+    starts: Starts
+    generations: Mapping[str, int]
+
+
+async def holding_in_files(db: Database, record: IndexRecord, where: Filter, paths: Sequence[str]) -> Read:
+    """The chunks of some files that hold the phrases of a filter; nothing else of it counts."""
+    rows = await _rows(db, record, "phrases_in_files", phrase_texts(where), {"filenames": list(paths)})
+    found = {path: starts_of(packed) for path, _, packed in rows if packed}
+    return Read(found, {path: generation for path, generation, _ in rows})
+
+
+async def holding_in_chunks(db: Database, record: IndexRecord, where: Filter, keys: Sequence[Key]) -> Starts:
+    """Those of some chunks that hold the phrases of a filter; nothing else of it counts."""
+    values = {
+        "filenames": [path for path, _, _ in keys],
+        "starts": [start for _, start, _ in keys],
+        "ends": [end for _, _, end in keys],
+    }
+    rows = await _rows(db, record, "phrases_in_chunks", phrase_texts(where), values)
+    return {path: starts_of(packed) for path, packed in rows}
+
+
+async def holding_anywhere(db: Database, record: IndexRecord, where: Filter, limit_ms: int) -> Starts | None:
+    """All chunks that pass a filter; None if finding them takes longer than `limit_ms`."""
+    condition, values = filter_sql(where)
+    try:
+        async with db.connection() as connection, connection.transaction():
+            await connection.execute(statement("set_phrase_scan"), {"limit_ms": limit_ms})
+            cursor = connection.cursor(binary=True)
+            await cursor.execute(statement("phrases_anywhere", record, filter=condition), values)
+            return {path: starts_of(packed) for path, packed in await cursor.fetchall()}
+    except CocoSearchError as error:
+        if error.code == TIMED_OUT:
+            return None
+        raise
+
+
+async def expected(db: Database, record: IndexRecord, where: Filter) -> int:
+    """About how many texts `holding_anywhere` has to read for the phrases of a filter. Nothing is read for that."""
+    condition, values = phrase_words(where)
+    ((plan,),) = await _rows(db, record, "estimate_matches", (condition, values), {})
+    return int(plan[0]["Plan"]["Plan Rows"])
+
+
+async def _rows(
+    db: Database, record: IndexRecord, name: str, condition: Condition, values: dict[str, Any]
+) -> Sequence[Row]:
+    async with db.connection() as connection:
+        cursor = connection.cursor(binary=True)
+        await cursor.execute(statement(name, record, filter=condition[0]), condition[1] | values)
+        return await cursor.fetchall()
