@@ -4,6 +4,7 @@ What was announced is waited for, but not for ever.
 """
 
 import asyncio
+from collections.abc import Callable, Sequence
 
 import anyio
 import pytest
@@ -15,13 +16,27 @@ from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import records
 from cocosearchd.store.pool import Connection, Database
+from cocosearchd.store.queries import FileWrite
 from tests.store.support import file_write, new_index
 
 pytestmark = pytest.mark.anyio
 
+FAILING = {"raises.py", "says.py"}
+
 
 async def stored(db: Database, record: IndexRecord) -> set[str]:
     return {file.path for file in await records.file_records(db, record)}
+
+
+async def as_is(sources: Sequence[FileWrite], *, urgent: bool) -> Sequence[FileWrite]:
+    """Makes of a file what the test has made of it."""
+    del urgent
+    return sources
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    while not holds():  # noqa: ASYNC110 - what is waited for has no event
+        await asyncio.sleep(0)
 
 
 async def hold(connection: Connection, record: IndexRecord) -> None:
@@ -33,7 +48,7 @@ async def hold(connection: Connection, record: IndexRecord) -> None:
 @pytest.mark.parametrize("urgent", [False, True])
 async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bool) -> None:
     record = await new_index(db)
-    writer = GroupWriter(db, record, Precedence())
+    writer = GroupWriter(db, record, Precedence(), as_is)
     async with db.connection() as other:
         async with other.transaction():
             await hold(other, record)
@@ -49,27 +64,75 @@ async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bo
     assert not writer._under_way
 
 
-async def test_what_is_given_up_before_its_turn_is_not_written(db: Database) -> None:
-    record = await new_index(db)
-    writer = GroupWriter(db, record, Precedence())
+@pytest.mark.parametrize("when", ["waits", "is made", "waits to be written"])
+async def test_what_is_given_up_before_its_turn_is_not_written(db: Database, when: str) -> None:
+    """One file is being written while the next two come; the second is given up while it does `when`."""
+    record, made, began, go_on = await new_index(db), list[str](), asyncio.Event(), asyncio.Event()
+
+    async def make(sources: Sequence[FileWrite], *, urgent: bool) -> Sequence[FileWrite]:
+        began.set()
+        await go_on.wait()
+        made.extend(source.path for source in sources)
+        return await as_is(sources, urgent=urgent)
+
+    writer = GroupWriter(db, record, Precedence(), make)
+
+    def apply(path: str) -> asyncio.Task[int]:
+        return asyncio.create_task(writer.apply(path, file_write(path, "one"), urgent=False))
+
     async with db.connection() as other, other.transaction():
         await hold(other, record)
-        first = asyncio.create_task(writer.apply("a.py", file_write("a.py", "one"), urgent=False))
-        while "a.py" not in writer._under_way:  # noqa: ASYNC110 - it has no event for that
-            await asyncio.sleep(0)
-        given_up = asyncio.create_task(writer.apply("b.py", file_write("b.py", "old"), urgent=False))
-        last = asyncio.create_task(writer.apply("c.py", file_write("c.py", "one"), urgent=False))
-        while len(writer._waiting) < 2:  # noqa: ASYNC110 - it has no event for that
-            await asyncio.sleep(0)
+        go_on.set()
+        first = apply("a.py")
+        await until(lambda: "a.py" in writer._under_way)
+        began.clear()
+        go_on.clear()
+        given_up, last = apply("b.py"), apply("c.py")
+        await until(lambda: len(writer._waiting) == 2)
+        if when == "waits":
+            given_up.cancel()
+        await began.wait()
+        if when == "is made":
+            given_up.cancel()
+        go_on.set()
+        await until(lambda: "c.py" in made)
+        assert ("b.py" in made) == (when != "waits")
         given_up.cancel()
     await first
     await last
     assert await stored(db, record) == {"a.py", "c.py"}
 
 
+async def test_a_file_that_cannot_be_made_fails_alone(db: Database) -> None:
+    """Whether that is said of the file, or the files cannot be made together."""
+    record = await new_index(db)
+
+    async def make(sources: Sequence[FileWrite], *, urgent: bool) -> Sequence[FileWrite | Exception]:
+        if any(source.path == "raises.py" for source in sources):
+            raise ValueError("raised")
+        made = await as_is(sources, urgent=urgent)
+        return [ValueError("said") if one.path == "says.py" else one for one in made]
+
+    writer = GroupWriter(db, record, Precedence(), make)
+    for paths in (["a.py", "says.py", "b.py"], ["c.py", "raises.py", "d.py"], ["says.py"], ["raises.py"]):
+        for urgent in (False, True):
+            work = [writer.apply(path, file_write(path, f"{urgent}"), urgent=urgent) for path in paths]
+            ended = await asyncio.gather(*work, return_exceptions=True)
+            assert [isinstance(one, ValueError) for one in ended] == [path in FAILING for path in paths]
+    assert await stored(db, record) == {"a.py", "b.py", "c.py", "d.py"}
+
+
+async def test_many_chunks_are_not_one_transaction(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(group, "GROUP_CHUNKS", 3)
+    record = await new_index(db)
+    writer, paths = GroupWriter(db, record, Precedence(), as_is), [f"{number}.py" for number in range(7)]
+    work = [writer.apply(path, file_write(path, path), urgent=False) for path in paths]
+    assert await asyncio.gather(*work) == [1, 1, 1, 2, 2, 2, 3]
+
+
 async def test_what_is_announced_shares_a_transaction(db: Database) -> None:
     record = await new_index(db)
-    writer, paths = GroupWriter(db, record, Precedence()), [f"{number}.py" for number in range(5)]
+    writer, paths = GroupWriter(db, record, Precedence(), as_is), [f"{number}.py" for number in range(5)]
     writer.expect([*paths, "unchanged.py"])
 
     async def late(number: int, path: str) -> int:
@@ -85,7 +148,7 @@ async def test_what_is_announced_shares_a_transaction(db: Database) -> None:
 
 async def test_what_does_not_come_is_not_waited_for(db: Database) -> None:
     record = await new_index(db)
-    writer = GroupWriter(db, record, Precedence())
+    writer = GroupWriter(db, record, Precedence(), as_is)
     writer.expect(["a.py", "never.py"])
     with anyio.fail_after(LINGER_S * 50):
         assert await writer.apply("a.py", file_write("a.py", "one"), urgent=False) == 1
@@ -94,7 +157,7 @@ async def test_what_does_not_come_is_not_waited_for(db: Database) -> None:
 async def test_a_full_group_waits_for_nothing(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "LINGER_S", 3600.0)
     record = await new_index(db)
-    writer, paths = GroupWriter(db, record, Precedence()), [f"{number}.py" for number in range(GROUP_FILES + 1)]
+    writer, paths = GroupWriter(db, record, Precedence(), as_is), [f"{number}.py" for number in range(GROUP_FILES + 1)]
     writer.expect([*paths, "never.py"])
     work = [asyncio.create_task(writer.apply(path, file_write(path, "one"), urgent=False)) for path in paths]
     with anyio.fail_after(20):

@@ -9,12 +9,13 @@ import pytest
 
 from cocosearchd.embedding.remembering import Counters
 from cocosearchd.indexing.chunk import Limits
-from cocosearchd.indexing.index_file import parsed
+from cocosearchd.indexing.making import Extract, Rules, extracts
 from cocosearchd.indexing.outlines import Outlines, made_by, opened
 from cocosearchd.indexing.read import SourceFile, read_files
 from cocosearchd.indexing.updater import WorkerSpec
 from cocosearchd.kept import Kept
 from cocosearchd.languages.detect import HEAD_BYTES, detect
+from cocosearchd.model import IndexIdentity
 from cocosearchd.store.pool import Database
 from tests.indexing.conftest import python
 from tests.indexing.support import every_path, fresh_digest, new_record, running
@@ -43,6 +44,16 @@ def source(path: str, data: bytes, tmp_path: Path) -> tuple[SourceFile, str]:
     return replace(read, path=path), detect(path, data[:HEAD_BYTES])
 
 
+def rules() -> Rules:
+    """All files are looked into."""
+    return Rules(1, IndexIdentity((), "", 0), Limits(), (), (), 1 << 20, index_secrets=True, any_type=True)
+
+
+def extracted(outlines: Outlines, *sources: SourceFile) -> list[Extract]:
+    """The files together, as they are made."""
+    return extracts(sources, rules(), outlines, lambda: None)
+
+
 def cases() -> list[Path]:
     """Files of every language that has golden cases, and our own."""
     found = [path for path in sorted(CASES.rglob("*")) if path.is_file() and path.stat().st_size < 60_000]
@@ -51,36 +62,42 @@ def cases() -> list[Path]:
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
 def test_what_is_known_is_what_parsing_finds(kept: Kept, tmp_path: Path, limits: Limits) -> None:
-    files = [source(path.name, path.read_bytes(), tmp_path) for path in cases()]
+    files = [source(path.name, path.read_bytes(), tmp_path)[0] for path in cases()]
     first, second = outlines(kept, limits), outlines(kept, limits)
-    made = [parsed(read, language, first) for read, language in files]
+    made = extracted(first, *files)
     kept.flush()
-    assert [parsed(read, language, second) for read, language in files] == made
+    assert extracted(second, *files) == made
     assert second._counters.parsed == 0 < first._counters.parsed
     assert {one.language for one in made} > {"python", "dockerfile", "yaml"}
 
 
 def test_a_moved_file_is_known_and_its_headers_are_its_own(kept: Kept, tmp_path: Path) -> None:
     data = python("retry").encode()
-    before, language = source("lib/retry.py", data, tmp_path)
-    one = outlines(kept)
-    parsed(before, language, one)
-    moved = parsed(replace(before, path="src/again.py"), language, one)
+    before, _ = source("lib/retry.py", data, tmp_path)
+    after, one = replace(before, path="src/again.py"), outlines(kept)
+    extracted(one, before)
+    assert extracted(one, after) == extracted(outlines(None), after)
     assert one._counters.parsed == 1
-    assert moved == parsed(replace(before, path="src/again.py"), language, outlines(None))
+
+
+def test_files_of_one_content_are_parsed_once(kept: Kept, tmp_path: Path) -> None:
+    before, _ = source("lib/retry.py", python("retry").encode(), tmp_path)
+    files, one = [before, replace(before, path="src/again.py"), replace(before, path="src/again.md")], outlines(kept)
+    assert extracted(one, *files) == [extracted(outlines(None), file)[0] for file in files]
+    assert one._counters.parsed == 2, "as Python and as Markdown"
 
 
 def test_what_makes_another_outline_is_part_of_the_key(kept: Kept, tmp_path: Path) -> None:
     data = b"const name = (a: number) => a;\nclass Found { find() {} }\n"
     read, language = source("a.ts", data, tmp_path)
     outlines(kept).made(read, language)
-    assert outlines(kept).known(read, language)
-    assert not outlines(kept, Limits(chunk_size=500)).known(read, language)
-    assert not outlines(kept, made=b"other code").known(read, language)
-    assert not outlines(kept).known(replace(read, path="a.tsx"), language), "another grammar"
-    assert not outlines(kept).known(read, "javascript")
-    assert not outlines(kept).known(source("a.ts", data + b"\n", tmp_path)[0], language)
-    assert not Outlines(Limits(), (("typescript", "; none"),), made_by(), kept, Counters()).known(read, language)
+    assert outlines(kept).known([(read, language)])[0]
+    assert not outlines(kept, Limits(chunk_size=500)).known([(read, language)])[0]
+    assert not outlines(kept, made=b"other code").known([(read, language)])[0]
+    assert not outlines(kept).known([(replace(read, path="a.tsx"), language)])[0], "another grammar"
+    assert not outlines(kept).known([(read, "javascript")])[0]
+    assert not outlines(kept).known([(source("a.ts", data + b"\n", tmp_path)[0], language)])[0]
+    assert not Outlines(Limits(), (("typescript", "; none"),), made_by(), kept, Counters()).known([(read, language)])[0]
 
 
 def test_what_is_damaged_is_made_again(kept: Kept, tmp_path: Path) -> None:
@@ -93,9 +110,9 @@ def test_what_is_damaged_is_made_again(kept: Kept, tmp_path: Path) -> None:
         for damaged in (raw[:40] + b"\0\0\0\0" + raw[44:], raw[:-1], b"", raw[:7]):
             other.execute("update kept set value = ?", (damaged,))
             other.commit()
-            assert one.known(read, language) is None
+            assert one.known([(read, language)])[0] is None
         other.execute("update kept set value = ?", (raw,))
-    assert one.known(read, language) == made
+    assert one.known([(read, language)])[0] == made
 
 
 @pytest.mark.anyio

@@ -68,7 +68,7 @@ class IndexApp:
         """Start the live run. `state` is CocoIndex's folder of this index alone. Raises `StoreUnavailable`."""
         await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
         app = cls(record, database, tools, state, inflight)
-        tools.target.open(database, record)
+        tools.target.open(database, record, tools.make)
         handle = app._app.update(live=True)
         # What is fed before the first run of `_main` has been committed is taken for left over, and deleted.
         async for snapshot in handle.watch():
@@ -112,7 +112,9 @@ class IndexApp:
     async def _process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool) -> Outcome:
         number = time.time_ns() if force else 0
         limit = self._tools.rules.max_file_bytes
-        read = await self._tools.apart(partial(read_files, self.record.root, paths, limit, number), urgent=urgent)
+        read = await self._tools.threads.apart(
+            partial(read_files, self.record.root, paths, limit, number), urgent=urgent
+        )
         sources = [item for item in read if isinstance(item, SourceFile)]
         missing = [*gone, *(item.path for item in read if isinstance(item, Missing))]
         failed = {item.path: item.error for item in read if isinstance(item, Unread)}

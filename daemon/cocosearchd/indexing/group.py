@@ -1,15 +1,17 @@
-"""Files that are ready at the same time share a transaction: what PostgreSQL asks for each one is most of the cost.
+"""Files that come at the same time are made together and share a transaction.
 
-A group waits for files that were announced, but not for long. An urgent file never waits for others: it has a
-transaction of its own. When a group cannot be written, each of its files is tried alone, so that no file fails for
-another's error. A transaction that has begun is never given up: whoever waits for it may be, and can then learn from
-`ended` when it is over.
+What PostgreSQL asks for each transaction is most of the cost of a file, and so was what each file asked of a thread and
+of what is known already. A group waits for files that were announced, but not for long; while one is written, the next
+one is made. An urgent file never waits for others: it has a transaction of its own. When a group cannot be made or
+written, each of its files is tried alone, so that no file fails for another's error. A transaction that has begun is
+never given up: whoever waits for it may be, and can then learn from `ended` when it is over.
 """
 
 import asyncio
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.indexing.precedence import Precedence
@@ -17,40 +19,53 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.store import queries
 from cocosearchd.store.pool import Database
 
-# A group ends at so many files or chunks: what is written late holds up the commits of others. Measured: from 16 files
-# on, the cost of a file hardly falls any more.
+# A group ends at so many files, a transaction also at so many chunks: what is written late holds up the commits of
+# others. Measured: from 16 files on, the cost of a file hardly falls any more.
 GROUP_FILES, GROUP_CHUNKS = 32, 1000
-LINGER_S = 0.1  # for files that were announced: one of them may be large, or its vectors far away
+LINGER_S = 0.1  # for files that were announced
+
+S = TypeVar("S")
+S_contra = TypeVar("S_contra", contravariant=True)
+
+
+class Make(Protocol[S_contra]):
+    """What makes the rows of files."""
+
+    async def __call__(self, sources: Sequence[S_contra], *, urgent: bool) -> Sequence[queries.FileWrite | Exception]:
+        """For each source what is to be written, or why that is not known."""
 
 
 @dataclass(eq=False, slots=True)
-class _Waiting:
-    """A file to be written, or with `write` None to be forgotten."""
+class _Waiting(Generic[S]):
+    """A file to be made and written, or with `source` None to be forgotten."""
 
     path: str
-    write: queries.FileWrite | None
+    source: S | None
     done: asyncio.Future[int]
+    write: queries.FileWrite | None = None
 
 
-class GroupWriter:
-    """Writes the files of one index. Answers with the generation after it."""
+class GroupWriter(Generic[S]):
+    """Makes and writes the files of one index. Answers with the generation after it."""
 
-    def __init__(self, database: Database, record: IndexRecord, precedence: Precedence) -> None:
-        self._database, self._record, self._precedence = database, record, precedence
-        self._waiting: deque[_Waiting] = deque()
+    def __init__(self, database: Database, record: IndexRecord, precedence: Precedence, make: Make[S]) -> None:
+        self._database, self._record, self._precedence, self._make = database, record, precedence, make
+        self._waiting: deque[_Waiting[S]] = deque()
         self._working: asyncio.Task[None] | None = None
+        self._writing: asyncio.Task[None] | None = None  # the group before the one that is being made
         self._under_way: dict[str, asyncio.Task[int]] = {}  # path -> its transaction
         self._expected: set[str] = set()
         self._moved = asyncio.Event()  # something came, or will not come
 
-    async def apply(self, path: str, write: queries.FileWrite | None, *, urgent: bool) -> int:
-        """Write a file, or with None forget it. Raises what its transaction raised.
+    async def apply(self, path: str, source: S | None, *, urgent: bool) -> int:
+        """Make and write a file, or with None forget it. Raises what making it or its transaction raised.
 
         The same path must not be under way twice.
         """
-        one = _Waiting(path, write, asyncio.get_running_loop().create_future())
+        one = _Waiting(path, source, asyncio.get_running_loop().create_future())
         if urgent:
-            return await asyncio.shield(self._begun([one]))
+            await self._fill([one], urgent=True)
+            return await (one.done if one.done.done() else asyncio.shield(self._begun([one])))
         self._waiting.append(one)
         self.expect_no_more(path)
         if self._working is None:
@@ -76,9 +91,11 @@ class GroupWriter:
         try:
             while self._waiting:
                 await self._gathered()
-                await self._precedence.pause()  # two transactions of one index end one after the other
-                if group := self._next_group():
-                    await self._settle(group)
+                group = [self._waiting.popleft() for _ in range(min(GROUP_FILES, len(self._waiting)))]
+                await self._fill(group, urgent=False)
+                if self._writing is not None:
+                    await self._writing
+                self._writing = asyncio.create_task(self._write_all(group))
         finally:
             self._working = None
 
@@ -92,22 +109,37 @@ class GroupWriter:
         except TimeoutError:
             pass
 
-    def _next_group(self) -> list[_Waiting]:
-        group, chunks = list[_Waiting](), 0
-        while self._waiting and len(group) < GROUP_FILES and chunks < GROUP_CHUNKS:
-            one = self._waiting.popleft()
-            if one.done.done():
-                continue  # given up before its turn: what it holds may be older than what came after it
-            group.append(one)
-            chunks += len(one.write.chunks) if one.write else 0
-        return group
+    async def _fill(self, group: Sequence[_Waiting[S]], *, urgent: bool) -> None:
+        """Make the files of a group. What cannot be made is told to who waits for it."""
+        group = [one for one in group if one.source is not None and not one.done.done()]
+        if not group:
+            return
+        sources = [one.source for one in group if one.source is not None]
+        (made,) = await asyncio.gather(self._make(sources, urgent=urgent), return_exceptions=True)
+        if isinstance(made, Exception) and len(group) > 1:
+            for one in group:
+                await self._fill([one], urgent=urgent)
+            return
+        for one, write in zip(group, [made] if isinstance(made, BaseException) else made, strict=True):
+            if not isinstance(write, BaseException):
+                one.write = write
+            elif not one.done.done():
+                one.done.set_exception(write)
 
-    async def _settle(self, group: list[_Waiting]) -> None:
+    async def _write_all(self, group: Sequence[_Waiting[S]]) -> None:
+        for part in _parts(group):
+            await self._precedence.pause()  # two transactions of one index end one after the other
+            await self._settle(part)
+
+    async def _settle(self, group: Sequence[_Waiting[S]]) -> None:
+        # What was given up before its turn may be older than what came after it.
+        group = [one for one in group if not one.done.done()]
+        if not group:
+            return
         (outcome,) = await asyncio.gather(self._begun(group), return_exceptions=True)
         if isinstance(outcome, Exception) and not isinstance(outcome, StoreUnavailable) and len(group) > 1:
             for one in group:
-                if not one.done.done():
-                    await self._settle([one])
+                await self._settle([one])
             return
         for one in group:
             if one.done.done():
@@ -117,12 +149,12 @@ class GroupWriter:
             else:
                 one.done.set_result(outcome)
 
-    def _begun(self, group: Sequence[_Waiting]) -> asyncio.Task[int]:
+    def _begun(self, group: Sequence[_Waiting[S]]) -> asyncio.Task[int]:
         task = asyncio.create_task(self._write(group))
         self._under_way |= {one.path: task for one in group}
         return task
 
-    async def _write(self, group: Sequence[_Waiting]) -> int:
+    async def _write(self, group: Sequence[_Waiting[S]]) -> int:
         writes = [one.write for one in group if one.write]
         gone = [one.path for one in group if not one.write]
         try:
@@ -130,3 +162,13 @@ class GroupWriter:
         finally:
             for one in group:
                 del self._under_way[one.path]
+
+
+def _parts(group: Sequence[_Waiting[S]]) -> Iterator[Sequence[_Waiting[S]]]:
+    """The files in order, cut where a transaction has enough chunks."""
+    first, chunks = 0, 0
+    for number, one in enumerate(group):
+        chunks += len(one.write.chunks) if one.write else 0
+        if chunks >= GROUP_CHUNKS or number + 1 == len(group):
+            yield group[first : number + 1]
+            first, chunks = number + 1, 0

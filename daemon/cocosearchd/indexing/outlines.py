@@ -8,7 +8,7 @@ import logging
 import marshal
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from importlib import metadata, resources
 from importlib.resources.abc import Traversable
@@ -57,15 +57,21 @@ class Outlines:
         self._counting = threading.Lock()
         self._made_by = hashlib.blake2b(made_by + repr((limits, overrides)).encode(), digest_size=16).digest()
 
-    def known(self, source: SourceFile, language: str) -> Outline | None:
-        """As it was made before, from a content of these bytes in a file of this kind."""
-        if self._kept is None:
-            return None
-        key = self._key(source, language)
-        raw = self._kept.get([key]).get(key)
-        if raw is None or raw[:_SUM] != _sum(raw[_SUM:]):
-            return None
-        return _unpacked(raw[_SUM:])
+    def known(self, files: Sequence[tuple[SourceFile, str]]) -> list[Outline | None]:
+        """For each file with its language: as it was made before, from these bytes in a file of this kind."""
+        keys = [self._key(*file) for file in files]
+        kept = self._kept.get(keys) if self._kept is not None else {}
+        return [_checked(kept.get(key)) for key in keys]
+
+    def of(self, files: Sequence[tuple[SourceFile, str]], turn: Callable[[], None]) -> Iterator[Outline]:
+        """For each file with its language, known or made; `turn` is called before each. For any thread."""
+        made = dict[bytes, Outline]()  # one before it may have had the same content
+        for (source, language), outline in zip(files, self.known(files), strict=True):
+            turn()
+            if outline is None:
+                key = self._key(source, language)
+                outline = made[key] = made.get(key) or self.made(source, language)
+            yield outline
 
     def made(self, source: SourceFile, language: str) -> Outline:
         """Parse and cut, and keep that. Takes as long as the file is large; for any thread."""
@@ -124,6 +130,10 @@ def _sources(folder: Traversable) -> Iterator[Traversable]:
 
 def _sum(packed: bytes) -> bytes:
     return hashlib.blake2b(packed, digest_size=_SUM).digest()
+
+
+def _checked(raw: bytes | None) -> Outline | None:
+    return _unpacked(raw[_SUM:]) if raw is not None and raw[:_SUM] == _sum(raw[_SUM:]) else None
 
 
 def _packed(outline: Outline) -> bytes:

@@ -26,7 +26,7 @@ _KEY = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """What was read of a file. CocoIndex compares the key below; the bytes and the fingerprint only ride along.
+    """What was read of a file.
 
     `skip` is set when the bytes were not read at all; `data` is then empty and `content_hash` stands for `skip` and for
     what `lstat` said. `force` is 0, or a number never used before: a file is then processed although nothing about it
@@ -39,10 +39,6 @@ class SourceFile:
     data: bytes
     force: int = 0
     skip: SkipReason | None = None
-
-    def __coco_memo_key__(self) -> tuple[str, bytes, int]:
-        """What makes two reads the same to CocoIndex's memory."""
-        return self.path, self.content_hash, self.force
 
 
 @dataclass(frozen=True, slots=True)

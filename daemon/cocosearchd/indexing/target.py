@@ -1,7 +1,8 @@
 """Where CocoIndex's decisions become rows.
 
 CocoIndex remembers a tracking record per file and asks `reconcile` whether the wanted state differs; if it does, it
-calls the sink. Its memory and PostgreSQL are two: `app` compares them after each batch.
+calls the sink, which has the rows made and written. Its memory and PostgreSQL are two: `app` compares them after each
+batch.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -12,10 +13,10 @@ import cocoindex as coco
 from cocoindex.connectorkits.fingerprint import fingerprint_object
 
 from cocosearchd.errors import NotFound
-from cocosearchd.indexing.group import GroupWriter
+from cocosearchd.indexing.group import GroupWriter, Make
 from cocosearchd.indexing.precedence import Precedence
+from cocosearchd.indexing.read import SourceFile
 from cocosearchd.model import IndexRecord
-from cocosearchd.store import queries
 from cocosearchd.store.pool import Database
 
 PROVIDER = "cocosearchd/file"  # part of CocoIndex's memory: another name forgets every file
@@ -23,9 +24,9 @@ PROVIDER = "cocosearchd/file"  # part of CocoIndex's memory: another name forget
 
 @dataclass(frozen=True, slots=True)
 class WantedFile:
-    """The rows a file shall have. `cause` is what they were made from: equal causes have made equal rows."""
+    """A file that shall have rows. `cause` is what they are made from: equal causes have made equal rows."""
 
-    write: queries.FileWrite
+    source: SourceFile
     cause: tuple[bytes, int, bytes]  # content hash, force number, digest of the rules
 
 
@@ -53,13 +54,13 @@ class FileTarget:
 
     def __init__(self, precedence: Precedence) -> None:
         self.precedence = precedence
-        self._open: dict[int, GroupWriter] = {}
+        self._open: dict[int, GroupWriter[SourceFile]] = {}
         self._urgent: set[tuple[int, str]] = set()
         self._provider = coco.register_root_target_states_provider(PROVIDER, self)
 
-    def open(self, database: Database, record: IndexRecord) -> None:
-        """From now on files of this index can be written."""
-        self._open[record.number] = GroupWriter(database, record, self.precedence)
+    def open(self, database: Database, record: IndexRecord, make: Make[SourceFile]) -> None:
+        """From now on files of this index can be written, as `make` makes them."""
+        self._open[record.number] = GroupWriter(database, record, self.precedence, make)
 
     def close(self, number: int) -> None:
         """No file of this index is written any more."""
@@ -91,17 +92,17 @@ class FileTarget:
 
     def declare(self, index: int, wanted: WantedFile) -> None:
         """To be called by a CocoIndex function: its file shall have these rows."""
-        coco.declare_target_state(self._provider.target_state((index, wanted.write.path), wanted))
+        coco.declare_target_state(self._provider.target_state((index, wanted.source.path), wanted))
 
     async def apply(self, index: int, path: str, wanted: WantedFile | None) -> int:
-        """Write the file, or remove it (None); the generation after it.
+        """Make and write the file, or remove it (None); the generation after it.
 
-        Idempotent. Raises `StoreUnavailable`.
+        Idempotent. Raises `StoreUnavailable` and `EmbedderUnavailable`.
         """
         if index not in self._open:
             raise NotFound(f"index {index} is closed")
-        write = wanted.write if wanted else None
-        return await self._open[index].apply(path, write, urgent=self.hurries(index, path))
+        source = wanted.source if wanted else None
+        return await self._open[index].apply(path, source, urgent=self.hurries(index, path))
 
     async def ended(self, index: int, paths: Iterable[str]) -> None:
         """Returns when nothing begun earlier for these files is being written any more, whoever gave it up."""
@@ -130,7 +131,3 @@ class FileTarget:
         if not known_may_be_missing and all(record == cause for record in known):
             return None
         return coco.TargetReconcileOutput(wanted, sink, cause)
-
-    def __coco_memo_key__(self) -> str:
-        """Being handed to a memoised function does not make its result another."""
-        return PROVIDER

@@ -33,7 +33,8 @@ from cocosearchd.embedding.remembering import Counters, RememberingEmbedder
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch
 from cocosearchd.indexing import wire
 from cocosearchd.indexing.app import IndexApp, Outcome, describe
-from cocosearchd.indexing.index_file import Rules, Tools
+from cocosearchd.indexing.index_file import Tools
+from cocosearchd.indexing.making import Rules
 from cocosearchd.indexing.outlines import Outlines, made_by, opened
 from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.indexing.shaping import identity_of, limits_of, query_notes
