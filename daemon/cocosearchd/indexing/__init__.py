@@ -1,8 +1,8 @@
 """The write flow: files of a root become rows of an index. The only importer of CocoIndex.
 
 Two processes meet here. `updater` is the daemon's end and never loads CocoIndex; `worker` is the child it starts, and
-`app`, `feed`, `index_file`, `target` and `chunk` run in that child only. Deciding *what* changed is not here (`roots`),
-nor is SQL (`store`).
+`app`, `feed`, `index_file`, `target`, `making` and `chunk` run in that child only. Deciding *what* changed is not here
+(`roots`), nor is SQL (`store`).
 """
 
 import os

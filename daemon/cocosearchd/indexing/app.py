@@ -10,7 +10,7 @@ import errno
 import logging
 import os
 import time
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -130,19 +130,9 @@ class IndexApp:
             return Outcome(0, dict.fromkeys([*paths, *gone], describe(error)))
 
     async def _feed_all(self, sources: Sequence[SourceFile], missing: Sequence[str]) -> dict[str, str]:
-        paths = [*(source.path for source in sources), *missing]
-        work = [self._feed.put(source) for source in sources] + [self._feed.delete(path) for path in missing]
-        fed = (self._fed(path, feeding) for path, feeding in zip(paths, work, strict=True))
-        ended = await asyncio.gather(*fed, return_exceptions=True)
-        return {
-            path: describe(error) for path, error in zip(paths, ended, strict=True) if isinstance(error, BaseException)
-        }
-
-    async def _fed(self, path: str, feeding: Awaitable[None]) -> None:
-        try:
-            await feeding
-        finally:
-            self._tools.target.expect_no_more(self.record.number, path)
+        ended = partial(self._tools.target.expect_no_more, self.record.number)
+        failed = await self._feed.apply(sources, missing, ended)
+        return {path: describe(error) for path, error in failed.items()}
 
     async def _confirm(self, sources: Sequence[SourceFile], *, again: bool) -> dict[str, str]:
         """Ask PostgreSQL for what was read. What it does not hold is fed once more, past CocoIndex's memory."""

@@ -8,8 +8,9 @@ import asyncio
 import contextlib
 import contextvars
 import hashlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 import cocoindex as coco
 
@@ -35,7 +36,7 @@ class RootFeed:
 
     async def watch(self, subscriber: Subscriber) -> None:
         """Called by CocoIndex, once; returns after `stop`."""
-        # CocoIndex finds the component it works for in the context of the task: `_apply` runs in a copy of this one.
+        # CocoIndex finds the component it works for in the context of the task: changes run in copies of this one.
         self._subscribed.set_result((subscriber, contextvars.copy_context()))
         await subscriber.mark_ready()
         await self._stopped.wait()
@@ -47,40 +48,52 @@ class RootFeed:
     @contextlib.asynccontextmanager
     async def turn(self, paths: Iterable[str]) -> AsyncIterator[None]:
         """Hold the paths, from before they are read until what was read is known to be stored."""
-        async with contextlib.AsyncExitStack() as held:
-            for path in sorted(set(paths)):  # in one order everywhere, so that two batches cannot wait for each other
-                await held.enter_async_context(self._one(path))
-            yield
-
-    async def put(self, source: SourceFile) -> None:
-        """Returns when the file is committed, or was known already. Raises what indexing it or storing it raised."""
-        await self._apply(source.path, source)
-
-    async def delete(self, path: str) -> None:
-        """Returns when the rows of the path are gone, if CocoIndex remembers any. Raises what deleting them raised."""
-        await self._apply(path, None)
-
-    async def _apply(self, path: str, source: SourceFile | None) -> None:
-        subscriber, context = await asyncio.shield(self._subscribed)
-
-        async def change() -> None:
-            key = key_of(path)
-            handle = await (subscriber.delete(key) if source is None else subscriber.update(key, source))
-            await handle.ready()
-
-        await asyncio.create_task(change(), context=context.copy())
-
-    @contextlib.asynccontextmanager
-    async def _one(self, path: str) -> AsyncIterator[None]:
-        turn = self._turns.setdefault(path, _Turn())
-        turn.users += 1
+        # In one order everywhere, so that two batches cannot wait for each other.
+        turns = [(path, self._turns.setdefault(path, _Turn())) for path in sorted(set(paths))]
+        for _, turn in turns:
+            turn.users += 1
+        locked = 0
         try:
-            async with turn.lock:
-                yield
+            for _, turn in turns:
+                await turn.lock.acquire()
+                locked += 1
+            yield
         finally:
-            turn.users -= 1
-            if not turn.users:
-                del self._turns[path]
+            for number, (path, turn) in enumerate(turns):
+                if number < locked:
+                    turn.lock.release()
+                turn.users -= 1
+                if not turn.users:
+                    del self._turns[path]
+
+    async def apply(
+        self, sources: Iterable[SourceFile], gone: Iterable[str], ended: Callable[[str], object]
+    ) -> dict[str, BaseException]:
+        """Returns when every file is committed, or was known already, and what is remembered of `gone` is deleted.
+
+        What went wrong, by path. `ended` is called with each path when it has ended, however that was.
+        """
+        subscriber, context = await asyncio.shield(self._subscribed)
+        changes = [(one.path, _changed(subscriber, key_of(one.path), one)) for one in sources]
+        changes += [(path, _deleted(subscriber, key_of(path))) for path in gone]
+        tasks = list[asyncio.Task[None]]()
+        for path, change in changes:
+            tasks.append(task := asyncio.create_task(change, context=context.copy()))
+            task.add_done_callback(partial(_tell, ended, path))
+        outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+        return {path: one for (path, _), one in zip(changes, outcomes, strict=True) if one is not None}
+
+
+async def _changed(subscriber: Subscriber, key: coco.StableKey, source: SourceFile) -> None:
+    await (await subscriber.update(key, source)).ready()
+
+
+async def _deleted(subscriber: Subscriber, key: coco.StableKey) -> None:
+    await (await subscriber.delete(key)).ready()
+
+
+def _tell(ended: Callable[[str], object], path: str, _: asyncio.Task[None]) -> None:
+    ended(path)
 
 
 def key_of(path: str) -> coco.StableKey:

@@ -55,7 +55,7 @@ class GroupWriter(Generic[S]):
         self._writing: asyncio.Task[None] | None = None  # the group before the one that is being made
         self._under_way: dict[str, asyncio.Task[int]] = {}  # path -> its transaction
         self._expected: set[str] = set()
-        self._moved = asyncio.Event()  # something came, or will not come
+        self._ready = asyncio.Event()  # a group is full, or nothing more is expected
 
     async def apply(self, path: str, source: S | None, *, urgent: bool) -> int:
         """Make and write a file, or with None forget it. Raises what making it or its transaction raised.
@@ -79,7 +79,8 @@ class GroupWriter(Generic[S]):
     def expect_no_more(self, path: str) -> None:
         """The file has come, or will not: nothing about it has changed, or it failed."""
         self._expected.discard(path)
-        self._moved.set()
+        if self._complete():
+            self._ready.set()
 
     async def ended(self, paths: Iterable[str]) -> None:
         """Returns when no transaction of these files is under way; what it came to is not said."""
@@ -103,11 +104,14 @@ class GroupWriter(Generic[S]):
         """Returns when a group is full, when nothing more is expected, or when it has lasted long enough."""
         try:
             async with asyncio.timeout(LINGER_S):
-                while self._expected and len(self._waiting) < GROUP_FILES:
-                    self._moved.clear()
-                    await self._moved.wait()
+                while not self._complete():
+                    self._ready.clear()
+                    await self._ready.wait()
         except TimeoutError:
             pass
+
+    def _complete(self) -> bool:
+        return not self._expected or len(self._waiting) >= GROUP_FILES
 
     async def _fill(self, group: Sequence[_Waiting[S]], *, urgent: bool) -> None:
         """Make the files of a group. What cannot be made is told to who waits for it."""
