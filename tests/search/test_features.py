@@ -1,6 +1,8 @@
 """Each ranking signal by itself, with values worked out by hand."""
 
 import math
+import posixpath
+import re
 
 import numpy as np
 import pytest
@@ -109,7 +111,34 @@ def test_standing_among_others() -> None:
     [("web/index.ts", True), ("src/Utils.py", True), ("a/__init__.py", True), ("src/indexer.py", False)],
 )
 def test_files_that_serve_all_others(path: str, hub: bool) -> None:
-    assert features.is_hub(path) is hub
+    assert (features.stem_of(path) in features.HUBS) is hub
+    assert path_names(build(documents({path: "x"}))).hub.tolist() == [hub]
+
+
+_NAMES = st.text(alphabet="aT._-/1tesSpcmokébx", max_size=12)
+
+
+@settings(max_examples=300, deadline=None)
+@given(_NAMES)
+def test_names_are_taken_apart_as_the_standard_library_does(path: str) -> None:
+    stem = posixpath.splitext(posixpath.basename(path))[0].lower()
+    assert features.stem_of(path) == stem
+    assert features.joined_stem(stem) == re.sub(r"[-_.]", "", stem)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.sampled_from(["test", "Tests", "spec", "mocks", "x", "_", ".", "/", "suite", "py", "ts"]), max_size=7)
+)
+def test_what_is_quick_to_look_for_leaves_no_test_out(parts: list[str]) -> None:
+    path = "".join(parts)
+    *directories, name = path.lower().split("/")
+    slowly = bool(features._TEST_FILE.match(name)) or not features._TEST_DIRECTORY.isdisjoint(directories)
+    assert features.is_test(path) is slowly
+
+
+def test_every_directory_of_tests_has_a_word_that_is_looked_for() -> None:
+    assert all(any(word in name for word in features._TEST_WORDS) for name in features._TEST_DIRECTORY)
 
 
 @pytest.mark.parametrize(

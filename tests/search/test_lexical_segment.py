@@ -57,6 +57,11 @@ def test_a_term_has_the_rows_of_its_chunks() -> None:
     assert all(rows.start == rows.stop for rows in segment.file_rows(np.array([0, 2**64 - 1], np.uint64)))
 
 
+@pytest.mark.parametrize("paths", [[], ["a.py"], ["a.py", "", "lib/b.py"], ["é/a.py", "b.py", "\udcff.py", "🙂.py"]])
+def test_paths_come_back_as_they_were(paths: list[str]) -> None:
+    assert build(documents(dict.fromkeys(paths, "x"))).path_list() == paths
+
+
 def test_counts_are_clipped_not_wrapped() -> None:
     segment = build(documents({"a.py": "# " + "word " * 70_000}))
     (rows,) = segment.chunk_rows(asked("word"))

@@ -213,7 +213,7 @@ class Scope:
         """The names of a directory's files that are in scope."""
         folder = self._folder(directory)
         lead = directory + b"/" if directory else b""
-        return [name for name in names if self.considers(name) and self._allows_in(folder, lead + name, name)]
+        return [] if folder.out else [name for name in names if self._allows_in(folder, lead + name, name)]
 
     def excludes(self, path: bytes, *, directory: bool = False) -> bool:
         """Whether ignore rules and exclusions leave a path out, whatever its type is."""
@@ -223,6 +223,7 @@ class Scope:
         return folder.out or self._excluded(folder, path + end, name + end)
 
     def _allows_in(self, folder: _Folder, path: bytes, name: bytes) -> bool:
+        """Also of a name that is not considered: what leaves a name out leaves out every path that ends in it."""
         if folder.out or self._excluded(folder, path, name):
             return False
         if not self._settings.index_secrets and defaults.SECRETS.ignores(path, name):
@@ -231,7 +232,7 @@ class Scope:
             return True
         if self._include is not None:
             return self._include.ignores(path, name) is True
-        return self._also is EMPTY or supported(encode_path(name))
+        return supported(encode_path(name))
 
     def _excluded(self, folder: _Folder, path: bytes, name: bytes) -> bool:
         """Of an entry of `folder`; directories end in `/`."""

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from cocosearchd.model import FileRecord, Fingerprint, encode_path
+from cocosearchd.model import FileRecord, encode_path
 from cocosearchd.roots.ignore import Scope
 from cocosearchd.roots.links import Linked, linked
 
@@ -155,19 +155,18 @@ class Scan:
             self._compare(path, status)
 
     def _compare(self, path: str, status: os.stat_result) -> None:
-        self._found.files += 1
-        if link := linked(path, status):
-            self._found.links.append(link)
+        found, s = self._found, status
+        found.files += 1
+        if s.st_nlink > 1 and (link := linked(path, s)):
+            found.links.append(link)
         record = self._missing.pop(path, None)
         # Whether a file can be read also depends on who asks: a file that could not be is tried at every scan.
-        closed = record is not None and record.skip_reason == "unreadable"
-        if self._force or record is None or closed or not self._same(record.fingerprint, status):
-            self._found.dirty.append(path)
-
-    def _same(self, known: Fingerprint | None, status: os.stat_result) -> bool:
-        s = status
+        if self._force or record is None or record.skip_reason == "unreadable":
+            found.dirty.append(path)
+            return
         seen = (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode)
-        return known == seen and s.st_ctime_ns < self._racy_after
+        if record.fingerprint != seen or s.st_ctime_ns >= self._racy_after:
+            found.dirty.append(path)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,6 @@ Constants without another source were chosen by cross-validation over 25 reposit
 (see training/ranking); differences below 0.005 NDCG@10 are noise there.
 """
 
-import posixpath
 import re
 from collections.abc import Iterable, Mapping
 
@@ -40,12 +39,16 @@ _TEST_FILE = re.compile(
     r"^(?:test_.*|.*_(?:test|spec)\.\w+|.*\.(?:test|spec)\.[jt]sx?|.*tests?\.(?:java|php|kt|swift|cs|scala)"
     r"|.*spec\.(?:kt|swift|scala)|.*suite\.scala|test_helpers?.*)$"
 )
+_TEST_WORDS = ("test", "spec", "suite", "fixture", "bench", "mock")  # one of them is in each of these names
 _TEST_DIRECTORY = {
     "test", "tests", "__tests__", "spec", "specs", "testing", "testdata", "fixture", "fixtures", "bench", "benchmark",
     "benchmarks", "mock", "mocks",
 }  # fmt: skip
-# A file that gathers or names what others do.
-_HUB = re.compile(r"index|__init__|mod|lib|main|init|types?|constants?|base|common|utils?|helpers?")
+# Stems of files that gather or name what others do: `index.ts`, `mod.rs`, `utils.py`.
+HUBS = {
+    "index", "__init__", "mod", "lib", "main", "init", "type", "types", "constant", "constants", "base", "common",
+    "util", "utils", "helper", "helpers",
+}  # fmt: skip
 PROSE = {
     "markdown", "rst", "text", "html", "xml", "json", "yaml", "toml", "css", "svg", "csv", "ini", "mdx",
     "github-actions", "gitlab-ci", "compose", "kubernetes", "helm",
@@ -125,9 +128,16 @@ def sole(whole: Floats, last: Floats) -> Floats:
     return (defining / np.float32(max(int(defining.sum()), 1))).astype(np.float32)
 
 
-def plain_stem(path: str) -> str:
-    """A file's name without extension, lower case, without `-`, `_` and `.`: `route_group.go` gives routegroup."""
-    return re.sub(r"[-_.]", "", posixpath.splitext(posixpath.basename(path))[0].lower())
+def stem_of(path: str) -> str:
+    """A file's name without extension, in lower case; a dot in front begins none."""
+    name = path[path.rfind("/") + 1 :].lower()
+    stem, _, _ = name.rpartition(".")
+    return stem if stem.strip(".") else name
+
+
+def joined_stem(stem: str) -> str:
+    """Without `-`, `_` and `.`: `route_group` gives routegroup."""
+    return stem.replace("_", "").replace("-", "").replace(".", "")
 
 
 def forms(word: str, stem: str) -> tuple[str, ...]:
@@ -152,13 +162,11 @@ def name_match(stem: str, identifier: str) -> float:
 
 def is_test(path: str) -> bool:
     """Is this a test, a fixture or a benchmark, by its name or a directory's."""
-    *directories, name = path.lower().split("/")
+    lowered = path.lower()
+    if not any(map(lowered.__contains__, _TEST_WORDS)):
+        return False
+    *directories, name = lowered.split("/")
     return bool(_TEST_FILE.match(name)) or not _TEST_DIRECTORY.isdisjoint(directories)
-
-
-def is_hub(path: str) -> bool:
-    """Is this a file that gathers others or serves them all, by its name: `index.ts`, `mod.rs`, `utils.py`."""
-    return bool(_HUB.fullmatch(posixpath.splitext(posixpath.basename(path))[0].lower()))
 
 
 def common_language(files: Mapping[str, int]) -> tuple[str, ...]:

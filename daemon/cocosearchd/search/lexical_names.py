@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.features import depths, forms, is_hub, is_prose, is_test, name_match, plain_stem
+from cocosearchd.search.features import HUBS, depths, forms, is_prose, is_test, joined_stem, name_match, stem_of
 from cocosearchd.search.lexical_segment import Segment
 
 Floats = NDArray[np.float32]
@@ -24,11 +24,11 @@ class PathNames:
     numbers: dict[str, int]  # path -> file
     languages: tuple[str, ...]  # (F,)
     spoken: Counter[str]  # in how many files each language is
-    lowered: tuple[str, ...]  # (F,)
     stems: tuple[str, ...]  # (S,)
     stem_numbers: dict[str, int]
-    stem_files: tuple[tuple[int, ...], ...]  # (S,)
     stem_of_file: NDArray[np.int64]  # (F,)
+    files_by_stem: NDArray[np.int64]  # (F,), in the order of stems
+    stem_ends: NDArray[np.int64]  # (S,): where in these the files of each stem end
     joined: str  # each stem on a line of its own, lines begin with "\n"
     stem_lengths: Floats  # (S,) characters, at least 1
     line_starts: NDArray[np.int64]  # (S,): where each stem begins in `joined`
@@ -44,38 +44,34 @@ class PathNames:
 def path_names(segment: Segment) -> PathNames:
     """Read the paths of a segment."""
     paths, languages = segment.path_list(), segment.language_list()
-    of_file = [plain_stem(path) for path in paths]
-    stem_numbers: dict[str, int] = {}
-    files: list[list[int]] = []
-    for file, stem in enumerate(of_file):
-        number = stem_numbers.setdefault(stem, len(files))
-        if number == len(files):
-            files.append([])
-        files[number].append(file)
-    stems = tuple(stem_numbers)
+    bare = list(map(stem_of, paths))
+    of_file = list(map(joined_stem, bare))
+    stems = tuple(dict.fromkeys(of_file))
+    stem_numbers = dict(zip(stems, range(len(stems)), strict=True))
     lengths = np.array([len(stem) + 1 for stem in stems], np.int64)
+    numbers = np.fromiter(map(stem_numbers.__getitem__, of_file), np.int64, len(of_file))
     joined = "".join(f"\n{stem}" for stem in stems) + "\n"
     grams = _grams(joined)
     order = np.argsort(grams, kind="stable")
     return PathNames(
         paths=tuple(paths),
-        numbers={path: number for number, path in enumerate(paths)},
+        numbers=dict(zip(paths, range(len(paths)), strict=True)),
         languages=tuple(languages),
         spoken=Counter(languages),
-        lowered=tuple(path.lower() for path in paths),
         stems=stems,
         stem_numbers=stem_numbers,
-        stem_files=tuple(map(tuple, files)),
-        stem_of_file=np.array([stem_numbers[stem] for stem in of_file], np.int64),
+        stem_of_file=numbers,
+        files_by_stem=np.argsort(numbers, kind="stable"),
+        stem_ends=np.cumsum(np.bincount(numbers, minlength=len(stems))),
         joined=joined,
         stem_lengths=np.maximum(lengths - 1, 1).astype(np.float32),
         line_starts=np.cumsum(lengths) - lengths + 1,
         grams=grams[order],
         gram_places=order.astype(np.int32),
         depth=depths(paths),
-        test=np.array([is_test(path) for path in paths], np.float32),
-        prose=np.array([is_prose(language) for language in languages], np.float32),
-        hub=np.array([is_hub(path) for path in paths], np.float32),
+        test=np.fromiter(map(is_test, paths), np.float32, len(paths)),
+        prose=np.fromiter(map(is_prose, languages), np.float32, len(paths)),
+        hub=np.fromiter(map(HUBS.__contains__, bare), np.float32, len(paths)),
         draw=np.array([zlib.crc32(path.encode("utf-8", "surrogatepass")) for path in paths], np.float64) / 2**32,
     )
 
@@ -176,8 +172,10 @@ def _beginnings(names: PathNames, word: Word, credit: Mapping[int, int]) -> Iter
         number = names.stem_numbers.get(word.text[:length])
         if number is None or number in credit:
             continue
-        for file in names.stem_files[number]:
-            if not any(form in names.lowered[file] for form in evidence):
+        start = int(names.stem_ends[number - 1]) if number else 0
+        for file in names.files_by_stem[start : names.stem_ends[number]].tolist():
+            path = names.paths[file].lower()
+            if not any(form in path for form in evidence):
                 yield file, length
 
 

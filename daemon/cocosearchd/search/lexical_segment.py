@@ -213,11 +213,12 @@ def _packed(texts: Sequence[str]) -> tuple[NDArray[np.uint8], Ints]:
 
 
 def _split(blob: NDArray[np.uint8], ends: Ints) -> list[str]:
-    raw, start, found = blob.tobytes(), 0, []
-    for end in ends.tolist():
-        found.append(raw[start:end].decode("utf-8", "surrogatepass"))
-        start = end
-    return found
+    raw, stops = blob.tobytes(), ends.tolist()
+    starts = [0, *stops][: len(stops)]
+    if raw.isascii():  # as nearly all paths are: then places of bytes are those of characters
+        text = raw.decode("ascii")
+        return [text[start:end] for start, end in zip(starts, stops, strict=True)]
+    return [raw[start:end].decode("utf-8", "surrogatepass") for start, end in zip(starts, stops, strict=True)]
 
 
 def _joined(arrays: Sequence[Array], kind: type) -> Array:
