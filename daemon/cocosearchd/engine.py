@@ -23,7 +23,7 @@ from cocosearchd.indexing.updater import Updater
 from cocosearchd.model import Freshness
 from cocosearchd.overlays import Overlays
 from cocosearchd.requests import explains, query_of, wants_symbols, with_defaults
-from cocosearchd.saved import SavedQuery, gathered
+from cocosearchd.saved import MIN_RELEVANCE, SavedQuery, gathered
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query, parse_inline
@@ -177,7 +177,8 @@ class Engine(Workspace):
         return super().watch(request) if request.query is None else self._matches(request.query, request)
 
     async def _matches(self, query: str, request: w.WatchRequest) -> AsyncGenerator[w.WatchEvent, None]:
-        asked = p.SearchRequest(query, limit=request.limit, min_score=request.min_score, all_chunks=request.all_chunks)
+        least = MIN_RELEVANCE if request.min_score is None else request.min_score
+        asked = p.SearchRequest(query, limit=request.limit, min_score=least, all_chunks=request.all_chunks)
         saved = SavedQuery(self.search, asked)
         async with self._indexes.commits() as commits:
             missed = await self._since(request)

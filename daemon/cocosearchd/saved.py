@@ -16,6 +16,9 @@ from cocosearchd.model import Commit
 
 # Between two runs of a saved query: a checkout of a thousand files is some tens of commits, and one question.
 GATHER_S = 0.25
+# There is always a nearest text: without a bound, every change of a small project would be a match. Measured with the
+# built-in model: files that have nothing to do with a question lie below, those that answer it above.
+MIN_RELEVANCE = 0.25
 MAX_SHOWN = 20_000  # matches remembered; a digest takes about 70 bytes
 
 Ask = Callable[[SearchRequest], Awaitable[SearchReply]]

@@ -136,7 +136,7 @@ class WatchRequest:
     lifecycle: bool = False
     query: str | None = None
     limit: int | None = None
-    min_score: float = 0.0
+    min_score: float | None = None  # None: so that what has nothing to do with the question is no match
     all_chunks: bool = False
     since: AsOf | None = None
     cwd: str | None = None

@@ -1,6 +1,7 @@
 """Saved queries and unsaved text through the real programs."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,6 +62,25 @@ def test_a_saved_query_tells_of_new_matches_only(shared: Daemon, project: Path) 
         shared.ctl("sync")
         event = found.get(timeout=WAIT_S)
         assert [match["path"] for match in event["matches"]] == ["src/half.py"]
+
+
+def test_what_has_nothing_to_do_with_a_saved_query_is_no_match(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    with (
+        events(shared, index="project", query="database connection pool") as found,
+        events(shared, index="project", query="database connection pool", min_score=0) as everything,
+    ):
+        number = 0
+        while everything.empty() and number < WAIT_S:  # until both subscriptions have begun
+            number += 1
+            (project / "src" / "user.py").write_text(f"def check_password(user, secret):\n    return {number}\n")
+            shared.ctl("sync")
+            time.sleep(1)
+        (project / "src" / "pool.py").write_text("class ConnectionPool:\n    '''Connections of a database.'''\n")
+        shared.ctl("sync")
+        matches = found.get(timeout=WAIT_S)["matches"]
+    assert [match["path"] for match in everything.get()["matches"]] == ["src/user.py"]
+    assert [match["path"] for match in matches] == ["src/pool.py"]
 
 
 def test_unsaved_text_is_searched_for_its_session_alone(shared: Daemon, project: Path) -> None:

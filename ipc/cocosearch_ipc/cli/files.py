@@ -81,7 +81,7 @@ def related(args: argparse.Namespace, env: Env) -> int:
 def watch(args: argparse.Namespace, env: Env) -> int:
     """One line (or JSON object) for each batch that became searchable, or new match, until interrupted."""
     given = ("index", "query", "limit", "min_score", "all_chunks")
-    params = {name: value for name in given if (value := getattr(args, name))}
+    params = {name: value for name in given if (value := getattr(args, name)) not in (None, False)}
     if args.since is not None:
         epoch, _, number = args.since.rpartition(":")
         if not number.isdecimal():

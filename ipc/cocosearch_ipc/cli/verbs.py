@@ -258,7 +258,9 @@ def _watch(p: argparse.ArgumentParser) -> None:
     p.add_argument("--since", metavar="EPOCH:SEQ", help="first what changed after this clock, as `sync --json` gave it")
     p.add_argument("--query", metavar="TEXT", help="print what this question newly finds in the files that change")
     p.add_argument("--limit", type=int, metavar="N", help="with --query: among its first N results")
-    p.add_argument("--min-score", type=float, metavar="SCORE", help="with --query: only results as relevant as this")
+    p.add_argument(
+        "--min-score", type=float, metavar="SCORE", help="with --query: only results as relevant as this (0.25)"
+    )
     p.add_argument("--all-chunks", action="store_true", help="with --query: more than one result a file")
 
 
