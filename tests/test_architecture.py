@@ -57,7 +57,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.embedding",
         "cocosearchd.languages",
     },
-    "cocosearchd.places": {"cocosearchd.indexes"},
+    "cocosearchd.lookup": {"cocosearchd.tuning"},
+    "cocosearchd.places": {"cocosearchd.lookup", "cocosearchd.tuning"},
     "cocosearchd.workspace": {
         "cocosearchd.index_settings",
         "cocosearchd.overlays",
@@ -82,6 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.indexes": {
         "cocosearchd.commits",
         "cocosearchd.index_settings",
+        "cocosearchd.lookup",
         "cocosearchd.project",
         "cocosearchd.tuning",
         "cocosearchd.indexing",

@@ -1,5 +1,6 @@
 """Commits for whoever follows them. A reader that is too slow is cut off: it then knows that it must ask again."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -41,3 +42,25 @@ class CommitFeed:
                 log.warning("subscriber_too_slow")
                 reader.close()
                 self._readers -= {reader}
+
+
+class Bell:
+    """Rung when something may have changed. Who listens looks by itself at what; nobody is told twice of one moment."""
+
+    def __init__(self) -> None:
+        self.rung = 0
+        self._heard: asyncio.Event | None = None  # while somebody listens
+
+    def ring(self) -> None:
+        """Costs next to nothing: it is rung for every hint."""
+        self.rung += 1
+        if self._heard is not None:
+            self._heard.set()
+            self._heard = None
+
+    async def wait(self, known: int) -> int:
+        """Returns `rung` when it is another than `known`."""
+        while self.rung == known:
+            self._heard = self._heard or asyncio.Event()
+            await self._heard.wait()
+        return self.rung

@@ -32,10 +32,9 @@ from cocosearchd.search.trace import Trace
 from cocosearchd.settings import Settings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
-from cocosearchd.workspace import Workspace
+from cocosearchd.workspace import AT_REST, Workspace
 
 FOLLOW_S = 0.2  # a progress line that a person reads needs no more than five a second
-AT_REST = frozenset({"live", "degraded", "root_missing", "failed", "refused"})
 FAILURES_SHOWN = 200
 
 

@@ -7,8 +7,6 @@ change: exactly the files that they affect are read again. What an answer needs 
 """
 
 import logging
-import os
-from collections.abc import Collection
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from functools import partial
@@ -18,12 +16,13 @@ import anyio
 from anyio.abc import TaskGroup
 from anyio.streams.memory import MemoryObjectReceiveStream
 
-from cocosearchd.commits import CommitFeed
+from cocosearchd.commits import Bell, CommitFeed
 from cocosearchd.embedding.late import LateEmbedder
-from cocosearchd.errors import CocoSearchError, Conflict, IdentityMismatch, InvalidInput, NotFound
+from cocosearchd.errors import CocoSearchError, Conflict, IdentityMismatch, InvalidInput
 from cocosearchd.index_settings import read_index_settings
 from cocosearchd.indexing.shaping import identity_of, limits_of
 from cocosearchd.indexing.updater import Updater
+from cocosearchd.lookup import Lookup
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.project import SOURCES, stamps
 from cocosearchd.roots.clock import beat_s
@@ -48,7 +47,7 @@ WRITTEN_S = 0.05  # from the first hint of a file to its last
 FILL_LOOK_S, GRACE_S = 0.5, 5.0
 
 
-class Indexes:
+class Indexes(Lookup):
     """By name, in the order of names. Not safe to share between event loops."""
 
     def __init__(
@@ -63,8 +62,8 @@ class Indexes:
         self._db, self._updater, self._embedder = db, updater, embedder
         self._tuning = Tuning(db, updater, loaded)
         self._state_dir, self._tasks = state_dir, tasks
-        self._running: dict[str, RunningIndex] = {}
-        self._commits = CommitFeed()
+        super().__init__()
+        self._commits, self.bell = CommitFeed(), Bell()
         # Adding, removing and other settings are one at a time; answers only wait for settings that just changed.
         self._changing = anyio.Lock()
         self._noticed = anyio.Event()  # a file of settings may have changed
@@ -78,65 +77,6 @@ class Indexes:
     def said(self) -> tuple[str, ...]:
         """What a person should know of settings that are not of one index."""
         return self._tuning.said
-
-    def all(self) -> tuple[RunningIndex, ...]:
-        """Every index, refused ones too."""
-        return tuple(self._running[name] for name in sorted(self._running))
-
-    def get(self, name: str) -> RunningIndex:
-        """Raises `NotFound` naming what exists."""
-        if name not in self._running:
-            known = ", ".join(sorted(self._running)) or "none yet: cocosearchctl up DIRECTORY"
-            raise NotFound(f"there is no index {name!r}", f"indexes: {known}")
-        return self._running[name]
-
-    def at(self, directory: bytes) -> RunningIndex | None:
-        """The index whose root holds `directory` (absolute, resolved); the nearest one of several."""
-        holding = [
-            index
-            for index in self._running.values()
-            if directory == index.record.root or directory.startswith(index.record.root.rstrip(b"/") + b"/")
-        ]
-        return max(holding, key=lambda index: len(index.record.root), default=None)
-
-    def around(self, directory: str) -> RunningIndex | None:
-        """The index around a directory as a person or program names it: links are followed."""
-        return self.at(os.path.realpath(os.fsencode(directory)))
-
-    def one(self, name: str | None, cwd: str | None) -> RunningIndex:
-        """The index that is named, else the one around `cwd`, else the only one. Raises `NotFound`."""
-        if name is not None:
-            return self.get(name)
-        if cwd is not None and (found := self.around(cwd)) is not None:
-            return found
-        indexes = self.all()
-        if len(indexes) == 1:
-            return indexes[0]
-        if not indexes:
-            raise NotFound("there is no index yet", "cocosearchctl up DIRECTORY")
-        names = ", ".join(index.record.name for index in indexes)
-        raise NotFound("the current directory is in no index, and there are several", f"--index with one of: {names}")
-
-    def of_topics(self, topics: Collection[str]) -> tuple[RunningIndex, ...]:
-        """The indexes that have any of the topics. Raises `NotFound` for a topic that none has."""
-        known = {topic for index in self._running.values() for topic in index.record.topics}
-        if unknown := sorted(set(topics) - known):
-            hint = f"topics: {', '.join(sorted(known))}" if known else "give one with `cocosearchctl up PATH --topic`"
-            raise NotFound(f"no index has the topic {unknown[0]!r}", hint)
-        return tuple(index for index in self.all() if set(topics) & set(index.record.topics))
-
-    def linked(self, index: RunningIndex) -> tuple[tuple[RunningIndex, ...], tuple[str, ...]]:
-        """The indexes that one links, not those that they link; a sentence for each that cannot be searched with it."""
-        found, said = dict[str, RunningIndex](), list[str]()
-        for name in index.settings.project.linked_indexes:
-            other = self._running.get(name)
-            if other is None:
-                said.append(f"{index.record.name} links {name!r}, and there is no such index")
-            elif other.refusal is not None or other.record.identity.embedder != index.record.identity.embedder:
-                said.append(f"{index.record.name} links {name!r}, which was built with another embedder")
-            elif other is not index:
-                found[name] = other
-        return tuple(found.values()), tuple(said)
 
     def commits(self) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[Commit]]:
         """Commits of all indexes from now on, each after its hook has ended. It ends for a reader that is too slow."""
@@ -235,6 +175,7 @@ class Indexes:
                 if index.refusal is None and index.following is None and refusal is not None:
                     log.error("index_refused", extra={"error": refusal.message, "hint": refusal.hint})
                     index.refusal = refusal
+                    self.bell.ring()
                     await self._updater.remove(index.lane)
                     index.tasks.cancel()
 
@@ -248,6 +189,7 @@ class Indexes:
         if self._running.get(index.record.name) is not index:
             return  # it does not answer yet
         self._commits.tell(replace(commit, index=index.record.name))
+        self.bell.ring()
 
     def _every(self) -> tuple[RunningIndex, ...]:
         """Those that answer, and those that will."""
@@ -264,6 +206,7 @@ class Indexes:
             following = None
         index = await self._begin(record, None if following else refusal_of(self._embedder, record))
         self._running[record.name] = index
+        self.bell.ring()
         if following is not None:
             index.following = await self._begin(following, None)
             self._tasks.start_soon(supervise, f"embedder of {record.name}", partial(self._follow, index))
@@ -284,7 +227,7 @@ class Indexes:
             await records.lacking(self._db, record),
             lane=record.name,
         )
-        index.root.on_top = self._notice
+        index.root.on_top, index.root.on_state = self._notice, self.bell.ring
         if files:
             index.tell(("since the daemon ran last",), files)
         if refusal is None:
@@ -395,6 +338,7 @@ class Indexes:
 
     async def _stop(self, index: RunningIndex) -> None:
         del self._running[index.record.name]
+        self.bell.ring()
         if index.refusal is None:
             await self._updater.remove(index.lane)
         index.tasks.cancel()

@@ -5,14 +5,15 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from cocosearchd.errors import InvalidInput, NotFound
-from cocosearchd.indexes import Indexes, RunningIndex
+from cocosearchd.lookup import Lookup
 from cocosearchd.model import decode_path, encode_path
+from cocosearchd.tuning import RunningIndex
 
 Found = TypeVar("Found")
 Among = tuple[RunningIndex, ...]
 
 
-def at(indexes: Indexes, path: str, name: str | None = None) -> tuple[RunningIndex, str] | None:
+def at(indexes: Lookup, path: str, name: str | None = None) -> tuple[RunningIndex, str] | None:
     """The index (the one of this name, if there is one) and the path in it of an absolute path.
 
     Its directory may be reached through links; its last part is what it is, and may be missing.
@@ -26,7 +27,7 @@ def at(indexes: Indexes, path: str, name: str | None = None) -> tuple[RunningInd
     return (found, encode_path(raw[len(root) :])) if raw.startswith(root) else None
 
 
-def unsaved(indexes: Indexes, path: str, name: str | None, cwd: str | None) -> tuple[RunningIndex, str]:
+def unsaved(indexes: Lookup, path: str, name: str | None, cwd: str | None) -> tuple[RunningIndex, str]:
     """Where an editor's text belongs: absolute, or as results name it. Raises `NotFound`, `InvalidInput`."""
     if path.startswith("/"):
         placed = at(indexes, path, name)
@@ -40,7 +41,7 @@ def unsaved(indexes: Indexes, path: str, name: str | None, cwd: str | None) -> t
 
 
 async def first(
-    indexes: Indexes,
+    indexes: Lookup,
     path: str,
     name: str | None,
     cwd: str | None,
@@ -60,9 +61,7 @@ async def first(
     raise missing or NotFound(f"{path} is in no index", "`cocosearchctl list` shows the roots")
 
 
-def _meant(
-    indexes: Indexes, path: str, name: str | None, cwd: str | None, topic: str | None
-) -> list[tuple[Among, str]]:
+def _meant(indexes: Lookup, path: str, name: str | None, cwd: str | None, topic: str | None) -> list[tuple[Among, str]]:
     found = list[tuple[Among, str]]()
     if not path.startswith("/"):
         found.append((_among(indexes, name, cwd, topic), path.removeprefix("./")))
@@ -72,7 +71,7 @@ def _meant(
     return found
 
 
-def _among(indexes: Indexes, name: str | None, cwd: str | None, topic: str | None) -> Among:
+def _among(indexes: Lookup, name: str | None, cwd: str | None, topic: str | None) -> Among:
     if name is None and topic is not None:
         return indexes.of_topics((topic,))
     every = indexes.all()
@@ -81,7 +80,7 @@ def _among(indexes: Indexes, name: str | None, cwd: str | None, topic: str | Non
     return (indexes.one(name, cwd),)
 
 
-def explained(indexes: Indexes, index: RunningIndex, path: str, cwd: str | None) -> str:
+def explained(indexes: Lookup, index: RunningIndex, path: str, cwd: str | None) -> str:
     """The path in `index` of a file that somebody misses among results. Blocking.
 
     What is there as results name it is meant, else what is there as seen from `cwd`.

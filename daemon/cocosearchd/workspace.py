@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
@@ -25,7 +26,11 @@ from cocosearchd.store.file_states import file_states
 from cocosearchd.store.pool import Database
 
 MAX_SYNC_MS = 600_000
-LOOK_S = 1.0  # between looks at what has no event: indexes that come, go or change state; memory only
+AT_REST = frozenset({"live", "degraded", "root_missing", "failed", "refused"})
+# Between two looks at states while any of them moves; then nobody looks before something happens.
+LOOK_S = 1.0
+
+Commits = MemoryObjectReceiveStream[Commit]
 
 
 class Workspace:
@@ -135,22 +140,39 @@ class Workspace:
         """Committed batches from now on, as they become searchable, until the client goes."""
         if request.index is not None:
             self._indexes.get(request.index)
-        seen = self._seen()
         async with self._indexes.commits() as commits:
             if (missed := await self._since(request)) is not None:
                 yield missed
-            while True:
-                commit: Commit | None = None
-                try:
-                    with anyio.move_on_after(LOOK_S if request.lifecycle else None):
-                        commit = await commits.receive()
-                except anyio.EndOfStream:
-                    return
-                before, seen = seen, self._seen() if request.lifecycle else seen
-                found = [event] if commit is not None and (event := await self._event(commit)) is not None else []
-                for event in (*_lifecycle(before, seen), *found):
-                    if request.index in (None, event.index):
-                        yield event
+            found = self._lives(commits) if request.lifecycle else self._committed(commits)
+            async for event in found:
+                if request.index in (None, event.index):
+                    yield event
+
+    async def _committed(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
+        async for commit in commits:
+            if (event := await self._event(commit)) is not None:
+                yield event
+
+    async def _lives(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
+        """Commits, and what became of the indexes themselves. Looks only when something happens or just happened."""
+        seen, heard, stirred = self._seen(), self._indexes.bell.rung, True
+        while True:
+            moving = stirred or any(event.state not in AT_REST for event in seen.values())
+            stirred = False
+            with anyio.move_on_after(LOOK_S if moving else None):
+                heard, stirred = await self._indexes.bell.wait(heard), True
+            before, seen = seen, self._seen()
+            for event in _lifecycle(before, seen):
+                yield event
+            try:
+                while True:
+                    committed = await self._event(commits.receive_nowait())
+                    if committed is not None:
+                        yield committed
+            except anyio.WouldBlock:
+                continue
+            except anyio.EndOfStream:
+                return
 
     async def _since(self, request: w.WatchRequest) -> w.WatchEvent | None:
         """What has changed since the clock of a request, as one event; None if none was given or nothing has."""

@@ -131,3 +131,24 @@ def test_code_that_speaks_of_keys_is_not_secret() -> None:
     assert not is_secret(f'KEY = """\n{block}"""\n{"x = load(KEY)  # a test" * 40}\n'.encode())
     assert not is_secret(b'PEM = re.compile("-----BEGIN PRIVATE KEY-----")\n')
     assert not is_secret(BLOCK.format("CERTIFICATE").encode())
+
+
+def test_a_file_that_is_written_meanwhile_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, real, written = tmp_path / "a.py", os.pread, 0
+
+    def pread(handle: int, size: int, offset: int) -> bytes:
+        nonlocal written
+        data = real(handle, size, offset)
+        if written < changes:
+            written += 1
+            place.write_bytes(b"x = %d\n" % written)
+        return data
+
+    monkeypatch.setattr("cocosearchd.indexing.read.os.pread", pread)
+    place.write_bytes(b"x = 0\n")
+    changes = 1
+    found = read_one(tmp_path, "a.py")
+    assert isinstance(found, SourceFile)
+    assert found.data == b"x = 1\n"
+    written, changes = 0, 99
+    assert read_one(tmp_path, "a.py") == Unread("a.py", "it changes while it is read")

@@ -26,7 +26,7 @@ from cocosearchd.roots.hints.choose import open_hints
 from cocosearchd.roots.marks import Batch, Picked, Tree
 from cocosearchd.roots.reconcile import Reconciler
 from cocosearchd.roots.scan import Identity, identity, look
-from cocosearchd.roots.status import SHOWN, RootStatus, in_sync
+from cocosearchd.roots.status import SHOWN, RootStatus, in_sync, live_state
 from cocosearchd.roots.survey import KnownFiles, Survey
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 
@@ -66,12 +66,13 @@ class LiveRoot:
         self._hinted_at = 0.0
         self._scanned = asyncio.Event()  # a scan says anew which directories no hint comes from
         self.on_top: Callable[[bytes], None] = lambda _: None  # is told the names of what changes in the root itself
+        self.on_state: Callable[[], None] = lambda: None  # is told that `status` may be another one from now on
 
     # -- running
 
     async def run(self) -> None:
         """For ever; to be supervised. May be run again after it failed."""
-        self._state, self._reason = "cold", None
+        self._enter("cold", None)
         pause = RESTART_S
         try:
             while True:
@@ -81,13 +82,13 @@ class LiveRoot:
                 pause = RESTART_S if time.monotonic() - began > STEADY_S else min(pause * 2, RESTART_MAX_S)
                 await anyio.sleep(pause)
         finally:
-            self._state, self._reason = "failed", "watching failed, and starts again; the log says why"
+            self._enter("failed", "watching failed, and starts again; the log says why")
 
     async def _wait_for_root(self) -> None:
         while (found := await asyncio.to_thread(identity, self._root)) is None:
             if self._state != "root_missing":
                 log.warning("root_missing", extra={"root": encode_path(self._root)})
-            self._state, self._reason = "root_missing", "the root is missing; what was indexed of it is kept"
+            self._enter("root_missing", "the root is missing; what was indexed of it is kept")
             await anyio.sleep(MISSING_POLL_S)
         self._identity = found
 
@@ -100,9 +101,9 @@ class LiveRoot:
         with anyio.CancelScope(shield=True):  # what has been opened must be closed
             hints, reason = await asyncio.to_thread(open_hints, self._root, self._sync_dir, self._watching, told)
         self._watcher = f"{hints.name} ({reason})" if reason else hints.name
-        self._hints, self._reason, self._fallen_back = hints, None, reason is not None
+        self._hints, self._fallen_back = hints, reason is not None
         self._dirty.mark_tree("", urgent=False)
-        self._state = "scanning"
+        self._enter("scanning", None)
         log.info("watching", extra={"root": encode_path(self._root), "watcher": self._watcher, "epoch": self._epoch})
         self._open.set()
         try:
@@ -123,12 +124,16 @@ class LiveRoot:
         """Nothing that this epoch knows is certain any more. Never put off, never merged."""
         if not self._lost.is_set():
             log.warning("hints_lost", extra={"root": encode_path(self._root), "reason": reason})
-            self._state, self._reason = "lost", reason
+            self._enter("lost", reason)
             self._open.clear()
             self._cookies.void()
             self._dirty.mark_tree("")
             self._lost.set()
             self._dirty.interrupt()  # who waits asks again: of the next epoch, or of a root that is missing
+
+    def _enter(self, state: str, reason: str | None) -> None:
+        self._state, self._reason = state, reason
+        self.on_state()
 
     # -- hints
 
@@ -150,6 +155,7 @@ class LiveRoot:
         if active:
             self._hinted_at = time.monotonic()
             self._schedule.active(self._hinted_at)
+            self.on_state()
 
     # -- scanning
 
@@ -182,7 +188,7 @@ class LiveRoot:
         if any(not tree.path for tree in trees):
             self._schedule.scanned(time.monotonic())
             if self._state == "scanning":
-                self._state = "live"
+                self._enter("live", None)
         return True
 
     # -- timers
@@ -366,13 +372,14 @@ class LiveRoot:
         log.debug("rescan", extra={"root": encode_path(self._root), "reason": reason, "force": force})
         self._survey.force |= force
         self._dirty.mark_tree("", urgent=False)
+        self.on_state()
 
     def status(self) -> RootStatus:
         """Of this moment."""
         pending, hints = self._dirty.pending(), self._hints
         trouble = hints.trouble if hints is not None else None
         return RootStatus(
-            self._shown_state(trouble),
+            self._state if self._state != "live" else self._shown(trouble),
             max(0, (self._survey.total or 0) - pending),
             self._survey.total,
             pending,
@@ -384,16 +391,9 @@ class LiveRoot:
             (*self._survey.closed, *self._survey.closed_files)[:SHOWN],
         )
 
-    def _shown_state(self, trouble: str | None) -> str:
-        if self._state != "live":
-            return self._state
-        if self._survey.force:
-            return "scanning"  # every file is about to be read again
-        if self._gate.waiting:
-            return "git_batch"
-        if self._dirty.bulk():
-            return "indexing"
-        return "degraded" if trouble or self._fallen_back else "live"
+    def _shown(self, trouble: str | None) -> str:
+        degraded = trouble is not None or self._fallen_back
+        return live_state(self._survey.force, self._gate.waiting, self._dirty.bulk(), degraded)
 
     def _trouble(self, hints: str | None) -> str | None:
         survey = self._survey

@@ -40,6 +40,17 @@ class RootStatus:
     unreadable: tuple[str, ...] = ()
 
 
+def live_state(forced: bool, git: bool, bulk: bool, degraded: bool) -> str:
+    """What a root that follows its disk is shown as."""
+    if forced:
+        return "scanning"  # every file is about to be read again
+    if git:
+        return "git_batch"
+    if bulk:
+        return "indexing"
+    return "degraded" if degraded else "live"
+
+
 def in_sync(clock: Clock, failed: Sequence[FailedPath], unknown: Iterable[str], why: str | None) -> Freshness:
     """What is known once every change has been applied or set aside; `unknown` are directories, `why` is of them."""
     if failed:

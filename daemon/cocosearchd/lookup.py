@@ -1,0 +1,73 @@
+"""Which running index is meant: by its name, by a directory in it, by a topic. Reads only."""
+
+import os
+from collections.abc import Collection
+
+from cocosearchd.errors import NotFound
+from cocosearchd.tuning import RunningIndex
+
+
+class Lookup:
+    """The running indexes by name; `indexes.Indexes` starts and stops them."""
+
+    def __init__(self) -> None:
+        self._running: dict[str, RunningIndex] = {}
+
+    def all(self) -> tuple[RunningIndex, ...]:
+        """Every index, refused ones too."""
+        return tuple(self._running[name] for name in sorted(self._running))
+
+    def get(self, name: str) -> RunningIndex:
+        """Raises `NotFound` naming what exists."""
+        if name not in self._running:
+            known = ", ".join(sorted(self._running)) or "none yet: cocosearchctl up DIRECTORY"
+            raise NotFound(f"there is no index {name!r}", f"indexes: {known}")
+        return self._running[name]
+
+    def at(self, directory: bytes) -> RunningIndex | None:
+        """The index whose root holds `directory` (absolute, resolved); the nearest one of several."""
+        holding = [
+            index
+            for index in self._running.values()
+            if directory == index.record.root or directory.startswith(index.record.root.rstrip(b"/") + b"/")
+        ]
+        return max(holding, key=lambda index: len(index.record.root), default=None)
+
+    def around(self, directory: str) -> RunningIndex | None:
+        """The index around a directory as a person or program names it: links are followed."""
+        return self.at(os.path.realpath(os.fsencode(directory)))
+
+    def one(self, name: str | None, cwd: str | None) -> RunningIndex:
+        """The index that is named, else the one around `cwd`, else the only one. Raises `NotFound`."""
+        if name is not None:
+            return self.get(name)
+        if cwd is not None and (found := self.around(cwd)) is not None:
+            return found
+        indexes = self.all()
+        if len(indexes) == 1:
+            return indexes[0]
+        if not indexes:
+            raise NotFound("there is no index yet", "cocosearchctl up DIRECTORY")
+        names = ", ".join(index.record.name for index in indexes)
+        raise NotFound("the current directory is in no index, and there are several", f"--index with one of: {names}")
+
+    def of_topics(self, topics: Collection[str]) -> tuple[RunningIndex, ...]:
+        """The indexes that have any of the topics. Raises `NotFound` for a topic that none has."""
+        known = {topic for index in self._running.values() for topic in index.record.topics}
+        if unknown := sorted(set(topics) - known):
+            hint = f"topics: {', '.join(sorted(known))}" if known else "give one with `cocosearchctl up PATH --topic`"
+            raise NotFound(f"no index has the topic {unknown[0]!r}", hint)
+        return tuple(index for index in self.all() if set(topics) & set(index.record.topics))
+
+    def linked(self, index: RunningIndex) -> tuple[tuple[RunningIndex, ...], tuple[str, ...]]:
+        """The indexes that one links, not those that they link; a sentence for each that cannot be searched with it."""
+        found, said = dict[str, RunningIndex](), list[str]()
+        for name in index.settings.project.linked_indexes:
+            other = self._running.get(name)
+            if other is None:
+                said.append(f"{index.record.name} links {name!r}, and there is no such index")
+            elif other.refusal is not None or other.record.identity.embedder != index.record.identity.embedder:
+                said.append(f"{index.record.name} links {name!r}, which was built with another embedder")
+            elif other is not index:
+                found[name] = other
+        return tuple(found.values()), tuple(said)

@@ -1,0 +1,26 @@
+"""What a comparison believes of times and sizes."""
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.model import FileRecord, Fingerprint
+from cocosearchd.roots.ignore import Scope
+from cocosearchd.roots.scan import RACY_NS, Scan
+from cocosearchd.settings import IndexingSettings
+
+
+def test_a_file_changed_just_before_the_scan_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Within one step of the file system's clock, two contents can have the same times and size."""
+    place = tmp_path / "a.py"
+    place.write_text("x = 1\n")
+    s = place.lstat()
+    seen = Fingerprint(s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode)
+    stored = {"a.py": FileRecord("a.py", b"", seen, 1, 1, "python")}
+    scope = Scope(os.fsencode(tmp_path), IndexingSettings())
+    assert Scan(scope, stored, lambda _: None).run([b""]).dirty == ["a.py"]
+    later = time.time_ns() + 2 * RACY_NS
+    monkeypatch.setattr("cocosearchd.roots.scan.time.time_ns", lambda: later)
+    assert Scan(scope, stored, lambda _: None).run([b""]).dirty == []

@@ -1,0 +1,67 @@
+"""Whoever follows indexes costs nothing while nothing happens."""
+
+from contextlib import AbstractAsyncContextManager, aclosing
+from typing import Any, cast
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream
+
+from cocosearch_ipc import workspace as w
+from cocosearchd.commits import Bell, CommitFeed
+from cocosearchd.indexes import Indexes
+from cocosearchd.lookup import Lookup
+from cocosearchd.model import Commit
+from cocosearchd.workspace import LOOK_S, Workspace
+
+
+class Still(Lookup):
+    """`Indexes` without any index: what runs them has no part in this."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.bell, self.feed = Bell(), CommitFeed()
+
+    def commits(self) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[Commit]]:
+        return self.feed.follow()
+
+
+class Counted(Workspace):
+    looks = 0
+
+    def _seen(self) -> dict[str, w.WatchEvent]:
+        self.looks += 1
+        return super()._seen()
+
+
+async def test_a_client_that_listens_costs_nothing_while_nothing_happens() -> None:
+    indexes, nothing = Still(), cast(Any, None)
+    workspace = Counted(nothing, cast(Indexes, indexes), nothing, nothing, nothing)
+
+    async def listen() -> None:
+        async with aclosing(workspace.watch(w.WatchRequest(lifecycle=True))) as events:
+            async for event in events:
+                raise AssertionError(event)
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(listen)
+        await anyio.sleep(LOOK_S * 1.5)  # it may begin with a second look
+        at_rest = workspace.looks
+        await anyio.sleep(LOOK_S * 2.5)
+        assert workspace.looks == at_rest
+        indexes.bell.ring()
+        await anyio.sleep(LOOK_S / 4)
+        assert workspace.looks == at_rest + 1
+        await anyio.sleep(LOOK_S * 2.5)
+        assert workspace.looks == at_rest + 2, "what settles after it was rung for is seen as well"
+        tasks.cancel_scope.cancel()
+
+
+async def test_a_bell_that_rang_before_somebody_listened_is_heard() -> None:
+    bell = Bell()
+    heard = bell.rung
+    bell.ring()
+    with anyio.fail_after(1):
+        heard = await bell.wait(heard)
+    with anyio.move_on_after(0.05) as none:
+        await bell.wait(heard)
+    assert none.cancelled_caught
