@@ -23,7 +23,7 @@ from cocosearchd.store.matching import Starts
 from cocosearchd.store.phrases import expected, holding_anywhere, holding_in_chunks, holding_in_files
 from cocosearchd.store.pool import Database
 
-FEW = 1000  # chunks that are read before anything is ranked: a text costs PostgreSQL 3 to 6 microseconds
+FEW = 1000  # texts that are read before anything is ranked: one costs PostgreSQL 3 to 6 microseconds
 MANY = 20_000  # chunks that are read by their keys, when the files that are compared hold too little
 SCANNED = 120_000  # texts, as PostgreSQL expects, that it looks through for a whole answer
 SCAN_MS = 2000  # for what is beyond, if nothing is found otherwise
@@ -57,8 +57,9 @@ async def with_phrases(db: Database, newest: IndexRecord, ask: Ask, symbols: Sta
     """
     look = _Look(db, newest, ask, symbols)
     possible = await asyncio.to_thread(look.possible)
-    if size_of(possible.sure) <= FEW:
-        return Held(await ask.ranked(await look.among(possible.sure)))
+    whole = await look.wholly(possible, FEW, FEW)
+    if whole is not None:
+        return Held(await ask.ranked(whole))
     if size_of(possible.whole) <= FEW:
         read = _Read(await look.among(possible.whole))
         if look.results(read.chunks) >= needed:
@@ -71,12 +72,15 @@ async def with_phrases(db: Database, newest: IndexRecord, ask: Ask, symbols: Sta
     return await look.everywhere(possible, read)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Look:
+    """Looks for the phrases of one question. `in_time`: nothing has taken too long yet."""
+
     db: Database
     newest: IndexRecord
     ask: Ask
     symbols: Starts | None
+    in_time: bool = True
 
     def possible(self) -> Holding:
         """What can hold the phrases, of what may be shown."""
@@ -112,21 +116,29 @@ class _Look:
 
     async def everywhere(self, possible: Holding, known: _Read) -> Held:
         """Of all that can hold the phrases, if that is not too much; else of what is likely to, and what is `known`."""
-        if size_of(possible.sure) <= MANY:
-            return Held(await self.ask.ranked(await self.among(possible.sure)))
-        whole = await expected(self.db, self.newest, self.ask.plan.where) <= SCANNED
-        chunks = await self.scanned() if whole else None
-        if chunks is not None:
-            return Held(await self.ask.ranked(chunks))
+        whole = await self.wholly(possible, MANY, SCANNED)
+        if whole is not None:
+            return Held(await self.ask.ranked(whole))
         likely = known.chunks
         if size_of(possible.whole) <= MANY:
             likely = likely | await self.among(possible.whole)
             if likely:
                 return Held(await self.ask.ranked(likely), known.complete, PARTS)
-        chunks = None if whole else await self.scanned()
-        if chunks is not None:
-            return Held(await self.ask.ranked(chunks))
+        whole = await self.scanned()
+        if whole is not None:
+            return Held(await self.ask.ranked(whole))
         return Held(await self.ask.ranked(likely), known.complete, UNREAD, lasting=False)
+
+    async def wholly(self, possible: Holding, keys: int, texts: int) -> Starts | None:
+        """All chunks that hold the phrases, if it takes no more than so many keys or texts to know; else None.
+
+        By their keys or by PostgreSQL's index of words, whichever leaves less to be read.
+        """
+        sure = size_of(possible.sure)
+        named = min(await expected(self.db, self.newest, self.ask.plan.where), self.ask.state.chunks)
+        if sure <= min(keys, named):
+            return await self.among(possible.sure)
+        return await self.scanned() if named <= texts else None
 
     async def among(self, chunks: Sequence[NDArray[np.bool_]]) -> Starts:
         """Those of some chunks that hold the phrases."""
@@ -134,8 +146,11 @@ class _Look:
         return self._shown(await holding_in_chunks(self.db, self.newest, self.ask.plan.where, keys) if keys else {})
 
     async def scanned(self) -> Starts | None:
-        """All chunks that hold the phrases; None: there was no time for it."""
+        """All chunks that hold the phrases; None: there is no time for it."""
+        if not self.in_time:
+            return None
         found = await holding_anywhere(self.db, self.newest, self.ask.plan.where, SCAN_MS)
+        self.in_time = found is not None
         return None if found is None else self._shown(found)
 
     def _shown(self, chunks: Starts) -> Starts:
