@@ -196,6 +196,9 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
             assert not (await corpus.ask(replace(asked, symbol_name="nothing"))).hits
             trace = Trace(explain=True)
             explained = await corpus.ask(replace(asked, limit=2), trace)
+            told = trace.details["phrases"]
+            assert told["with_the_words"] <= told["chunks_that_can_hold"]
+            assert told["read"]
             assert [hit.path for hit in explained.hits] == [
                 hit.path for hit in (await corpus.ask(replace(asked, limit=2))).hits
             ]

@@ -14,6 +14,7 @@ from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
 from cocosearchd.search.rank import Scored
+from cocosearchd.search.trace import Trace
 from cocosearchd.store import queries
 from cocosearchd.store.file_states import FileStates
 from cocosearchd.store.matching import Matching, Starts
@@ -49,10 +50,10 @@ async def code_candidates(
     vector: NDArray[np.float32] | None,
     weights: Weights,
     generation: int,
-    depth: int,
+    trace: Trace,
     overlay: Overlay | None = None,
 ) -> CodeAnswer | None:
-    """At least `depth` candidates of `generation` or a later one, if there are as many.
+    """The candidates of a plan as of `generation` or a later one, and more of them for a trace that explains.
 
     None where the lexical index cannot answer: cold or behind. PostgreSQL can.
     """
@@ -65,9 +66,10 @@ async def code_candidates(
         return None
     # Enough for a reranker or a score limit to choose from.
     needed = max(plan.limit, plan.depth if plan.reranker != "disabled" or plan.min_score else 0)
-    ask = Ask(lexical, state, plan, lexical.query(plan.text), vector, weights, max(needed, depth), overlay)
+    limit = max(needed, plan.depth if trace.explain else 0)
+    ask = Ask(lexical, state, plan, lexical.query(plan.text), vector, weights, limit, overlay)
     if plan.where.phrases:
-        held = await with_phrases(db, newest, ask, symbols, needed)
+        held = await with_phrases(db, newest, ask, symbols, needed, trace)
     else:
         held = Held(await ask.ranked(symbols))
     unsaved = overlay.rows if overlay else {}

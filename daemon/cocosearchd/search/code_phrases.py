@@ -8,7 +8,7 @@ has the words of the phrases as whole words: then the answer says so.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,7 @@ from cocosearchd.search.code_filters import both, files_shown, passing_files, wi
 from cocosearchd.search.code_profile import Ranked, best_files
 from cocosearchd.search.lexical_phrases import Holding, files_of, holding, keys_of, phrase_words, size_of
 from cocosearchd.search.lexical_view import Evidence
+from cocosearchd.search.trace import Trace
 from cocosearchd.store.matching import Starts
 from cocosearchd.store.phrases import expected, holding_anywhere, holding_in_chunks, holding_in_files
 from cocosearchd.store.pool import Database
@@ -50,13 +51,24 @@ class _Read:
     complete: bool = True
 
 
-async def with_phrases(db: Database, newest: IndexRecord, ask: Ask, symbols: Starts | None, needed: int) -> Held:
+async def with_phrases(
+    db: Database, newest: IndexRecord, ask: Ask, symbols: Starts | None, needed: int, trace: Trace
+) -> Held:
     """The best chunks that hold all phrases of the plan, and are among `symbols`. Raises `StoreUnavailable`.
 
     `needed` results are looked for; a plan that is explained ranks more of them.
     """
     look = _Look(db, newest, ask, symbols)
     possible = await asyncio.to_thread(look.possible)
+    try:
+        return await _held(look, possible, needed)
+    finally:
+        can, likely = size_of(possible.sure), size_of(possible.whole)
+        trace.tell("phrases", lambda: {"chunks_that_can_hold": can, "with_the_words": likely, "read": look.steps})
+
+
+async def _held(look: "_Look", possible: Holding, needed: int) -> Held:
+    ask = look.ask
     whole = await look.wholly(possible, FEW, FEW)
     if whole is not None:
         return Held(await ask.ranked(whole))
@@ -74,13 +86,14 @@ async def with_phrases(db: Database, newest: IndexRecord, ask: Ask, symbols: Sta
 
 @dataclass(slots=True)
 class _Look:
-    """Looks for the phrases of one question. `in_time`: nothing has taken too long yet."""
+    """Looks for the phrases of one question. `steps`: what was read. `in_time`: nothing has taken too long yet."""
 
     db: Database
     newest: IndexRecord
     ask: Ask
     symbols: Starts | None
     in_time: bool = True
+    steps: list[str] = field(default_factory=list)
 
     def possible(self) -> Holding:
         """What can hold the phrases, of what may be shown."""
@@ -112,6 +125,7 @@ class _Look:
             complete &= all(read.generations.get(path, found.generation + 1) <= found.generation for path in saved)
             chunks |= both(read.starts | {path: unsaved[path] for path in lot if path in unsaved}, self.symbols)
             at, size = at + size, size * _GROWTH
+            self.steps.append(f"{len(lot)} files as they rank")
         return _Read(chunks, complete)
 
     async def everywhere(self, possible: Holding, known: _Read) -> Held:
@@ -142,6 +156,7 @@ class _Look:
 
     async def among(self, chunks: Sequence[NDArray[np.bool_]]) -> Starts:
         """Those of some chunks that hold the phrases."""
+        self.steps.append(f"{size_of(chunks)} chunks by their keys")
         keys = await asyncio.to_thread(keys_of, self.ask.state.parts, self.ask.state.living, chunks)
         return self._shown(await holding_in_chunks(self.db, self.newest, self.ask.plan.where, keys) if keys else {})
 
@@ -149,6 +164,7 @@ class _Look:
         """All chunks that hold the phrases; None: there is no time for it."""
         if not self.in_time:
             return None
+        self.steps.append("what the index of words leaves, by PostgreSQL")
         found = await holding_anywhere(self.db, self.newest, self.ask.plan.where, SCAN_MS)
         self.in_time = found is not None
         return None if found is None else self._shown(found)

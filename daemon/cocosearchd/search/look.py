@@ -134,7 +134,6 @@ class Looker:
         plan, vector = asked.plan, asked.vector
         lexical, behind = self.lexical(record, plan), False
         if lexical is not None and (plan.keyword or vector is None):
-            depth = plan.depth if trace.explain else plan.limit
             with trace.stage("score"):
                 code = await code_candidates(
                     self._db,
@@ -145,7 +144,7 @@ class Looker:
                     vector,
                     self._weights,
                     generation,
-                    depth,
+                    trace,
                     asked.overlay,
                 )
             behind = code is None and lexical.warm and lexical.generation < generation
