@@ -31,6 +31,7 @@ from cocosearchd.search.lexical_merge import BUSY, QUIET, compacted
 from cocosearchd.search.lexical_segment import Part, build, size_bytes
 from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import View, evidence, view
+from cocosearchd.store.rows import symbols_of
 
 DIMENSION, QUERIES, REPLACED = 256, 40, 30
 WEIGHTS = load_weights()
@@ -69,7 +70,15 @@ def read(roots: list[Path], enough: int) -> Iterator[FileText]:
                 continue
             name = str(path.relative_to(root))
             chunks = tuple(
-                ChunkText(c.start_byte, c.end_byte, c.start_line, c.text, c.definitions, names_of(c.header, name))
+                ChunkText(
+                    c.start_byte,
+                    c.end_byte,
+                    c.start_line,
+                    c.text,
+                    c.definitions,
+                    names_of(c.header, name),
+                    tuple(symbols_of(c)),
+                )
                 for c in chunk(parse(name, data), Limits())
             )
             if chunks:

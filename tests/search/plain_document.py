@@ -14,6 +14,7 @@ from cocosearchd.search.lexical_document import (
     FilePostings,
     FileText,
     NamePostings,
+    SymbolPostings,
     quantised,
 )
 from cocosearchd.search.lexical_terms import Terms, term_hash
@@ -57,6 +58,10 @@ def plain_document(file: FileText, terms: Terms) -> Document:
             path,
         ),
         names=names_of(defined),
+        symbols=SymbolPostings(
+            tuple(symbol for chunk in file.chunks for symbol in chunk.symbols),
+            np.array([number for number, chunk in enumerate(file.chunks) for _ in chunk.symbols], np.int32),
+        ),
     )
 
 

@@ -28,6 +28,7 @@ LANGUAGES = ("python", "ruby", "c", "java", "typescript", "lua", "haskell", "bas
 PATHS = ("src/HTTPServer/route_group.py", "a.b/café.test.ts", "src/main.", "x/y/z/w/deep_file.c", "a/.hidden")
 NAMES = st.lists(st.sampled_from(("Router", "a::b", "Router.route", "x")), max_size=2).map(tuple)
 
+SYMBOLS = st.lists(st.sampled_from((("class", "Router"), ("method", "Router.route"))), max_size=2).map(tuple)
 CALLED = ("", "Router", "HTTPServer2 a::b  get")
 
 
@@ -37,7 +38,9 @@ def file_texts(draw: st.DrawFn) -> FileText:
     for _ in range(draw(st.integers(1, 4))):
         text = "".join(draw(st.lists(st.sampled_from(PIECES), min_size=1, max_size=60)))
         size = len(text.encode())
-        chunks.append(ChunkText(start, start + size, line, text, draw(NAMES), draw(st.sampled_from(CALLED))))
+        chunks.append(
+            ChunkText(start, start + size, line, text, draw(NAMES), draw(st.sampled_from(CALLED)), draw(SYMBOLS))
+        )
         start += size - draw(st.integers(0, min(3, size - 1)))
         line += text.count("\n")
     vectors = np.random.default_rng(start).standard_normal((len(chunks), 8)).astype(np.float32)

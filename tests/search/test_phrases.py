@@ -14,7 +14,8 @@ from cocosearchd.indexing.chunk import Limits
 from cocosearchd.model import Filter, Hit
 from cocosearchd.overlays import Overlays, Rules
 from cocosearchd.search import code_phrases, lexical_choice
-from cocosearchd.search.lexical_phrases import files_of, holding, keys_of, phrase_words, size_of
+from cocosearchd.search.lexical_living import files_of
+from cocosearchd.search.lexical_phrases import holding, keys_of, phrase_words, size_of
 from cocosearchd.search.lexical_segment import Part, build
 from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import view

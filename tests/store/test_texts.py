@@ -8,6 +8,7 @@ import pytest
 from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import file_chunks, replace_file
+from cocosearchd.store.rows import StoredChunk
 from cocosearchd.store.texts import FileTexts, file_texts
 from tests.store.support import DIMENSION, file_write, new_index
 
@@ -33,13 +34,18 @@ async def test_texts_are_those_of_the_chunks(db: Database, paths: list[str] | No
     assert len(found) == files
     for file, chunks in zip(found, wanted, strict=True):
         rows = [
-            (c.start_byte, c.end_byte, c.start_line, c.content, list(c.definitions), c.header) for c in chunks.chunks
+            (c.start_byte, c.end_byte, c.start_line, c.content, list(c.definitions), c.header, *symbols(c))
+            for c in chunks.chunks
         ]
         assert list(file.chunks) == rows
         assert file.vectors.dtype == np.float32
         nothing = np.zeros(DIMENSION, np.float16)
         vectors = [nothing if c.vector is None else c.vector for c in chunks.chunks]
         assert np.array_equal(file.vectors, np.array(vectors).astype(np.float32))
+
+
+def symbols(chunk: StoredChunk) -> tuple[list[str], list[str]]:
+    return ([chunk.symbol_type], [chunk.symbol_name]) if chunk.symbol_type and chunk.symbol_name else ([], [])
 
 
 async def test_few_files_need_no_connection_while_they_are_looked_at(dsn: str) -> None:

@@ -8,17 +8,19 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.code_filters import chunk_mask, files_shown
+from cocosearchd.search.code_filters import chunk_mask, file_mask
 from cocosearchd.search.code_profile import Ranked, Weights, rank_code
 from cocosearchd.search.lexical import LexicalIndex
-from cocosearchd.search.lexical_living import Choice
+from cocosearchd.search.lexical_living import Choice, Living, files_of, joined
+from cocosearchd.search.lexical_symbols import symbols_in
 from cocosearchd.search.lexical_terms import QueryTerms
 from cocosearchd.search.lexical_view import Evidence, View
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
-from cocosearchd.store.matching import Starts
+from cocosearchd.store.phrases import Starts
 
 T = TypeVar("T")
+Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +40,9 @@ class Ask:
         """What `judge` makes of the evidence, in a thread. `choice`: which files may be shown."""
         return await self.lexical.judged(self.state, judge, self.terms, self.vector, choice, self.limit)
 
-    async def ranked(self, chunks: Starts | None) -> tuple[Ranked, ...]:
-        """The best of the chunks that pass; None: of all."""
-        return await self.judged(partial(self.best, chunks=chunks), partial(files_shown, self.plan.where, chunks))
+    async def ranked(self, chunks: Starts | None = None) -> tuple[Ranked, ...]:
+        """The best of the chunks that pass; None: of those that pass the filter on symbols, if there is one."""
+        return await self.judged(partial(self.best, chunks=chunks), partial(self.files_shown, chunks=chunks))
 
     def best(self, found: Evidence, chunks: Starts | None) -> tuple[Ranked, ...]:
         """As `ranked`, of what is known of the compared files."""
@@ -49,6 +51,31 @@ class Ask:
             self.terms.symbol,
             self.weights,
             self.limit,
-            allowed_chunks=None if chunks is None else chunk_mask(found, chunks),
+            allowed_chunks=self.chunks_shown(found) if chunks is None else chunk_mask(found, chunks),
             per_file=self.limit if self.plan.all_chunks else 1,
         )
+
+    def files_shown(self, living: Living, chunks: Starts | None = None) -> Mask | None:
+        """(F,): the files that pass the filter and have chunks that do; None: all."""
+        passing, symbols = file_mask(self.plan.where, living), self.symbols() if chunks is None else None
+        if chunks is not None:
+            having = np.fromiter((path in chunks for path in living.paths), np.bool_, len(living.paths))
+        elif symbols is not None:
+            having = files_of(self.state.parts, symbols)
+        else:
+            return passing
+        return having if passing is None else having & passing
+
+    def chunks_shown(self, found: Evidence) -> Mask | None:
+        """(C,): the compared chunks that pass the filter on symbols; None: all."""
+        symbols = self.symbols()
+        if symbols is None:
+            return None
+        return joined([mask[each.chunks] for mask, each in zip(symbols, found.compared, strict=True)])
+
+    def symbols(self) -> list[Mask] | None:
+        """By part (C,): the chunks that pass the filter on symbols; None: all. The first time it takes a while."""
+        where = self.plan.where
+        if not (where.symbol_types or where.symbol_name):
+            return None
+        return [symbols_in(part.segment, where.symbol_types, where.symbol_name) for part in self.state.parts]

@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord, MatchType
 from cocosearchd.search.code_ask import Ask
-from cocosearchd.search.code_filters import with_unsaved
 from cocosearchd.search.code_phrases import Held, with_phrases
 from cocosearchd.search.code_profile import Ranked, Weights
 from cocosearchd.search.lexical import LexicalIndex
@@ -17,7 +16,6 @@ from cocosearchd.search.rank import Scored
 from cocosearchd.search.trace import Trace
 from cocosearchd.store import queries
 from cocosearchd.store.file_states import FileStates
-from cocosearchd.store.matching import Matching, Starts
 from cocosearchd.store.pool import Database
 
 WAIT_S = 0.25  # for the commit hook of a generation that a query already sees; it takes 2 to 10 ms
@@ -45,7 +43,6 @@ async def code_candidates(
     db: Database,
     record: IndexRecord,
     lexical: LexicalIndex,
-    matching: Matching,
     plan: Plan,
     vector: NDArray[np.float32] | None,
     weights: Weights,
@@ -60,7 +57,6 @@ async def code_candidates(
     if plan.listing or not await lexical.reach(generation, WAIT_S):
         return None
     newest = replace(record, generation=max(generation, lexical.generation))
-    symbols = await _symbols(matching, newest, plan, overlay)
     state = await lexical.state(overlay)
     if state is None:
         return None
@@ -69,9 +65,9 @@ async def code_candidates(
     limit = max(needed, plan.depth if trace.explain else 0)
     ask = Ask(lexical, state, plan, lexical.query(plan.text), vector, weights, limit, overlay)
     if plan.where.phrases:
-        held = await with_phrases(db, newest, ask, symbols, needed, trace)
+        held = await with_phrases(db, newest, ask, needed, trace)
     else:
-        held = Held(await ask.ranked(symbols))
+        held = Held(await ask.ranked())
     unsaved = overlay.rows if overlay else {}
     asked_for = [key for one in held.ranked if (key := (one.path, one.start_byte, one.end_byte)) not in unsaved]
     rows, states = await queries.chunks_with_files(db, record, asked_for, state.chunks)
@@ -81,14 +77,6 @@ async def code_candidates(
     ]
     complete = held.complete and len(scored) == len(held.ranked)
     return CodeAnswer(scored, state.generation, complete, states, held.note, held.lasting)
-
-
-async def _symbols(matching: Matching, newest: IndexRecord, plan: Plan, overlay: Overlay | None) -> Starts | None:
-    """The chunks that pass the filter on symbols; None: there is none."""
-    if not (plan.where.symbol_types or plan.where.symbol_name):
-        return None
-    of_symbols = replace(plan.where, phrases=())
-    return with_unsaved(await matching.chunks(newest, of_symbols), overlay, of_symbols)
 
 
 def _scored(row: queries.Candidate, one: Ranked) -> Scored:

@@ -12,7 +12,7 @@ from cocosearchd.search.lexical_living import Living
 from cocosearchd.search.lexical_view import Evidence
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.globs import path_regex
-from cocosearchd.store.matching import Starts
+from cocosearchd.store.phrases import Starts
 
 _MASKS = 8  # filters on files, kept for the next question: one costs half a microsecond a file
 _START_BITS = 40  # of a first byte beside the number of a file, of which there are fewer than 2**23
@@ -56,15 +56,6 @@ def _matching(globs: tuple[str, ...], paths: Sequence[str]) -> NDArray[np.bool_]
     return np.fromiter((found is not None for found in map(search, paths)), np.bool_, len(paths))
 
 
-def files_shown(where: Filter, chunks: Starts | None, living: Living) -> NDArray[np.bool_] | None:
-    """Which files pass a filter: the part about files, and, given the chunks that pass, having one of these."""
-    passing = file_mask(where, living)
-    if chunks is None:
-        return passing
-    having = np.fromiter((path in chunks for path in living.paths), np.bool_, len(living.paths))
-    return having if passing is None else having & passing
-
-
 def with_unsaved(chunks: Starts, overlay: Overlay | None, where: Filter) -> Starts:
     """The chunks that pass, those of files in an overlay as that has them."""
     if overlay is None:
@@ -74,14 +65,6 @@ def with_unsaved(chunks: Starts, overlay: Overlay | None, where: Filter) -> Star
     for row, _ in overlay.passing(where):
         unsaved.setdefault(row.path, []).append(row.start_byte)
     return found | {path: np.array(sorted(starts), np.int64) for path, starts in unsaved.items()}
-
-
-def both(one: Starts, other: Starts | None) -> Starts:
-    """The chunks that are in both; `other` None: all are."""
-    if other is None:
-        return one
-    common = {path: np.intersect1d(starts, other[path]) for path, starts in one.items() if path in other}
-    return {path: starts for path, starts in common.items() if len(starts)}
 
 
 def chunk_mask(found: Evidence, chunks: Starts) -> NDArray[np.bool_]:

@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.code_ask import Ask
-from cocosearchd.search.code_filters import both, files_shown, passing_files, with_unsaved
+from cocosearchd.search.code_filters import passing_files, with_unsaved
 from cocosearchd.search.code_profile import Ranked, best_files
-from cocosearchd.search.lexical_phrases import Holding, files_of, holding, keys_of, phrase_words, size_of
+from cocosearchd.search.lexical_living import files_of
+from cocosearchd.search.lexical_phrases import Holding, holding, keys_of, phrase_words, size_of
 from cocosearchd.search.lexical_view import Evidence
 from cocosearchd.search.trace import Trace
-from cocosearchd.store.matching import Starts
-from cocosearchd.store.phrases import expected, holding_anywhere, holding_in_chunks, holding_in_files
+from cocosearchd.store.phrases import Starts, expected, holding_anywhere, holding_in_chunks, holding_in_files
 from cocosearchd.store.pool import Database
 
 FEW = 1000  # texts that are read before anything is ranked: one costs PostgreSQL 3 to 6 microseconds
@@ -51,14 +51,12 @@ class _Read:
     complete: bool = True
 
 
-async def with_phrases(
-    db: Database, newest: IndexRecord, ask: Ask, symbols: Starts | None, needed: int, trace: Trace
-) -> Held:
-    """The best chunks that hold all phrases of the plan, and are among `symbols`. Raises `StoreUnavailable`.
+async def with_phrases(db: Database, newest: IndexRecord, ask: Ask, needed: int, trace: Trace) -> Held:
+    """The best chunks that hold all phrases of the plan, and pass the rest of its filter. Raises `StoreUnavailable`.
 
     `needed` results are looked for; a plan that is explained ranks more of them.
     """
-    look = _Look(db, newest, ask, symbols)
+    look = _Look(db, newest, ask)
     possible = await asyncio.to_thread(look.possible)
     try:
         return await _held(look, possible, needed)
@@ -91,7 +89,6 @@ class _Look:
     db: Database
     newest: IndexRecord
     ask: Ask
-    symbols: Starts | None
     in_time: bool = True
     steps: list[str] = field(default_factory=list)
 
@@ -99,13 +96,14 @@ class _Look:
         """What can hold the phrases, of what may be shown."""
         state, where = self.ask.state, self.ask.plan.where
         words = phrase_words(where.phrases, self.ask.lexical.terms)
-        return holding(state.parts, state.living, words, files_shown(where, self.symbols, state.living))
+        return holding(state.parts, state.living, words, self.ask.files_shown(state.living), chunks=self.ask.symbols())
 
     def in_order(self, found: Evidence) -> tuple[Evidence, list[int]]:
         """The compared files that may be shown, best first, wherever they have the words."""
         allowed = passing_files(self.ask.plan.where, found.paths, found.languages)
-        if self.symbols is not None:
-            allowed &= np.fromiter((path in self.symbols for path in found.paths), np.bool_, len(found.paths))
+        chunks = self.ask.chunks_shown(found)
+        if chunks is not None:
+            allowed &= np.logical_or.reduceat(chunks, found.starts)
         found = replace(found, allowed=allowed)
         return found, best_files(found, self.ask.terms.symbol, self.ask.weights)
 
@@ -123,7 +121,7 @@ class _Look:
             saved = [path for path in lot if overlay is None or path not in overlay.files]
             read = await holding_in_files(self.db, self.newest, where, saved)
             complete &= all(read.generations.get(path, found.generation + 1) <= found.generation for path in saved)
-            chunks |= both(read.starts | {path: unsaved[path] for path in lot if path in unsaved}, self.symbols)
+            chunks |= read.starts | {path: unsaved[path] for path in lot if path in unsaved}
             at, size = at + size, size * _GROWTH
             self.steps.append(f"{len(lot)} files as they rank")
         return _Read(chunks, complete)
@@ -170,4 +168,4 @@ class _Look:
         return None if found is None else self._shown(found)
 
     def _shown(self, chunks: Starts) -> Starts:
-        return both(with_unsaved(chunks, self.ask.overlay, self.ask.plan.where), self.symbols)
+        return with_unsaved(chunks, self.ask.overlay, self.ask.plan.where)

@@ -334,7 +334,10 @@ def _part(files: Sequence[FileText], terms: Terms, dimension: int) -> list[Part]
 
 
 def _file_text(file: FileTexts) -> FileText:
-    chunks = tuple(ChunkText(*row[:4], tuple(row[4]), names_of(row[5], file.path)) for row in file.chunks)
+    chunks = tuple(
+        ChunkText(*row[:4], tuple(row[4]), names_of(row[5], file.path), tuple(zip(row[6], row[7], strict=True)))
+        for row in file.chunks
+    )
     return FileText(file.path, file.generation, file.language, chunks, file.vectors)
 
 

@@ -31,7 +31,10 @@ _FIELDS = 4  # of a file: body, defined, commented, path, in this order
 
 @dataclass(frozen=True, slots=True)
 class ChunkText:
-    """A chunk as stored. `definitions` are the names the syntax tree found in it, `names` those of its header."""
+    """A chunk as stored. `definitions` are the names the syntax tree found in it, `names` those of its header.
+
+    `symbols`: kind and qualified name of each definition, as filters have them.
+    """
 
     start_byte: int
     end_byte: int
@@ -39,6 +42,7 @@ class ChunkText:
     text: str
     definitions: tuple[str, ...] = ()
     names: str = ""
+    symbols: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,14 @@ class NamePostings:
 
 
 @dataclass(frozen=True, slots=True)
+class SymbolPostings:
+    """What filters on symbols ask for: one row per (symbol, chunk)."""
+
+    symbols: tuple[tuple[str, str], ...]  # kind and qualified name
+    chunk: NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """One file, ready for a segment."""
 
@@ -104,6 +116,7 @@ class Document:
     chunk_postings: ChunkPostings
     file_postings: FilePostings
     names: NamePostings
+    symbols: SymbolPostings
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +168,7 @@ def _documents(files: Sequence[FileText], memory: ChunkMemory) -> Iterator[Docum
             chunk_postings=chunk_postings[number],
             file_postings=file_postings[number],
             names=names[number],
+            symbols=_symbols(file),
         )
 
 
@@ -326,6 +340,11 @@ def _names(read: _Read, table: WordTable) -> list[NamePostings]:
         found.append(NamePostings(exact[own], folded[own], (chunk[own] - first).astype(np.int32), value[own]))
         start, first = stop, end
     return found
+
+
+def _symbols(file: FileText) -> SymbolPostings:
+    own = [chunk.symbols for chunk in file.chunks]
+    return SymbolPostings(tuple(chain.from_iterable(own)), _owners(own).astype(np.int32))
 
 
 def _owners(lists: Sequence[Sized]) -> Numbers:

@@ -71,6 +71,13 @@ def of_living(parts: Sequence[Part], arrays: Sequence[NDArray[Any]]) -> NDArray[
     return joined([array[_mask(part)] for part, array in zip(parts, arrays, strict=True)])
 
 
+def files_of(parts: Sequence[Part], chunks: Sequence[Mask]) -> Mask:
+    """(F,): the living files that have some of the chunks, by part (C,)."""
+    having = [np.logical_or.reduceat(mask, each.segment.chunk_starts) for each, mask in zip(parts, chunks, strict=True)]
+    found: Mask = of_living(parts, having)
+    return found
+
+
 def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """One after the other."""
     if len(arrays) == 1:

@@ -166,6 +166,7 @@ def merge(parts: Sequence[Part]) -> Segment:
         ),
         **_names(segments, new_chunks, "exact"),
         **_names(segments, new_chunks, "folded"),
+        **_symbols(segments, new_chunks),
     )
 
 
@@ -226,6 +227,24 @@ def _names(segments: Sequence[Segment], renumbered: Sequence[Ints], of: str) -> 
         f"{of}_names": names[order],
         f"{of}_chunks": chunks[order].astype(np.int32),
         f"{of}_values": np.concatenate([getattr(s, f"{of}_values") for s in segments])[order],
+    }
+
+
+def _symbols(segments: Sequence[Segment], renumbered: Sequence[Ints]) -> dict[str, Array]:
+    found = _postings(segments, renumbered, "symbol", ())
+    terms = np.concatenate([each.symbol_terms for each in segments])
+    order = np.argsort(terms, kind="stable")
+    firsts = order[np.searchsorted(terms[order], found["symbol_terms"])]
+    blob, sizes = (
+        np.concatenate([each.symbol_names for each in segments]),
+        np.concatenate([np.diff(each.symbol_ends, prepend=0) for each in segments]),
+    )
+    starts, sizes = (np.cumsum(sizes) - sizes)[firsts], sizes[firsts]
+    ends = np.cumsum(sizes)
+    return found | {
+        "symbol_kinds": np.concatenate([each.symbol_kinds for each in segments])[firsts],
+        "symbol_names": blob[np.repeat(starts - (ends - sizes), sizes) + np.arange(sizes.sum())],
+        "symbol_ends": ends,
     }
 
 

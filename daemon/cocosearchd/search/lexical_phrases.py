@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical_living import Living, of_living
+from cocosearchd.search.lexical_living import Living
 from cocosearchd.search.lexical_segment import Part
 from cocosearchd.search.lexical_terms import WORD, Terms, parts, term_hash
 
@@ -53,24 +53,26 @@ def phrase_words(phrases: Iterable[str], terms: Terms) -> PhraseWords:
     return PhraseWords(tuple(inner), tuple(outer))
 
 
-def holding(state: Sequence[Part], living: Living, words: PhraseWords, allowed: Mask | None) -> Holding:
-    """The chunks that can hold phrases of these words. `allowed` (F,): which living files may be shown; None: all."""
+def holding(
+    state: Sequence[Part],
+    living: Living,
+    words: PhraseWords,
+    allowed: Mask | None,
+    chunks: Sequence[Mask] | None = None,
+) -> Holding:
+    """The chunks that can hold phrases of these words.
+
+    `allowed` (F,): which living files may be shown; `chunks`, by part (C,): which chunks may be; None: all.
+    """
     by_part = None if allowed is None else living.by_part(np.flatnonzero(allowed))
     sure, whole = list[Mask](), list[Mask]()
     for number, part in enumerate(state):
         some = _alive(part) if by_part is None else _of_files(part, by_part[number])
+        if chunks is not None:
+            some &= chunks[number]
         sure.append(_having(part, words.inner, some))
         whole.append(_having(part, words.outer, sure[-1].copy()))
     return Holding(tuple(sure), tuple(whole))
-
-
-def files_of(state: Sequence[Part], chunks: Sequence[Mask]) -> Mask:
-    """(F,): the living files that have some of the chunks."""
-    found: Mask = of_living(
-        state,
-        [np.logical_or.reduceat(mask, part.segment.chunk_starts) for part, mask in zip(state, chunks, strict=True)],
-    )
-    return found
 
 
 def size_of(chunks: Sequence[Mask]) -> int:

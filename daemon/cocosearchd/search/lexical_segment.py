@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical_document import Document
+from cocosearchd.search.lexical_document import Document, SymbolPostings
+from cocosearchd.search.lexical_terms import term_hash
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]
@@ -62,6 +63,12 @@ class Segment:
     folded_names: NDArray[np.uint64]  # (N,) sorted
     folded_chunks: NDArray[np.int32]
     folded_values: Floats
+    symbol_terms: NDArray[np.uint64]  # (S,) of kind and name, sorted, unique
+    symbol_kinds: NDArray[np.uint64]  # (S,)
+    symbol_names: NDArray[np.uint8]  # UTF-8, all in one
+    symbol_ends: Ints  # (S,)
+    symbol_slices: Ints  # (S + 1,)
+    posting_symbols: NDArray[np.int32]  # chunks
 
     @property
     def file_count(self) -> int:
@@ -164,7 +171,27 @@ def build(documents: Sequence[Document], dimension: int = 0) -> Segment:
         folded_names=folded[by_folded],
         folded_chunks=name_chunks[by_folded],
         folded_values=values[by_folded],
+        **_symbols([each.symbols for each in documents], starts.tolist()),
     )
+
+
+def _symbols(found: Sequence[SymbolPostings], starts: Sequence[int]) -> dict[str, Array]:
+    """The columns of symbols; `starts`: of the chunks of each document."""
+    symbols = [symbol for each in found for symbol in each.symbols]
+    known = {symbol: term_hash("\0".join(symbol)) for symbol in set(symbols)}
+    order, terms, slices = _index(np.array([known[symbol] for symbol in symbols], np.uint64))
+    chunks = _joined([each.chunk + np.int32(start) for each, start in zip(found, starts, strict=True)], np.int32)
+    firsts = [symbols[row] for row in order[slices[:-1]].tolist()]
+    names, ends = _packed([name for _, name in firsts])
+    kinds = np.array([term_hash(kind) for kind, _ in firsts], np.uint64)
+    return {
+        "symbol_terms": terms,
+        "symbol_kinds": kinds,
+        "symbol_names": names,
+        "symbol_ends": ends,
+        "symbol_slices": slices,
+        "posting_symbols": chunks[order],
+    }
 
 
 def signs_of(vectors: NDArray[np.int8] | Floats) -> NDArray[np.uint64]:

@@ -86,6 +86,7 @@ class Evidence:
     starts: Ints  # (F,): first chunk of each file
     chunk_files: Ints  # (C,): the file of each chunk
     keys: Ints  # (C, 2)
+    compared: Sequence[Compared]  # by part of the state: where they are in it
     chunk_scores: Floats  # (C,): text and header
     chunk_names: Floats  # (C,): best definition value for an identifier of the query, and a lead if its case agrees
     cosines: Floats | None  # (C,); NaN where a chunk has no vector. None: no vector was asked
@@ -171,6 +172,7 @@ def evidence(
         starts=chunks.starts,
         chunk_files=chunks.files,
         keys=chunks.keys,
+        compared=some,
         chunk_scores=chunks.scores,
         chunk_names=chunks.names,
         chunk_coverage=chunks.covered,

@@ -24,7 +24,6 @@ from cocosearchd.search.retrieve import retrieve
 from cocosearchd.search.trace import Trace
 from cocosearchd.store import records
 from cocosearchd.store.file_states import FileState, FileStates, file_states
-from cocosearchd.store.matching import Matching
 from cocosearchd.store.pool import Database
 from cocosearchd.store.snapshot import snapshot
 
@@ -79,11 +78,7 @@ class Looker:
 
     def __init__(self, db: Database, lexical_of: LexicalOf | None, weights: Weights) -> None:
         self._db, self._lexical_of, self._weights = db, lexical_of, weights
-        self._rerankers, self._matching = Rerankers(), Matching(db)
-
-    def forget(self, record: IndexRecord) -> None:
-        """Free what is kept for an index that is gone."""
-        self._matching.forget(record)
+        self._rerankers = Rerankers()
 
     def lexical(self, record: IndexRecord, plan: Plan) -> LexicalIndex | None:
         """The lexical index that is to answer a plan."""
@@ -139,7 +134,6 @@ class Looker:
                     self._db,
                     record,
                     lexical,
-                    self._matching,
                     plan,
                     vector,
                     self._weights,

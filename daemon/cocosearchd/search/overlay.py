@@ -20,7 +20,7 @@ from cocosearchd.search.lexical_document import ChunkText, FileText, names_of
 from cocosearchd.store.file_states import FileState
 from cocosearchd.store.globs import exact_glob, path_regex, symbol_regex
 from cocosearchd.store.queries import Candidate, Key
-from cocosearchd.store.rows import with_symbol
+from cocosearchd.store.rows import symbols_of, with_symbol
 
 Vector = NDArray[np.float32]
 
@@ -105,7 +105,13 @@ class Overlay:
                 vectors = file.vectors if fitting else np.zeros((len(file.chunks), dimension), np.float32)
                 texts = (
                     ChunkText(
-                        c.start_byte, c.end_byte, c.start_line, c.text, c.definitions, names_of(c.header, file.path)
+                        c.start_byte,
+                        c.end_byte,
+                        c.start_line,
+                        c.text,
+                        c.definitions,
+                        names_of(c.header, file.path),
+                        tuple(symbols_of(c)),
                     )
                     for c in file.chunks
                 )
@@ -166,11 +172,8 @@ def _chunk_passes(chunk: Chunk, where: Filter) -> bool:
         return False
     if not where.symbol_types and not where.symbol_name:
         return True
-    symbols = [(symbol.kind, symbol.qualified_name) for symbol in chunk.symbols]
-    if chunk.symbol_type and chunk.symbol_name:
-        symbols.append((chunk.symbol_type, chunk.symbol_name))
     wanted = re.compile(symbol_regex(where.symbol_name), re.IGNORECASE) if where.symbol_name else None
     return any(
         (not where.symbol_types or kind in where.symbol_types) and (wanted is None or wanted.search(name))
-        for kind, name in symbols
+        for kind, name in symbols_of(chunk)
     )

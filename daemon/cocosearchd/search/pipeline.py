@@ -181,7 +181,6 @@ class Pipeline:
     def forget(self, record: IndexRecord) -> None:
         """Free what is kept for an index that is gone."""
         self._cache.forget(record.number)
-        self._looker.forget(record)
 
     async def _find(
         self, record: IndexRecord, plan: Plan, query: Query, trace: Trace, embed: Embed, overlay: Overlay | None

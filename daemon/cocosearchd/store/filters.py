@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any
 
 from psycopg import sql
@@ -32,9 +33,9 @@ def filter_sql(where: Filter) -> Condition:
     return _condition(_restrictions(where))
 
 
-def phrase_texts(where: Filter) -> Condition:
-    """The part of a filter about phrases, for chunks that are found by their keys: without the index of words."""
-    return _condition(_texts(where))
+def of_chunks(where: Filter) -> Condition:
+    """The part of a filter about phrases and symbols, for chunks that are found by their keys: without indexes."""
+    return _condition(chain(_of_symbols(where), _texts(where)))
 
 
 def phrase_words(where: Filter) -> Condition:
@@ -68,8 +69,7 @@ def _restrictions(where: Filter) -> Iterator[_Restriction]:
         yield "filename ~ {paths}", {"paths": _any_path(where.paths)}
     if where.not_paths:
         yield "filename !~ {paths}", {"paths": _any_path(where.not_paths)}
-    if where.symbol_types or where.symbol_name:
-        yield _of_symbols(where)
+    yield from _of_symbols(where)
     yield from _texts(where)
     yield from _words(where)
 
@@ -98,11 +98,14 @@ def words_of_phrase(phrase: str) -> str:
     return " & ".join(found)
 
 
-def _of_symbols(where: Filter) -> tuple[str, dict[str, Any]]:
+def _of_symbols(where: Filter) -> Iterator[_Restriction]:
     kinds, name = list(where.symbol_types), symbol_regex(where.symbol_name or "")
-    if not where.symbol_name:
-        return _KIND, {"kinds": kinds}
-    return (_BOTH, {"kinds": kinds, "name": name}) if kinds else (_NAME, {"name": name})
+    if kinds and where.symbol_name:
+        yield _BOTH, {"kinds": kinds, "name": name}
+    elif kinds:
+        yield _KIND, {"kinds": kinds}
+    elif where.symbol_name:
+        yield _NAME, {"name": name}
 
 
 def _any_path(globs: tuple[str, ...]) -> str:

@@ -4,14 +4,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cocosearchd.errors import TIMED_OUT, CocoSearchError
 from cocosearchd.model import Filter, IndexRecord
-from cocosearchd.store.filters import Condition, filter_sql, phrase_texts, phrase_words
-from cocosearchd.store.matching import Starts, starts_of
+from cocosearchd.store.filters import Condition, filter_sql, of_chunks, phrase_words
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import Key
 from cocosearchd.store.rows import Row
 from cocosearchd.store.statements import statement
+
+Starts = dict[str, NDArray[np.int64]]  # path -> first bytes of the chunks that hold the phrases, ascending
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,21 +27,21 @@ class Read:
 
 
 async def holding_in_files(db: Database, record: IndexRecord, where: Filter, paths: Sequence[str]) -> Read:
-    """The chunks of some files that hold the phrases of a filter; nothing else of it counts."""
-    rows = await _rows(db, record, "phrases_in_files", phrase_texts(where), {"filenames": list(paths)})
-    found = {path: starts_of(packed) for path, _, packed in rows if packed}
+    """The chunks of some files that hold the phrases of a filter and pass its symbols. Nothing about files counts."""
+    rows = await _rows(db, record, "phrases_in_files", of_chunks(where), {"filenames": list(paths)})
+    found = {path: _starts_of(packed) for path, _, packed in rows if packed}
     return Read(found, {path: generation for path, generation, _ in rows})
 
 
 async def holding_in_chunks(db: Database, record: IndexRecord, where: Filter, keys: Sequence[Key]) -> Starts:
-    """Those of some chunks that hold the phrases of a filter; nothing else of it counts."""
+    """Those of some chunks that hold the phrases of a filter and pass its symbols. Nothing about files counts."""
     values = {
         "filenames": [path for path, _, _ in keys],
         "starts": [start for _, start, _ in keys],
         "ends": [end for _, _, end in keys],
     }
-    rows = await _rows(db, record, "phrases_in_chunks", phrase_texts(where), values)
-    return {path: starts_of(packed) for path, packed in rows}
+    rows = await _rows(db, record, "phrases_in_chunks", of_chunks(where), values)
+    return {path: _starts_of(packed) for path, packed in rows}
 
 
 async def holding_anywhere(db: Database, record: IndexRecord, where: Filter, limit_ms: int) -> Starts | None:
@@ -48,7 +52,7 @@ async def holding_anywhere(db: Database, record: IndexRecord, where: Filter, lim
             await connection.execute(statement("set_phrase_scan"), {"limit_ms": limit_ms})
             cursor = connection.cursor(binary=True)
             await cursor.execute(statement("phrases_anywhere", record, filter=condition), values)
-            return {path: starts_of(packed) for path, packed in await cursor.fetchall()}
+            return {path: _starts_of(packed) for path, packed in await cursor.fetchall()}
     except CocoSearchError as error:
         if error.code == TIMED_OUT:
             return None
@@ -60,6 +64,11 @@ async def expected(db: Database, record: IndexRecord, where: Filter) -> int:
     condition, values = phrase_words(where)
     ((plan,),) = await _rows(db, record, "estimate_matches", (condition, values), {})
     return int(plan[0]["Plan"]["Plan Rows"])
+
+
+def _starts_of(packed: bytes) -> NDArray[np.int64]:
+    """First bytes of chunks as a statement packs them, ascending."""
+    return np.sort(np.frombuffer(packed, ">i8").astype(np.int64))
 
 
 async def _rows(

@@ -396,9 +396,12 @@ where %(filenames)s::text[] is null or f.filename = any(%(filenames)s::text[])
 order by f.filename, c.location
 
 -- name: file_texts
--- As file_chunks, with what an index in memory is made of only; vectors as they are sent.
+-- As file_chunks, with what an index in memory is made of only; vectors as they are sent. Rows of before symbol_kinds know
+-- one kind, for all their names.
 select f.filename, f.generation, f.language_id, lower(c.location), upper(c.location), c.start_line, c.content_text,
-       c.definitions, c.header, halfvec_send(c.embedding)
+       c.definitions, c.header,
+       coalesce(c.symbol_kinds, array_fill(coalesce(c.symbol_type, ''), array[cardinality(c.definitions) + 2])),
+       coalesce(c.symbol_names, c.definitions || array[coalesce(c.symbol_name, ''), '']), halfvec_send(c.embedding)
 from {files} f
 join {chunks} c on c.filename = f.filename
 where %(filenames)s::text[] is null or f.filename = any(%(filenames)s::text[])
@@ -408,7 +411,9 @@ order by f.filename, c.location
 -- As file_texts, of few files. Each is looked up by itself: until PostgreSQL has statistics it expects hundreds of chunks
 -- in a file, and would rather read the whole table.
 select f.filename, f.generation, f.language_id, lower(c.location), upper(c.location), c.start_line, c.content_text,
-       c.definitions, c.header, halfvec_send(c.embedding)
+       c.definitions, c.header,
+       coalesce(c.symbol_kinds, array_fill(coalesce(c.symbol_type, ''), array[cardinality(c.definitions) + 2])),
+       coalesce(c.symbol_names, c.definitions || array[coalesce(c.symbol_name, ''), '']), halfvec_send(c.embedding)
 from {files} f
 join lateral (select * from {chunks} where {chunks}.filename = f.filename offset 0) as c on true
 where f.filename = any(%(filenames)s::text[])
@@ -461,14 +466,6 @@ vacuum (analyze) {chunks}
 
 -- name: analyze
 analyze {chunks}
-
--- name: matching_since
--- Each file that was written after a generation, with the first bytes of its chunks that pass, packed; null: none does.
-select f.filename, f.generation, string_agg(int8send(lower(c.location)), ''::bytea) filter (where c.filename is not null)
-from {files} f
-left join {chunks} c on c.filename = f.filename and {filter}
-where f.generation > %(since)s
-group by f.filename
 
 -- name: phrases_in_files
 -- Of some files: the generation, and the first bytes of the chunks that hold phrases, packed; null: none does.

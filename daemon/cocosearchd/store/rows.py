@@ -285,7 +285,7 @@ def _columns(chunk: Chunk) -> Row:
     )
     clean = (text if text is None else _clean(text) for text in texts)
     definitions = [_clean(name) for name in chunk.definitions]
-    pairs = _symbols(chunk)
+    pairs = symbols_of(chunk)
     kinds, names = [_clean(kind) for kind, _ in pairs], [_clean(name) for _, name in pairs]
     return (*clean, chunk.start_line, chunk.end_line, definitions, _clean(chunk.header), kinds, names)
 
@@ -294,7 +294,7 @@ def _clean(text: str) -> str:
     return text.replace("\0", "")
 
 
-def _symbols(chunk: Chunk) -> list[tuple[str, str]]:
+def symbols_of(chunk: Chunk) -> list[tuple[str, str]]:
     """(kind, qualified name) of what the chunk is or is part of, then of what is defined in it; each once."""
     pairs = [(symbol.kind, symbol.qualified_name) for symbol in chunk.symbols]
     if chunk.symbol_type and chunk.symbol_name:
@@ -315,7 +315,7 @@ def _digest(chunk: Chunk) -> bytes:
         chunk.symbol_name,
         chunk.symbol_signature,
         chunk.definitions,
-        _symbols(chunk),
+        symbols_of(chunk),
     )
     # The text last and as it is: what is in front ends where its last bracket closes.
     whole = f"{kept!r}{chunk.text}"

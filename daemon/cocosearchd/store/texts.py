@@ -21,13 +21,13 @@ _VECTOR_HEAD = 4  # bytes: how many numbers follow, and a word that is not used;
 class FileTexts:
     """A file with its chunks in order; `generation` is the one that last changed it.
 
-    A chunk is (start byte, end byte, first line, text, names defined in it, header).
+    A chunk is (start byte, end byte, first line, text, names defined in it, header, kinds of its symbols, their names).
     """
 
     path: str
     generation: int
     language: str
-    chunks: tuple[tuple[int, int, int, str, list[str], str], ...]
+    chunks: tuple[tuple[int, int, int, str, list[str], str, list[str], list[str]], ...]
     vectors: NDArray[np.float32]  # (chunks, dimension); a zero row where nothing is known of the text
 
 
@@ -66,7 +66,7 @@ async def file_texts(
 
 def _file(rows: Sequence[Row], dimension: int) -> FileTexts:
     path, generation, language = rows[0][:3]
-    return FileTexts(path, generation, language, tuple(row[3:9] for row in rows), _vectors(rows, dimension))
+    return FileTexts(path, generation, language, tuple(row[3:11] for row in rows), _vectors(rows, dimension))
 
 
 def _vectors(rows: Iterable[Row], dimension: int) -> NDArray[np.float32]:
