@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from cocosearchd.search import lexical_table
 from cocosearchd.search.lexical_chunks import Chunk, ChunkMemory
+from cocosearchd.search.lexical_definitions import comments
 from cocosearchd.search.lexical_document import ChunkText, FileText, document, documents
 from cocosearchd.search.lexical_segment import Segment, build
 from cocosearchd.search.lexical_table import LINE_END, TEXT_START, WordTable
@@ -83,6 +84,23 @@ def test_chunks_that_are_known_are_counted_as_ever(given: list[FileText], seed: 
         mixed.append(FileText(f"moved/{file.path}", 4, language, tuple(chunks), vectors))
     wanted = build([plain_document(file, Terms()) for file in mixed], 8)
     assert_same(build(list(documents(mixed, terms)), 8), wanted)
+
+
+def test_comments_of_a_whole_file_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = list[str]()
+
+    def counted(text: str, language: str) -> str:
+        read.append(text)
+        return comments(text, language)
+
+    monkeypatch.setattr("cocosearchd.search.lexical_chunks.comments", counted)
+    memory = ChunkMemory(table())
+    parts = ['"""begins here\n', 'and ends """ # wombat']
+    first = memory.commented("python", parts)
+    assert memory.commented("python", list(parts)).tolist() == first.tolist()
+    assert read == ["\n".join(parts)]
+    assert first.tolist() != memory.commented("python", parts[::-1]).tolist()
+    assert first.tolist() != memory.commented("lua", parts).tolist()
 
 
 def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:

@@ -1,5 +1,6 @@
 """What of a chunk depends on its text alone: words, definitions, comments. Kept, as edits leave most chunks alone.
 
+So are the comments of files in which no chunk by itself tells what is one.
 A branch that is switched back to, a moved file and a copy are counted without being read again.
 """
 
@@ -11,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from cocosearchd.search.lexical_definitions import FUNCTION, Definition, comments_within, definitions
+from cocosearchd.search.lexical_definitions import FUNCTION, Definition, comments, comments_within, definitions
 from cocosearchd.search.lexical_table import LINE_END, TEXT_START, Numbers, WordTable
 
 LIMIT_BYTES = 32 << 20  # some 50,000 chunks: what 5,000 files of 5 kB have on both sides of a checkout
@@ -58,6 +59,16 @@ class ChunkMemory:
             self._keep(fresh)
             found |= fresh
         return [found[key] for key in keys]
+
+    def commented(self, language: str, texts: Sequence[str]) -> Numbers:
+        """The words of the comments of a file, of which these are the chunks without what they have in common."""
+        key = hash((language, *texts))
+        known = self._kept.get(key)
+        if known is None:
+            (packed,) = _packed(self.table.numbers([comments("\n".join(texts), language)]))
+            known = ChunkWords(packed, (), None)
+            self._keep({key: known})
+        return unpacked([known.body])
 
     def _read(self, chunks: Sequence[Chunk]) -> list[ChunkWords]:
         body = self.table.numbers([chunk.text for chunk in chunks])

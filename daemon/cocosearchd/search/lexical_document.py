@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search.lexical_chunks import Chunk, ChunkMemory, ChunkWords, unpacked
-from cocosearchd.search.lexical_definitions import FUNCTION, LONG, MINOR, Definition, comments
+from cocosearchd.search.lexical_definitions import FUNCTION, LONG, MINOR, Definition
 from cocosearchd.search.lexical_table import TEXT_START, Numbers, WordTable
 from cocosearchd.search.lexical_terms import WORD, Terms
 
@@ -231,7 +231,7 @@ def _read(files: Sequence[FileText], memory: ChunkMemory) -> _Read:
             for chunk, names in zip(file.chunks, _header_names(each.definitions for each in found), strict=True)
         )
         defined.append([number(name) for name in {item.name for each in found for item in each.definitions}])
-        commented.append(_commented(file.language, own, found, memory.table))
+        commented.append(_commented(file.language, own, found, memory))
         paths.append(path)
     return _Read(
         ends=ends,
@@ -245,12 +245,12 @@ def _read(files: Sequence[FileText], memory: ChunkMemory) -> _Read:
     )
 
 
-def _commented(language: str, texts: Sequence[str], found: Sequence[ChunkWords], table: WordTable) -> Numbers:
+def _commented(language: str, texts: Sequence[str], found: Sequence[ChunkWords], memory: ChunkMemory) -> Numbers:
     """The words of the comments of a file: those of its chunks, unless what is a comment depends on the whole."""
     by_chunk = [each.comments for each in found if each.comments is not None]
     if len(by_chunk) == len(found) and sum(map(len, texts)) + len(texts) <= LONG:
         return unpacked(by_chunk)
-    return table.numbers([comments("\n".join(texts), language)])
+    return memory.commented(language, texts)
 
 
 def _header_names(defined: Iterable[Sequence[Definition]]) -> Iterator[list[str]]:
