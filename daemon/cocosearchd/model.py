@@ -37,7 +37,7 @@ def decode_path(text: str) -> bytes:
 class Fingerprint(NamedTuple):
     """What `lstat` says of a file. Equal fingerprints, old enough, mean equal content; unequal ones prove nothing.
 
-    Times are nanoseconds since the epoch. ctime catches a restored mtime. A tuple, as a restart makes one of each file.
+    Times are nanoseconds since the epoch. ctime catches a restored mtime. A tuple for the reason of `FileRecord`.
     """
 
     device: int
@@ -97,9 +97,8 @@ class ParseReport:
     error_message: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class FileRecord:
-    """What the index knows of one file, as stored."""
+class FileRecord(NamedTuple):
+    """What the index knows of one file, as stored. A tuple, as a restart makes one of each file."""
 
     path: str
     content_hash: bytes  # blake2b, 16 bytes, of the file's bytes

@@ -166,7 +166,7 @@ async def test_every_file_is_read_again_in_time(
         await in_sync(live)
         while live.status().pending or live._dirty.scanning():  # what is applied during a scan is read again after it
             await anyio.sleep(0.001)
-        index.files = {path: replace(record, content_hash=b"another") for path, record in index.files.items()}
+        index.files = {path: record._replace(content_hash=b"another") for path, record in index.files.items()}
         index.scans = 0
         with anyio.fail_after(30):
             while index.scans < 14:
