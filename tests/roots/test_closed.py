@@ -7,7 +7,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -127,7 +126,7 @@ async def test_a_file_that_may_not_be_read_is_named_after_the_next_scan(root: Pa
     put(root, a="1", b="1")
     async with following(root, home / "sync") as (live, index):
         await in_sync(live)
-        index.files["b.py"] = replace(index.files["b.py"], skip_reason="unreadable")
+        index.files["b.py"] = index.files["b.py"]._replace(skip_reason="unreadable")
         live.rescan("test")
         await in_sync(live)
         assert live.status().unreadable == ("b.py",)

@@ -6,7 +6,6 @@ import os
 import random
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -532,7 +531,7 @@ async def test_directories_that_cannot_be_read_are_not_empty(root: Path, tmp_pat
         await in_sync(live)
         assert "may not be read" in (live.status().reason or "")
         below = "/".join(["d" * 250] * 18) + "/x.py"
-        index.files[below] = replace(index.files["a.py"], path=below)
+        index.files[below] = index.files["a.py"]._replace(path=below)
         live.rescan("test")
         assert (await live.sync(5)).fresh, "nobody can see what is there"
         assert below in index.files, "what cannot be seen is not deleted"
@@ -547,7 +546,7 @@ async def test_what_could_not_be_read_is_tried_at_every_scan(root: Path, tmp_pat
         await asyncio.sleep(RACY_NS / 1e9)  # until then any file is tried again
         live.rescan("test")
         await in_sync(live)
-        index.files["a.py"] = replace(index.files["a.py"], skip_reason="unreadable")
+        index.files["a.py"] = index.files["a.py"]._replace(skip_reason="unreadable")
         index.batches.clear()
         live.rescan("test")
         await in_sync(live)
