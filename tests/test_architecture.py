@@ -36,6 +36,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.engine": {
         "cocosearchd.requests",
         "cocosearchd.overlays",
+        "cocosearchd.patience",
         "cocosearchd.places",
         "cocosearchd.saved",
         "cocosearchd.workspace",
@@ -80,6 +81,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.workspace",
     },
     "cocosearchd.commits": set(),
+    "cocosearchd.patience": set(),
     "cocosearchd.indexes": {
         "cocosearchd.commits",
         "cocosearchd.index_settings",

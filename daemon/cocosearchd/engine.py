@@ -1,5 +1,6 @@
 """The daemon's verbs, one method each: model values in, `protocol` replies out. Implements `protocol.Engine`."""
 
+import asyncio
 import contextlib
 import os
 import time
@@ -22,6 +23,7 @@ from cocosearchd.indexes import Indexes, RunningIndex
 from cocosearchd.indexing.updater import Updater
 from cocosearchd.model import Freshness
 from cocosearchd.overlays import Overlays
+from cocosearchd.patience import soon
 from cocosearchd.requests import explains, query_of, wants_symbols, with_defaults
 from cocosearchd.saved import MIN_RELEVANCE, SavedQuery, gathered
 from cocosearchd.search.latency import Latency
@@ -36,6 +38,7 @@ from cocosearchd.workspace import AT_REST, Workspace
 
 FOLLOW_S = 0.2  # a progress line that a person reads needs no more than five a second
 FAILURES_SHOWN = 200
+STATUS_S = 2.0  # `status` is what people ask when something hangs
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +198,8 @@ class Engine(Workspace):
 
     async def list_indexes(self, request: p.Empty) -> p.IndexesReply:  # noqa: ARG002 - the shape of a verb
         """All indexes, by name."""
-        return p.IndexesReply(tuple([await self._index_status(index) for index in self._indexes.all()]))
+        found = await asyncio.gather(*(self._index_status(index) for index in self._indexes.all()))
+        return p.IndexesReply(tuple(found))
 
     async def index_stats(self, request: p.StatsRequest) -> p.StatsReply:
         """Counts, languages, parse health."""
@@ -308,7 +312,7 @@ class Engine(Workspace):
     async def _counts(self, index: RunningIndex) -> tuple[int, int]:
         """(files, chunks); (-1, -1) while PostgreSQL is away, because what can be said should be."""
         try:
-            return await records.counts(self._db, index.record)
+            return await soon(records.counts(self._db, index.record), STATUS_S)
         except StoreUnavailable:
             return -1, -1
 
@@ -333,7 +337,7 @@ class Engine(Workspace):
         """A warning while rows of before the newest columns are left; they are counted as long as there are any."""
         if index.lacking:
             with contextlib.suppress(StoreUnavailable):
-                index.lacking = await records.lacking(self._db, index.record)
+                index.lacking = await soon(records.lacking(self._db, index.record), STATUS_S)
         if not index.lacking:
             return ()
         name, count = index.record.name, f"{index.lacking:,} chunks"
@@ -343,7 +347,7 @@ class Engine(Workspace):
     async def _store_status(self) -> dict[str, Any]:
         versions = {"server": self._db.server_version, "pgvector": self._db.pgvector_version}
         try:
-            await self._db.ping()
+            await soon(self._db.ping(), STATUS_S)
         except StoreUnavailable as error:
             return {**self._about.store(), **versions, "state": "down", "reason": f"{error.message}: {error.hint}"}
         return {**self._about.store(), **versions, "state": "up"}

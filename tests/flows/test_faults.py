@@ -85,6 +85,22 @@ def test_a_worker_that_was_stopped_makes_nothing_fresh(daemon: Daemon, project: 
     assert daemon.json("status")["worker"]["deaths"] == 0
 
 
+def test_a_frozen_server_can_be_seen(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    frozen = [server for root in daemon.postgres() for server in (root, *root.children(recursive=True))]
+    for server in frozen:
+        server.suspend()
+    try:
+        status = daemon.json("status")
+    finally:
+        for server in frozen:
+            server.resume()
+    assert status["store"]["state"] == "down"
+    assert "has not answered" in status["store"]["reason"]
+    assert status["indexes"][0]["name"] == "project"
+    assert told(ask(daemon, "should_retry"), "should_retry")
+
+
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process: Linux only")
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["daemon", "worker"])

@@ -263,3 +263,14 @@ def test_a_language_model_is_told_which_lines_it_sees(before: str, after: str, w
 def test_a_late_answer_names_what_it_lacks() -> None:
     late = reply("x", fresh=False, stale_reason="4 changes are not applied yet", pending=["a", "b", "c", "d"])
     assert list(answers.text(late, PLAIN, {}))[-1].endswith("NOT FRESH: 4 changes are not applied yet (a, b, c, …)")
+
+
+def test_a_store_that_does_not_answer_says_why() -> None:
+    index = {"name": "a", "state": "live", "files": -1, "chunks": -1, "pending": 0, "root": "/a", "failed": []}
+    store = {"kind": "embedded", "state": "down", "reason": "PostgreSQL has not answered for 2 s: look at its disk"}
+    model = {"provider": "ollama", "state": "down", "reason": "nobody listens", "hint": "start it"}
+    daemon = {"version": "1", "pid": 2, "uptime_s": 3.0, "rss_bytes": {}, "worker": {}, "mcp": {}}
+    shown = list(tables.status(daemon | {"store": store, "embedder": model, "indexes": [index]}, PLAIN))
+    assert "store     kind embedded, state down, reason PostgreSQL has not answered for 2 s: look at its disk" in shown
+    assert "embedder  provider ollama, state down, reason nobody listens, hint start it" in shown
+    assert shown[-1].split() == ["a", "live", "?", "?", "0", "/a"]

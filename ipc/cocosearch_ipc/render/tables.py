@@ -6,8 +6,8 @@ from typing import Any
 from cocosearch_ipc.render import out
 
 # What a person wants to read; `--json` has the rest.
-_OF_STORE = ("kind", "state", "server", "pgvector", "error", "hint")
-_OF_EMBEDDER = ("provider", "model", "dimension", "state", "error", "hint")
+_OF_STORE = ("kind", "state", "server", "pgvector", "reason", "hint")
+_OF_EMBEDDER = ("provider", "model", "dimension", "state", "reason", "hint")
 BAR = 24  # characters
 FAILURES_SHOWN = 5
 _STATES = {"live": out.GREEN, "failed": out.RED, "root_missing": out.RED, "lost": out.RED, "degraded": out.YELLOW}
@@ -56,7 +56,7 @@ def indexes(found: Sequence[dict[str, Any]], style: out.Style) -> Iterator[str]:
         return
     rows = [("name", "state", "files", "chunks", "pending", "root")]
     rows += [
-        (i["name"], i["state"], f"{i['files']:,}", f"{i['chunks']:,}", f"{i['pending']:,}", out.printable(i["root"]))
+        (i["name"], i["state"], *(_count(i[name]) for name in ("files", "chunks", "pending")), out.printable(i["root"]))
         for i in found
     ]
     head, *body = table(rows)
@@ -67,6 +67,11 @@ def indexes(found: Sequence[dict[str, Any]], style: out.Style) -> Iterator[str]:
         yield row[:width] + row[width:].replace(index["state"], state, 1)
     for index in found:
         yield from _trouble(index, style)
+
+
+def _count(number: int) -> str:
+    """What is not known, as PostgreSQL does not answer, is less than nothing."""
+    return "?" if number < 0 else f"{number:,}"
 
 
 def _trouble(index: dict[str, Any], style: out.Style) -> Iterator[str]:

@@ -1,0 +1,33 @@
+"""Waiting for what may never come, in places that must answer all the same."""
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+from cocosearchd.errors import StoreUnavailable
+
+Answer = TypeVar("Answer")
+
+
+async def soon(call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
+    """What a call to PostgreSQL returns. Raises `StoreUnavailable` if it takes longer; the call then goes on by itself.
+
+    A server that is frozen (stopped, or waiting for its disk) does not even answer a request to cancel, and the driver
+    waits for that answer: cancelling would hang as well.
+    """
+    task = asyncio.ensure_future(call)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=within_s)
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    if not done:
+        task.add_done_callback(_forget)
+        raise StoreUnavailable(f"PostgreSQL has not answered for {within_s:g} s", "look at its processes and its disk")
+    return task.result()
+
+
+def _forget(task: "asyncio.Future[Any]") -> None:
+    """Nobody waits for it any more: its error is no news."""
+    if not task.cancelled():
+        task.exception()
