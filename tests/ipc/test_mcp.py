@@ -15,6 +15,7 @@ from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHt
 
 from cocosearch_ipc import openrpc, workspace
 from cocosearch_ipc import protocol as p
+from cocosearch_ipc.mcp import answering
 from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.methods import METHODS
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
@@ -321,3 +322,31 @@ def _request(
 
 def _text(answer: Any) -> str:
     return "".join(block.text for block in answer.content)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"query": "x", "limt": 3}, "there is no argument limt\nHint: did you mean limit?"),
+        ({"query": "x", "limit": 1000}, "limit is 1000: input should be less than or equal to 100"),
+        ({"limit": 3}, "query is missing"),
+        ({"query": "x", "profile": ["code"]}, "profile is ['code']: input should be a valid string"),
+    ],
+)
+async def test_wrong_arguments_are_told_in_a_line(served: Served, given: dict[str, Any], said: str) -> None:
+    async with Client(transport(served, "http")) as client:
+        answer = await client.call_tool("search_code", given, raise_on_error=False)
+    assert answer.is_error
+    assert isinstance(answer.content[0], mcp_types.TextContent)
+    assert answer.content[0].text == said
+
+
+async def test_a_profile_can_be_asked_for(served: Served) -> None:
+    async with Client(transport(served, "http")) as client:
+        await client.call_tool("search_code", {"query": "x", "index_name": "demo", "profile": "classic"})
+    assert served.engine.requests[-1] == p.SearchRequest("x", "demo", profile="classic")
+
+
+def test_hints_name_tools() -> None:
+    failure = p.Failure("index demo has no file x", "`cocosearchctl files` lists what is indexed")
+    assert str(answering.tool_error(failure)) == "index demo has no file x\nHint: list_files lists what is indexed"

@@ -24,6 +24,13 @@ DESTROYS = mcp_types.ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
 
+# What hints tell people to do -> what a client of ours does.
+TOOL_OF = {
+    "`cocosearchctl files`": "list_files",
+    "`cocosearchctl list`": "list_indexes",
+    "cocosearchctl up DIRECTORY": "index_codebase(path=DIRECTORY)",
+}
+
 Reply = TypeVar("Reply")
 IndexName = Annotated[str | None, Field(description="Index to use. Leave out for the project you work in.")]
 
@@ -94,8 +101,15 @@ def result(reply: object, shown: str) -> ToolResult:
 def tool_error(failure: p.Failure, where: str | None = None) -> ToolError:
     """One text with the hint. For a directory that is not indexed, the exact call that would change it."""
     change = f"\n{offer(where)}" if where and failure.code == p.NOT_FOUND else ""
-    hint = f"\nHint: {failure.hint}" if failure.hint else ""
+    hint = f"\nHint: {_of_tools(failure.hint)}" if failure.hint else ""
     return ToolError(f"{failure.message}{hint}{change}", log_level=logging.DEBUG)  # the caller's, not the daemon's
+
+
+def _of_tools(hint: str) -> str:
+    """A hint for people at a shell, with the tools that do the same."""
+    for command, tool in TOOL_OF.items():
+        hint = hint.replace(command, tool)
+    return hint
 
 
 def several(value: str | list[str] | None) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
 from cocosearch_ipc.guard import REQUEST_ID, new_request_id
-from cocosearch_ipc.mcp import notices, project, resources, tools, workspace_tools
+from cocosearch_ipc.mcp import arguments, notices, project, resources, tools, workspace_tools
 
 INSTRUCTIONS = """\
 Searches the user's own code, in indexes that follow the disk: what was saved a moment ago is found. Start with
@@ -37,6 +37,7 @@ class McpServer:
         _own_logging()
         self._hosts = sorted(host.strip("[]") for host in hosts)
         self.fastmcp = FastMCP("cocosearch", INSTRUCTIONS, version=version or None, mask_error_details=True)
+        self.fastmcp.add_middleware(arguments.Arguments(self.fastmcp))
         tools.register(self.fastmcp, engine)
         workspace_tools.register(self.fastmcp, engine)
         resources.register(self.fastmcp, engine)

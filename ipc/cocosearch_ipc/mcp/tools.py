@@ -40,6 +40,7 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
         context_before: Annotated[int | None, Field(ge=0, le=200, description="Lines before each hit.")] = None,
         context_after: Annotated[int | None, Field(ge=0, le=200, description="Lines after each hit.")] = None,
         smart_context: Annotated[bool, Field(description="Widen hits to the enclosing definition.")] = True,
+        profile: Annotated[str | None, Field(description="How to rank: code (default) or classic.")] = None,
         no_cache: Annotated[bool, Field(description="Compute the answer anew.")] = False,
         budget_tokens: Annotated[int | None, Field(ge=50, description="About how many tokens of code at most.")] = None,
     ) -> Any:
@@ -61,6 +62,7 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             paths=tuple(paths or ()),
             symbol_types=answering.several(symbol_type),
             symbol_name=symbol_name,
+            profile=profile,
             use_hybrid=use_hybrid_search,
             lines_before=context_before,
             lines_after=context_after,
