@@ -1,6 +1,8 @@
 """Filters on symbols in memory: what PostgreSQL would say, however files came, went and were merged."""
 
+import gc
 import random
+import weakref
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +17,7 @@ from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.lexical_document import ChunkText, FileText, document
 from cocosearchd.search.lexical_merge import QUIET, compacted
 from cocosearchd.search.lexical_segment import Part, build
-from cocosearchd.search.lexical_symbols import symbols_in
+from cocosearchd.search.lexical_symbols import SymbolMasks, symbols_in
 from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import View
 from cocosearchd.store.filters import filter_sql
@@ -124,3 +126,19 @@ def random_file(path: str, dice: random.Random) -> FileText:
         for n in range(3)
     )
     return FileText(path, 1, "python", chunks, np.zeros((3, 0), np.float32))
+
+
+def test_masks_are_kept_as_long_as_their_segment() -> None:
+    segment = build([document(random_file("a.py", random.Random(1)), Terms())])
+    masks = SymbolMasks()
+    first = masks.of(segment, ("class",), None)
+    assert masks.of(segment, ("class",), None) is first
+    for number in range(20):
+        masks.of(segment, (), f"name{number}")
+    again = masks.of(segment, ("class",), None)
+    assert again is not first
+    assert np.array_equal(again, first)
+    gone = weakref.ref(segment)
+    del segment
+    gc.collect()
+    assert gone() is None

@@ -12,7 +12,6 @@ from cocosearchd.search.code_filters import chunk_mask, file_mask
 from cocosearchd.search.code_profile import Ranked, Weights, rank_code
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.lexical_living import Choice, Living, files_of, joined
-from cocosearchd.search.lexical_symbols import symbols_in
 from cocosearchd.search.lexical_terms import QueryTerms
 from cocosearchd.search.lexical_view import Evidence, View
 from cocosearchd.search.overlay import Overlay
@@ -78,4 +77,5 @@ class Ask:
         where = self.plan.where
         if not (where.symbol_types or where.symbol_name):
             return None
-        return [symbols_in(part.segment, where.symbol_types, where.symbol_name) for part in self.state.parts]
+        of = self.lexical.symbols.of
+        return [of(part.segment, where.symbol_types, where.symbol_name) for part in self.state.parts]

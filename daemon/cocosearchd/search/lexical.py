@@ -25,6 +25,7 @@ from cocosearchd.search.lexical_document import ChunkText, FileText, documents, 
 from cocosearchd.search.lexical_living import Choice
 from cocosearchd.search.lexical_merge import BUSY, QUIET, RESTING, compacted
 from cocosearchd.search.lexical_segment import Part, Segment, build
+from cocosearchd.search.lexical_symbols import SymbolMasks
 from cocosearchd.search.lexical_terms import QueryTerms, Terms
 from cocosearchd.search.lexical_view import Evidence, View, evidence, merged, view
 from cocosearchd.search.overlay import Overlay
@@ -47,7 +48,7 @@ class LexicalIndex:
 
     def __init__(self, db: Database, record: IndexRecord, snapshot_dir: Path) -> None:
         self._db, self._record, self._folder = db, record, snapshot_dir
-        self._terms = Terms()
+        self._terms, self.symbols = Terms(), SymbolMasks()
         self._view: View | None = None
         self._overlaid: dict[str, tuple[View, View]] = {}  # digest of an overlay -> the view below it, and with it
         self._pending: dict[str, int] = {}  # path -> generation of a commit that is not applied yet
@@ -56,8 +57,7 @@ class LexicalIndex:
         self._kept = 0
         self._lock, self._bulk = asyncio.Lock(), asyncio.Lock()
         self.moves = 0  # views so far: a generation alone does not tell two apart, see `apply`
-        self._doubt = asyncio.Event()
-        self._moved, self._stirred = asyncio.Event(), asyncio.Event()
+        self._doubt, self._moved, self._stirred = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @property
     def generation(self) -> int:

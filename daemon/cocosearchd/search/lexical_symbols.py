@@ -1,7 +1,9 @@
 """Which chunks of a segment hold definitions of some kinds, or definitions whose names match a glob. Pure."""
 
 import re
-from functools import lru_cache
+import threading
+from collections import OrderedDict
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,16 +13,36 @@ from cocosearchd.search.lexical_terms import term_hash
 from cocosearchd.store.globs import symbol_regex
 
 Mask = NDArray[np.bool_]
-# Masks, a byte a chunk, of segments and filters: a name costs 0.3 microseconds a symbol, and the next question has the
-# same. Few, as each keeps its segment although it may be merged away.
-_KEPT = 16
+_Filter = tuple[tuple[str, ...], str | None]  # kinds and name
+_KEPT = (
+    8  # filters by segment, a byte a chunk: a name costs 0.3 microseconds a symbol, and the next question has the same
+)
 
 
-@lru_cache(maxsize=_KEPT)
+class SymbolMasks:
+    """Remembers which chunks passed, for as long as their segment is there. Safe in threads."""
+
+    def __init__(self) -> None:
+        self._kept = WeakKeyDictionary[Segment, OrderedDict[_Filter, Mask]]()
+        self._lock = threading.Lock()
+
+    def of(self, segment: Segment, kinds: tuple[str, ...], name: str | None) -> Mask:
+        """As `symbols_in`. Not to be written to."""
+        with self._lock:
+            known = self._kept.setdefault(segment, OrderedDict()).pop((kinds, name), None)
+        mask = symbols_in(segment, kinds, name) if known is None else known
+        with self._lock:
+            kept = self._kept.setdefault(segment, OrderedDict())
+            kept[(kinds, name)] = mask
+            while len(kept) > _KEPT:
+                kept.popitem(last=False)
+        return mask
+
+
 def symbols_in(segment: Segment, kinds: tuple[str, ...], name: str | None) -> Mask:
     """(C,): has a chunk a definition that is of one of the `kinds`, or of any without, and whose name matches the glob.
 
-    As `store.filters` says it in SQL. Not to be written to: it is kept for the next question.
+    As `store.filters` says it in SQL.
     """
     wanted = np.ones(len(segment.symbol_terms), np.bool_)
     if kinds:
@@ -30,7 +52,6 @@ def symbols_in(segment: Segment, kinds: tuple[str, ...], name: str | None) -> Ma
         wanted[some] = _matching(segment, some, name)
     mask = np.zeros(segment.chunk_count, np.bool_)
     mask[segment.posting_symbols[np.repeat(wanted, np.diff(segment.symbol_slices))]] = True
-    mask.flags.writeable = False
     return mask
 
 
