@@ -236,6 +236,7 @@ def test_files_from_windows_look_like_others() -> None:
         ("where is retryLimit or retry_limit used", "a.py:11:retry_limit = 3"),
         ("where is the limit", "a.py:10:first = 1"),
         ("limit", "a.py:10:first = 1"),
+        ("firsts", "a.py:10:first = 1"),
         ("lang:python second_limit", "a.py:12:second_limit = 2"),
     ],
 )
@@ -243,7 +244,7 @@ def test_editors_go_to_the_name_that_was_asked_for(asked: str, line: str) -> Non
     found = hit("\nfirst = 1\nretry_limit = 3\nsecond_limit = 2\n")
     assert list(answers.grep(reply(asked, found), {}, "")) == [line]
     number = line.split(":")[1]
-    assert asking.editor("vi", "a.py", answers.place(found, highlight.named(asked)))[1] == f"+{number}"
+    assert asking.editor("vi", "a.py", answers.place(found, asked))[1] == f"+{number}"
 
 
 @pytest.mark.parametrize(
@@ -274,3 +275,8 @@ def test_a_store_that_does_not_answer_says_why() -> None:
     assert "store     kind embedded, state down, reason PostgreSQL has not answered for 2 s: look at its disk" in shown
     assert "embedder  provider ollama, state down, reason nobody listens, hint start it" in shown
     assert shown[-1].split() == ["a", "live", "?", "?", "0", "/a"]
+
+
+def test_a_word_in_its_other_forms_keeps_the_first_line() -> None:
+    found = hit("class SessionInterface:\n    '''The default session interface.'''\n")
+    assert list(answers.grep(reply("session", found), {}, "")) == ["a.py:9:class SessionInterface:"]

@@ -334,6 +334,9 @@ async def test_an_explained_run_is_the_same_run(shared: Corpus) -> None:
     first = details["ranking"]["results"][0]
     assert first["fused"] == {"vector": 1 / (60 + first["vector_rank"]), "keyword": 1 / (60 + first["keyword_rank"])}
     assert first["score"] == 2.0 * sum(first["fused"].values())
+    by_meaning = Trace(explain=True)
+    await shared.ask(Query("get_user_by_id", profile="classic", use_hybrid=False), by_meaning)
+    assert "fused" not in by_meaning.details["ranking"]["results"][0], "a cosine is no sum of ranks"
 
 
 async def test_a_plain_run_keeps_no_details(shared: Corpus) -> None:

@@ -207,7 +207,7 @@ class Pipeline:
         found = Found(look.generation, hits, look.files, notes, state[1])
         if query.use_cache and embedded.lasting and look.lasting:
             self._cache.put(record.number, plan, vector, found)
-        trace.tell("ranking", lambda: describe(look.legs, look.scored, look.chosen))
+        trace.tell("ranking", lambda: describe(plan, look.legs, look.scored, look.chosen))
         if query.why_not is not None:
             trace.details["why_not"] = await why_not(
                 self._db, record, Asked(plan, vector, overlay), query.why_not, look.scored

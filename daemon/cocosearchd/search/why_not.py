@@ -78,7 +78,7 @@ def _placed(plan: Plan, scored: list[Scored], place: int) -> dict[str, Any]:
     # With one result for each file, the place among files is what the limit is compared with.
     ahead = {other.candidate.path for other in scored[: place - 1]} if not plan.all_chunks else range(place - 1)
     rank = len(ahead) + 1
-    known = {"rank": rank, "best_chunk": describe_one(one)}
+    known = {"rank": rank, "best_chunk": describe_one(plan, one)}
     if relevance(one) < plan.min_score:
         reason = f"its relevance {relevance(one):.3f} is below min_score {plan.min_score:g}"
         return {"status": "below_min_score", "reason": reason} | known

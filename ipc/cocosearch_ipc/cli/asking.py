@@ -9,7 +9,7 @@ from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, query
-from cocosearch_ipc.render import answers, highlight, out
+from cocosearch_ipc.render import answers, out
 from cocosearch_ipc.render.explain import explanation
 
 Env = Mapping[str, str]
@@ -54,7 +54,7 @@ def open_hit(params: dict[str, Any], env: Env, number: int) -> int:
 def editing(hit: Mapping[str, Any], asked: str, env: Env) -> list[str]:
     """The command that opens a hit of a question in the user's editor."""
     path = os.path.join(query.roots(env)[hit["index"]], hit["path"])
-    return editor(env.get("VISUAL") or env.get("EDITOR") or "vi", path, answers.place(hit, highlight.named(asked)))
+    return editor(env.get("VISUAL") or env.get("EDITOR") or "vi", path, answers.place(hit, asked))
 
 
 def editor(program: str, path: str, line: int) -> list[str]:

@@ -65,23 +65,23 @@ def lacking(reason: str | None, pending: Sequence[str]) -> str:
 
 def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[str]:
     """`path:line:text`, a line a hit, paths as seen from `cwd`: what editors' quickfix lists read."""
-    names = highlight.named(reply.get("query") or "")
     for hit in reply["results"]:
         path = hit["path"]
         if root := roots.get(hit["index"]):
             path = os.path.relpath(os.path.join(root, path), cwd)
-        line = place(hit, names)
+        line = place(hit, reply.get("query") or "")
         text = hit["content"].split("\n")[line - hit["start_line"]].strip()
         yield f"{out.printable(path, keep='')}:{line}:{out.printable(text, keep='')}"
 
 
-def place(hit: Mapping[str, Any], names: re.Pattern[str] | None) -> int:
-    """The line of a hit to go to: the first with a name that was asked for, else the first that is not blank."""
+def place(hit: Mapping[str, Any], asked: str) -> int:
+    """The line of a hit to go to: the first one, unless only a later one has the name that was asked for."""
     lines = hit["content"].split("\n")
-    found = next((n for n, line in enumerate(lines) if names is not None and names.search(line)), None)
-    if found is None:
-        found = next((n for n, line in enumerate(lines) if line.strip()), 0)
-    line: int = hit["start_line"] + found
+    names, words = highlight.named(asked), highlight.wanted(asked)
+    first = next((n for n, line in enumerate(lines) if line.strip()), 0)
+    named = [n for n, line in enumerate(lines) if names is not None and names.search(line)]
+    at_first = not named or (words is not None and words.search(lines[first]))
+    line: int = hit["start_line"] + (first if at_first else named[0])
     return line
 
 
