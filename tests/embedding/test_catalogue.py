@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cocosearchd.embedding.builtin import version
 from cocosearchd.embedding.catalogue import Model, catalogue
 from cocosearchd.embedding.former import Embedders, as_made
 from cocosearchd.embedding.late import LateEmbedder
@@ -25,7 +26,7 @@ async def test_every_provider_is_listed() -> None:
         found = await catalogue(settings, embedder.fingerprint, "")
         await embedder.aclose()
     assert {model.provider for model in found} == set(PROVIDERS)
-    assert Model("builtin", "static_v1", "available", "ships with cocosearchd") in found
+    assert Model("builtin", version(), "available", "ships with cocosearchd") in found
     assert [(m.model, m.state) for m in found if m.provider == "ollama"] == [
         ("all-minilm:22m", "available"),
         ("nomic-embed-text:latest", "in use"),
@@ -72,3 +73,10 @@ async def test_an_index_finds_the_embedder_it_was_made_by() -> None:
     with pytest.raises(EmbedderUnavailable):
         await away.of(pairs).embed_query("a question")
     await away.aclose()
+
+
+async def test_the_shipped_model_is_said_to_be_in_use() -> None:
+    embedder = await open_embedder(EmbedderSettings())
+    found = await catalogue(EmbedderSettings(ollama_url=NOWHERE), embedder.fingerprint, "")
+    await embedder.aclose()
+    assert [(m.model, m.state) for m in found if m.provider == "builtin"] == [(embedder.fingerprint.model, "in use")]

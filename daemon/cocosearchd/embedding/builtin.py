@@ -1,5 +1,6 @@
 """The embedder that works everywhere at once: no download, no service, NumPy only. See `data/MODEL_CARD.md`."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,6 +31,11 @@ class BuiltinEmbedder:
 
     async def aclose(self) -> None:
         """The mapped file goes with the object."""
+
+
+def version() -> str:
+    """The name of the shipped model, as fingerprints have it."""
+    return str(json.loads((DATA / f"{NAME}.json").read_text("utf-8"))["version"])
 
 
 async def open_builtin(settings: EmbedderSettings, api_key: str) -> BuiltinEmbedder:

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import httpx
 
+from cocosearchd.embedding import builtin
 from cocosearchd.embedding.base import EmbedderFingerprint
 from cocosearchd.embedding.loopback import is_loopback
 from cocosearchd.embedding.open import PROVIDERS
@@ -44,7 +45,7 @@ def _in_use(model: Model, opened: EmbedderFingerprint | None) -> Model:
 
 async def _builtin(settings: EmbedderSettings, api_key: str) -> list[Model]:
     del settings, api_key
-    return [Model("builtin", "static_v1", "available", "ships with cocosearchd")]
+    return [Model("builtin", builtin.version(), "available", "ships with cocosearchd")]
 
 
 async def _ollama(settings: EmbedderSettings, api_key: str) -> list[Model]:
