@@ -6,8 +6,10 @@ kept fresh, while the next one is filled beside it, which then takes its place. 
 change: exactly the files that they affect are read again. What an answer needs of an index is in `RunningIndex`.
 """
 
+import asyncio
 import logging
 from contextlib import AbstractAsyncContextManager, suppress
+from contextvars import Context
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -200,7 +202,13 @@ class Indexes(Lookup):
         return next((index for index in self._every() if index.lane == lane), None)
 
     async def _start(self, record: IndexRecord, following: IndexRecord | None = None) -> RunningIndex:
-        """`following` is to take the place of it, unless its embedder is not the configured one either."""
+        """`following` is to take the place of it, unless its embedder is not the configured one either.
+
+        In a context of its own: what runs for ever is no part of the request that began it, nor are its log and spans.
+        """
+        return await asyncio.create_task(self._started(record, following), context=Context())
+
+    async def _started(self, record: IndexRecord, following: IndexRecord | None) -> RunningIndex:
         if following is not None and refusal_of(self._embedder, following) is not None:
             await records.drop_index(self._db, following)
             following = None

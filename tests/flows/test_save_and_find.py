@@ -1,5 +1,6 @@
 """The main job: save a file, find it. The real programs."""
 
+import json
 from pathlib import Path
 
 from tests.daemon import Daemon, git
@@ -120,3 +121,11 @@ def test_a_second_daemon_on_the_same_state_is_refused(shared: Daemon) -> None:
     assert shared.launch().wait(20) == 75
     assert "already" in shared.log[before:]
     assert shared.json("list") == {"indexes": []}
+
+
+def test_what_runs_for_ever_is_no_part_of_the_request_that_began_it(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    records = [json.loads(line) for line in shared.log.splitlines() if line.startswith("{")]
+    watching = [record for record in records if record["event"] == "watching" and record["root"] == str(project)]
+    assert watching
+    assert not any("request_id" in record for record in watching)
