@@ -4,15 +4,18 @@
 
 CPU seconds are those of all processes (daemon, worker, PostgreSQL) from their start until `sync` says fresh. With
 `--seeded` there is no first index: the store's own functions write the rows, a chunk a file, with vectors of chance.
+At the end the comparison with the disk is measured by itself, in this process.
 """
 
 import argparse
 import asyncio
+import os
 import shutil
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,8 +25,12 @@ from benchmarks.spine import everything, idling, restarting, say
 from cocosearchd.indexing.chunk import Limits, chunk, keywords
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Fingerprint, IndexRecord
+from cocosearchd.roots.hints.choose import open_hints
+from cocosearchd.roots.reconcile import Reconciler
+from cocosearchd.roots.survey import Survey
+from cocosearchd.roots.watched import StoredFiles
 from cocosearchd.search.disk import content_hash
-from cocosearchd.settings import DatabaseSettings
+from cocosearchd.settings import DatabaseSettings, IndexingSettings, WatchingSettings
 from cocosearchd.store import records
 from cocosearchd.store.embedded import EmbeddedPostgres
 from cocosearchd.store.pool import Database
@@ -54,6 +61,7 @@ def main() -> None:
         time.sleep(10)  # the daemon loads MCP three seconds after its start
         idling(daemon)
         daemon.stop()
+        reconciling(daemon, root)
     finally:
         daemon.sweep()
         shutil.rmtree(daemon.home, ignore_errors=True)
@@ -83,16 +91,46 @@ def seeded(daemon: Daemon, root: Path, files: int) -> None:
     """By this process, while the daemon rests; then the daemon reads its words, which it keeps."""
     daemon.ctl("up", str(root), "--name", "bench", "--wait")
     daemon.stop()
-    postgres = EmbeddedPostgres(daemon.home / "state" / "postgres", {"shared_buffers": "128MB"})
-    try:
-        asyncio.run(write_rows(postgres.ensure(), root, make_files(root, files)))
-    finally:
-        postgres.stop()
+    with served(daemon) as dsn:
+        asyncio.run(write_rows(dsn, root, make_files(root, files)))
     daemon.start()
     daemon.ctl("sync", "--index", "bench", "--timeout", "600", limit_s=700)
     while f'"files": {files}' not in "".join(line for line in daemon.log.splitlines() if "lexical_warm" in line):
         time.sleep(0.1)
     say("seeded", f"{files} files")
+
+
+@contextmanager
+def served(daemon: Daemon) -> Iterator[str]:
+    """The PostgreSQL of a daemon that rests."""
+    postgres = EmbeddedPostgres(daemon.home / "state" / "postgres", {"shared_buffers": "128MB"})
+    try:
+        yield postgres.ensure()
+    finally:
+        postgres.stop()
+
+
+def reconciling(daemon: Daemon, root: Path) -> None:
+    """The comparison of all files with what is stored, by itself: directories are watched, nothing has changed."""
+    (daemon.home / "sync").mkdir()
+    with served(daemon) as dsn:
+        asyncio.run(reconciled(daemon, dsn, os.fsencode(root), os.fsencode(daemon.home / "sync")))
+
+
+async def reconciled(daemon: Daemon, dsn: str, root: bytes, sync: bytes) -> None:
+    async with Database.open(dsn, DatabaseSettings()) as db:
+        (record,) = await records.list_indexes(db)
+        for _ in range(5):
+            dirty = Reconciler(WatchingSettings())
+            survey = Survey(root, StoredFiles(db, record), IndexingSettings(), dirty)
+            await survey.open()
+            hints, _ = open_hints(root, sync, WatchingSettings(), lambda _: None)
+            dirty.mark_tree("")
+            own, server = time.process_time(), cpu_seconds(daemon.postgres())
+            await survey.scan(dirty.begin_scan(), hints.watch, lambda: True)
+            own, server = time.process_time() - own, cpu_seconds(daemon.postgres()) - server
+            hints.close()
+            say("reconcile by itself", f"{survey.total} files: {own:.2f} s CPU, PostgreSQL {server:.2f} s")
 
 
 async def write_rows(dsn: str, root: Path, paths: Iterable[Path]) -> None:
