@@ -432,3 +432,14 @@ async def test_a_list_of_symbols_names_the_symbol_that_was_asked_for(db: Databas
     await corpus.save("c.py", long)
     hits = (await corpus.ask(Query("sym:function name:step_*"))).hits
     assert [hit.symbol_name for hit in hits] == [f"step_{n}" for n in range(4)]
+    # A definition that is several chunks is one symbol, one with other parameters another.
+    body = "\n".join(f"    value = change_it(value, {n})  # step {n}" for n in range(120))
+    await corpus.save(
+        "d.py", f"def far_too_long(value):\n{body}\n    return value\n\n\ndef far_too_long(a, b):\n{body}\n"
+    )
+    hits = (await corpus.ask(Query("name:far_too_long", limit=5))).hits
+    assert [(hit.start_line, hit.symbol_signature) for hit in hits] == [
+        (1, "def far_too_long(value)"),
+        (125, "def far_too_long(a, b)"),
+    ]
+    assert len((await corpus.ask(Query("name:far_too_long", limit=50, all_chunks=True))).hits) > 4

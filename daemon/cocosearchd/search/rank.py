@@ -158,17 +158,19 @@ def relevance(one: Scored) -> float:
 def select(plan: Plan, scored: Sequence[Scored]) -> tuple[Scored, ...]:
     """What is shown: relevant enough, the best chunk of each file unless all are wanted, at most `limit`.
 
-    A list of symbols has all of each file.
+    A list of symbols has all of each file, each by its first chunk: a long definition is several.
     """
     chosen: list[Scored] = []
-    files: set[str] = set()
+    seen: set[object] = set()
     for one in scored:
         if len(chosen) == plan.limit:
             break
-        if one.candidate.path in files or (plan.min_score and relevance(one) < plan.min_score):
+        found = one.candidate
+        what = (found.path, found.symbol_name, found.symbol_signature) if plan.listing else found.path
+        if what in seen or (plan.min_score and relevance(one) < plan.min_score):
             continue
-        if not plan.all_chunks and not plan.listing:
-            files.add(one.candidate.path)
+        if not plan.all_chunks:
+            seen.add(what)
         chosen.append(one)
     return tuple(chosen)
 
