@@ -7,7 +7,7 @@ has the words of the phrases as whole words: then the answer says so.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,7 +21,7 @@ from cocosearchd.search.lexical_living import files_of
 from cocosearchd.search.lexical_phrases import Holding, holding, keys_of, phrase_words, size_of
 from cocosearchd.search.lexical_view import Evidence
 from cocosearchd.search.trace import Trace
-from cocosearchd.store.phrases import Starts, expected, holding_anywhere, holding_in_chunks, holding_in_files
+from cocosearchd.store.phrases import Read, Starts, expected, holding_anywhere, holding_in_chunks, holding_in_files
 from cocosearchd.store.pool import Database
 
 FEW = 1000  # texts that are read before anything is ranked: one costs PostgreSQL 3 to 6 microseconds
@@ -43,14 +43,6 @@ class Held:
     lasting: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """The chunks that hold the phrases, of what was read."""
-
-    chunks: Starts
-    complete: bool = True
-
-
 async def with_phrases(db: Database, newest: IndexRecord, ask: Ask, needed: int, trace: Trace) -> Held:
     """The best chunks that hold all phrases of the plan, and pass the rest of its filter. Raises `StoreUnavailable`.
 
@@ -69,27 +61,32 @@ async def _held(look: "_Look", possible: Holding, needed: int) -> Held:
     ask = look.ask
     whole = await look.wholly(possible, FEW, FEW)
     if whole is not None:
-        return Held(await ask.ranked(whole))
+        return await look.held(whole)
     if size_of(possible.whole) <= FEW:
-        read = _Read(await look.among(possible.whole))
-        if look.results(read.chunks) >= needed:
-            return Held(await ask.ranked(read.chunks))
+        known = await look.among(possible.whole)
+        if look.results(known) >= needed:
+            return await look.held(known)
     else:
         found, order = await ask.judged(look.in_order, lambda _: files_of(ask.state.parts, possible.whole))
-        read = await look.best_first(found, order)
-        if look.results(read.chunks) >= needed or len(found.paths) == ask.state.files:
-            return Held(await asyncio.to_thread(ask.best, found, read.chunks), read.complete)
-    return await look.everywhere(possible, read)
+        known = await look.best_first(found, order)
+        if look.results(known) >= needed or len(found.paths) == ask.state.files:
+            return Held(await asyncio.to_thread(ask.best, found, known), look.complete)
+    return await look.everywhere(possible, known)
 
 
 @dataclass(slots=True)
 class _Look:
-    """Looks for the phrases of one question. `steps`: what was read. `in_time`: nothing has taken too long yet."""
+    """Looks for the phrases of one question.
+
+    `steps`: what was read. `in_time`: nothing has taken too long yet. `complete`: no file that was read is newer than
+    the state that is asked.
+    """
 
     db: Database
     newest: IndexRecord
     ask: Ask
     in_time: bool = True
+    complete: bool = True
     steps: list[str] = field(default_factory=list)
 
     def possible(self) -> Holding:
@@ -111,35 +108,38 @@ class _Look:
         """How many results some chunks give."""
         return sum(map(len, chunks.values())) if self.ask.plan.all_chunks else len(chunks)
 
-    async def best_first(self, found: Evidence, order: list[int]) -> _Read:
+    async def held(self, chunks: Starts, note: str | None = None, *, lasting: bool = True) -> Held:
+        """The best of the chunks that hold the phrases."""
+        return Held(await self.ask.ranked(chunks), self.complete, note, lasting)
+
+    async def best_first(self, found: Evidence, order: list[int]) -> Starts:
         """Read the files in their order, until there are as many results as are ranked."""
         where, overlay = self.ask.plan.where, self.ask.overlay
         unsaved = with_unsaved({}, overlay, where)
-        chunks, complete, at, size = dict[str, NDArray[np.int64]](), True, 0, _FIRST_LOT * self.ask.limit
+        chunks, at, size = dict[str, NDArray[np.int64]](), 0, _FIRST_LOT * self.ask.limit
         while at < len(order) and self.results(chunks) < self.ask.limit:
             lot = [found.paths[file] for file in order[at : at + size]]
             saved = [path for path in lot if overlay is None or path not in overlay.files]
             read = await holding_in_files(self.db, self.newest, where, saved)
-            complete &= all(read.generations.get(path, found.generation + 1) <= found.generation for path in saved)
+            self._compare(read, saved)
             chunks |= read.starts | {path: unsaved[path] for path in lot if path in unsaved}
             at, size = at + size, size * _GROWTH
             self.steps.append(f"{len(lot)} files as they rank")
-        return _Read(chunks, complete)
+        return chunks
 
-    async def everywhere(self, possible: Holding, known: _Read) -> Held:
+    async def everywhere(self, possible: Holding, known: Starts) -> Held:
         """Of all that can hold the phrases, if that is not too much; else of what is likely to, and what is `known`."""
         whole = await self.wholly(possible, MANY, SCANNED)
         if whole is not None:
-            return Held(await self.ask.ranked(whole))
-        likely = known.chunks
+            return await self.held(whole)
         if size_of(possible.whole) <= MANY:
-            likely = likely | await self.among(possible.whole)
-            if likely:
-                return Held(await self.ask.ranked(likely), known.complete, PARTS)
+            known = known | await self.among(possible.whole)
+            if known:
+                return await self.held(known, PARTS)
         whole = await self.scanned()
         if whole is not None:
-            return Held(await self.ask.ranked(whole))
-        return Held(await self.ask.ranked(likely), known.complete, UNREAD, lasting=False)
+            return await self.held(whole)
+        return await self.held(known, UNREAD, lasting=False)
 
     async def wholly(self, possible: Holding, keys: int, texts: int) -> Starts | None:
         """All chunks that hold the phrases, if it takes no more than so many keys or texts to know; else None.
@@ -156,7 +156,11 @@ class _Look:
         """Those of some chunks that hold the phrases."""
         self.steps.append(f"{size_of(chunks)} chunks by their keys")
         keys = await asyncio.to_thread(keys_of, self.ask.state.parts, self.ask.state.living, chunks)
-        return self._shown(await holding_in_chunks(self.db, self.newest, self.ask.plan.where, keys) if keys else {})
+        unsaved = self.ask.overlay.files if self.ask.overlay else {}
+        saved = [key for key in keys if key[0] not in unsaved]
+        read = await holding_in_chunks(self.db, self.newest, self.ask.plan.where, saved)
+        self._compare(read, {path for path, _, _ in saved})
+        return self._shown(read.starts)
 
     async def scanned(self) -> Starts | None:
         """All chunks that hold the phrases; None: there is no time for it."""
@@ -166,6 +170,11 @@ class _Look:
         found = await holding_anywhere(self.db, self.newest, self.ask.plan.where, SCAN_MS)
         self.in_time = found is not None
         return None if found is None else self._shown(found)
+
+    def _compare(self, read: Read, paths: Iterable[str]) -> None:
+        """A file that is newer, or gone, may have held the phrases in the state that is asked."""
+        seen = self.ask.state.generation
+        self.complete &= all(read.generations.get(path, seen + 1) <= seen for path in paths)
 
     def _shown(self, chunks: Starts) -> Starts:
         return with_unsaved(chunks, self.ask.overlay, self.ask.plan.where)

@@ -28,20 +28,17 @@ class Read:
 
 async def holding_in_files(db: Database, record: IndexRecord, where: Filter, paths: Sequence[str]) -> Read:
     """The chunks of some files that hold the phrases of a filter and pass its symbols. Nothing about files counts."""
-    rows = await _rows(db, record, "phrases_in_files", of_chunks(where), {"filenames": list(paths)})
-    found = {path: _starts_of(packed) for path, _, packed in rows if packed}
-    return Read(found, {path: generation for path, generation, _ in rows})
+    return await _read(db, record, "phrases_in_files", where, {"filenames": list(paths)})
 
 
-async def holding_in_chunks(db: Database, record: IndexRecord, where: Filter, keys: Sequence[Key]) -> Starts:
+async def holding_in_chunks(db: Database, record: IndexRecord, where: Filter, keys: Sequence[Key]) -> Read:
     """Those of some chunks that hold the phrases of a filter and pass its symbols. Nothing about files counts."""
     values = {
         "filenames": [path for path, _, _ in keys],
         "starts": [start for _, start, _ in keys],
         "ends": [end for _, _, end in keys],
     }
-    rows = await _rows(db, record, "phrases_in_chunks", of_chunks(where), values)
-    return {path: _starts_of(packed) for path, packed in rows}
+    return await _read(db, record, "phrases_in_chunks", where, values)
 
 
 async def holding_anywhere(db: Database, record: IndexRecord, where: Filter, limit_ms: int) -> Starts | None:
@@ -61,14 +58,19 @@ async def holding_anywhere(db: Database, record: IndexRecord, where: Filter, lim
 
 async def expected(db: Database, record: IndexRecord, where: Filter) -> int:
     """About how many texts `holding_anywhere` has to read for the phrases of a filter. Nothing is read for that."""
-    condition, values = phrase_words(where)
-    ((plan,),) = await _rows(db, record, "estimate_matches", (condition, values), {})
+    ((plan,),) = await _rows(db, record, "estimate_matches", phrase_words(where), {})
     return int(plan[0]["Plan"]["Plan Rows"])
 
 
 def _starts_of(packed: bytes) -> NDArray[np.int64]:
     """First bytes of chunks as a statement packs them, ascending."""
     return np.sort(np.frombuffer(packed, ">i8").astype(np.int64))
+
+
+async def _read(db: Database, record: IndexRecord, name: str, where: Filter, values: dict[str, Any]) -> Read:
+    rows = await _rows(db, record, name, of_chunks(where), values)
+    found = {path: _starts_of(packed) for path, _, packed in rows if packed}
+    return Read(found, {path: generation for path, generation, _ in rows})
 
 
 async def _rows(

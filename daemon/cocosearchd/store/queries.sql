@@ -475,12 +475,13 @@ from {files} f
 where f.filename = any(%(filenames)s::text[])
 
 -- name: phrases_in_chunks
--- Of some chunks, by file: the first bytes of those that hold phrases, packed.
-select asked.filename, string_agg(int8send(asked.a), ''::bytea)
+-- Of the files of some chunks: the generation, and the first bytes of those of the chunks that hold phrases, packed; null:
+-- none does.
+select f.filename, f.generation, string_agg(int8send(asked.a), ''::bytea) filter (where {filter})
 from unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) as asked(filename, a, b)
-join {chunks} c on c.filename = asked.filename and c.location = int8range(a, b)
-where {filter}
-group by asked.filename
+join {files} f on f.filename = asked.filename
+left join {chunks} c on c.filename = asked.filename and c.location = int8range(a, b)
+group by f.filename
 
 -- name: phrases_anywhere
 -- Of all chunks that pass a filter, by file: the first bytes, packed.
