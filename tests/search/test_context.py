@@ -200,7 +200,12 @@ def test_hits_that_were_kept_are_expanded_once_while_their_files_are_as_they_wer
     first = widening.expand(bytes(tmp_path), hits, state, View())
     assert widening.expand(bytes(tmp_path), hits, state, View()) is first
     assert widening.expand(bytes(tmp_path), hits, state, View(0, 0)).hits[0].context_before == ""
-    assert widening.expand(bytes(tmp_path), (*hits, *hits), state, View()).hits == (first.hits[0], first.hits[0])
+    both = (*hits, *hits)
+    assert widening.expand(bytes(tmp_path), both, state, View()).hits == (first.hits[0], first.hits[0])
+    assert widening.expand(bytes(tmp_path), both, state, View(), count=1).hits == first.hits
+    fitting = widening.expand(bytes(tmp_path), both, state, View(budget_tokens=20))
+    assert fitting.hits == fit(first.hits * 2, None, 20) != first.hits * 2
+    assert widening.expand(bytes(tmp_path), both, state, View(budget_tokens=20)) is fitting, "tokens are counted once"
     place.write_text(PYTHON + "# more\n")
     assert widening.expand(bytes(tmp_path), hits, state, View()).changed_paths == ("a.py",)
 

@@ -243,8 +243,6 @@ async def test_no_answer_is_of_two_generations(
         db, tmp_path / "root", {"a.py": "open the file\n", "b.py": "open the file, too\n"}, lexical=tmp_path / "words"
     )
     choose(way, monkeypatch)
-    if way == "few":  # of a table of two rows, all are looked through
-        monkeypatch.setattr(code_phrases, "expected", many)
     asked, before = Query('"open the file"', use_cache=False), corpus.record
     assert ((await corpus.ask(asked)).generation, len((await corpus.ask(asked)).hits)) == (2, 2)
     corpus.lexical = None  # the commit does not get there

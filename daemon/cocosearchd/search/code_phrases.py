@@ -147,6 +147,8 @@ class _Look:
         By their keys or by PostgreSQL's index of words, whichever leaves less to be read.
         """
         sure = size_of(possible.sure)
+        if sure <= min(keys, FEW):
+            return await self.among(possible.sure)
         named = min(await expected(self.db, self.newest, self.ask.plan.where), self.ask.state.chunks)
         if sure <= min(keys, named):
             return await self.among(possible.sure)

@@ -80,7 +80,7 @@ class Context:
         overlay: Overlay | None = None,
         count: int | None = None,
     ) -> Expanded:
-        """The first `count` hits of one index in their order; None: all.
+        """The first `count` hits of one index in their order, None: all; of these what the budget of `view` leaves.
 
         `files` are the files of the hits as they were indexed, or as `overlay` has them. The very same hits, kept by a
         cache, cost one `stat` a file when they are expanded again in the same way.
@@ -114,7 +114,8 @@ class Context:
             before, after = ("", "") if text is None or state is None else self._around(hit, text, state, view)
             content = clipped(hit.content, self._line_width)
             shown.append(_shown(hit, content, before, after, stale=text is None, overlay=hit.path in unsaved))
-        return Expanded(tuple(shown), tuple(path for path, text in texts.items() if text is None))
+        fitting = fit(tuple(shown), view.budget_chars, view.budget_tokens)
+        return Expanded(fitting, tuple(path for path, text in texts.items() if text is None))
 
     def _around(self, hit: Hit, text: Text, state: FileState, view: View) -> tuple[str, str]:
         key = (hit.path, hit.start_byte, hit.end_byte, view.lines_before, view.lines_after, view.smart)

@@ -17,7 +17,7 @@ from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, StoreUnava
 from cocosearchd.model import Hit, IndexRecord
 from cocosearchd.search.cache import Cache, CacheStatistics, Found
 from cocosearchd.search.code_profile import load_weights
-from cocosearchd.search.context import Context, fit
+from cocosearchd.search.context import Context
 from cocosearchd.search.disk import Disk
 from cocosearchd.search.explain import describe, describe_plan
 from cocosearchd.search.look import Asked, LexicalOf, Looker
@@ -139,14 +139,14 @@ class Pipeline:
 
         Context is from files that are as they were indexed; hits of others show what was stored, and are marked stale.
         """
-        found, view = finding.found, finding.view
+        found = finding.found
         if not found.hits or count == 0:
             return _answer(finding, (), ())
         with trace.stage("expand"):
             expanded = await anyio.to_thread.run_sync(
-                self._context.expand, finding.record.root, found.hits, found.files, view, finding.overlay, count
+                self._context.expand, finding.record.root, found.hits, found.files, finding.view, finding.overlay, count
             )
-        return _answer(finding, fit(expanded.hits, view.budget_chars, view.budget_tokens), expanded.changed_paths)
+        return _answer(finding, expanded.hits, expanded.changed_paths)
 
     async def embed(self, made_by: tuple[tuple[str, str], ...], text: str, trace: Trace) -> Embedded:
         """The vector of a question, as the embedder makes it whose pairs are given.
