@@ -91,7 +91,8 @@ def test_a_restart_keeps_everything(daemon: Daemon, project: Path) -> None:
     assert daemon.postgres() == []
     (project / "src" / "while_away.py").write_text("def written_while_away():\n    pass\n")
     daemon.start()
-    assert daemon.paths("written_while_away")[0] == "src/while_away.py"
+    answer = daemon.query("written_while_away", "--sync-timeout", "40")  # of a daemon that has just started
+    assert (answer["results"][0]["path"], answer["fresh"]) == ("src/while_away.py", True)
     assert daemon.paths("should_retry")[0] == "src/retry.py"
 
 
