@@ -18,12 +18,23 @@ ParseStatus = Literal["ok", "partial", "error", "no_grammar"]
 MatchType = Literal["semantic", "keyword", "both"]
 SkipReason = Literal["binary", "too_large", "minified", "unreadable", "secret", "unsupported"]
 
+_SURROGATE = re.compile("[\udc80-\udcff]")
 _ESCAPE = re.compile(rb"\\(\\|x[0-9a-f]{2})")
 
 
 def encode_path(raw: bytes) -> str:
     """The text form of a relative path; see the module's docstring."""
     return raw.replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+
+
+def named_path(text: str) -> str:
+    """The text form of a path as somebody named it: bytes that are no UTF-8 are lone surrogates there (PEP 383)."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def named_glob(text: str) -> str:
+    """The same of a glob, where such a byte matches any: no glob can say the backslash of its text form."""
+    return _SURROGATE.sub("????", text)
 
 
 def decode_path(text: str) -> bytes:

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.lookup import Lookup
-from cocosearchd.model import decode_path, encode_path
+from cocosearchd.model import decode_path, encode_path, named_path
 from cocosearchd.tuning import RunningIndex
 
 Found = TypeVar("Found")
@@ -64,7 +64,7 @@ async def first(
 def _meant(indexes: Lookup, path: str, name: str | None, cwd: str | None, topic: str | None) -> list[tuple[Among, str]]:
     found = list[tuple[Among, str]]()
     if not path.startswith("/"):
-        found.append((_among(indexes, name, cwd, topic), path.removeprefix("./")))
+        found.append((_among(indexes, name, cwd, topic), named_path(path.removeprefix("./"))))
     if path.startswith("/") or cwd is not None:
         placed = at(indexes, path if path.startswith("/") else f"{cwd}/{path}", name)
         found += [((placed[0],), placed[1])] if placed is not None else []
@@ -86,8 +86,9 @@ def explained(indexes: Lookup, index: RunningIndex, path: str, cwd: str | None) 
     What is there as results name it is meant, else what is there as seen from `cwd`.
     """
     absolute = path.startswith("/")
-    if not absolute and (cwd is None or os.path.lexists(index.record.root + b"/" + decode_path(path))):
-        return path
+    named = named_path(path)
+    if not absolute and (cwd is None or os.path.lexists(index.record.root + b"/" + decode_path(named))):
+        return named
     raw = path if absolute else f"{cwd}/{path}"
     placed = at(indexes, raw, index.record.name)
-    return placed[1] if placed is not None and (absolute or os.path.lexists(raw)) else path
+    return placed[1] if placed is not None and (absolute or os.path.lexists(raw)) else named

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from cocosearch_ipc import protocol as p
+from cocosearchd.model import named_glob
 from cocosearchd.search.plan import Query, parse_inline
 from cocosearchd.settings import SearchSettings
 
@@ -34,8 +35,8 @@ def query_of(request: p.SearchRequest) -> Query:
         text=request.query,
         limit=request.limit,
         languages=request.languages,
-        paths=request.paths,
-        not_paths=request.not_paths,
+        paths=tuple(map(named_glob, request.paths)),
+        not_paths=tuple(map(named_glob, request.not_paths)),
         symbol_types=request.symbol_types,
         symbol_name=request.symbol_name,
         profile=request.profile,

@@ -15,7 +15,7 @@ from cocosearchd.errors import NotFound
 from cocosearchd.index_settings import IndexSettings, shown
 from cocosearchd.indexes import Indexes, RunningIndex, limits_of
 from cocosearchd.languages.tables import languages
-from cocosearchd.model import Clock, Commit, Freshness
+from cocosearchd.model import Clock, Commit, Freshness, named_glob, named_path
 from cocosearchd.overlays import Overlays, Rules
 from cocosearchd.search import files
 from cocosearchd.search.disk import Disk
@@ -45,8 +45,8 @@ class Workspace:
         page = await files.list_files(
             self._db,
             [index.record for index in self._among(request.index, request.cwd, request.topic)],
-            under=request.under,
-            pattern=request.pattern,
+            under=named_path(request.under),
+            pattern=None if request.pattern is None else named_glob(request.pattern),
             limit=request.limit,
             cursor=request.cursor,
         )

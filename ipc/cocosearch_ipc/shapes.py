@@ -18,7 +18,7 @@ from cocosearch_ipc.protocol import INVALID_PARAMS, Failure
 T = typing.TypeVar("T")
 
 # These name files, and a file name may hold bytes that are no UTF-8: Python's lone surrogates U+DC80..U+DCFF (PEP 383).
-_FILE_NAMES = {"path", "paths", "cwd", "root"}
+_FILE_NAMES = {"path", "paths", "not_paths", "under", "pattern", "why_not", "cwd", "root"}
 _JSON_NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 _SCHEMA_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 

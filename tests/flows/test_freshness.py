@@ -3,6 +3,7 @@
 import collections
 import contextlib
 import json
+import os
 import queue
 import random
 import subprocess
@@ -245,3 +246,19 @@ def test_a_file_below_two_roots_is_one_result(shared: Daemon, project: Path) -> 
     shared.ctl("up", str(project / "src"), "--wait")
     found = shared.json("query", "should_retry", "--all")["results"]
     assert [(hit["index"], hit["path"]) for hit in found if "should_retry" in hit["content"]] == [("src", "retry.py")]
+
+
+def test_a_name_that_is_no_text_can_be_typed(shared: Daemon, project: Path) -> None:
+    """A shell passes its bytes on; answers show them escaped, and that can be typed as well."""
+    name = os.fsdecode(b"caf\xe9.py")
+    (project / "src" / name).write_text("def in_the_cafe():\n    pass\n")
+    shared.ctl("up", str(project), "--wait")
+    below = project / "src"
+    for typed in (name, f"src/{name}", str(below / name), "src/caf\\xe9.py"):
+        assert shared.ctl("cat", typed, cwd=below).stdout == "def in_the_cafe():\n    pass\n", typed
+        why = shared.json("query", "in_the_cafe", "--why-not", typed, cwd=below)["explain"]["why_not"]
+        assert (why["path"], why["status"]) == ("src/caf\\xe9.py", "shown"), typed
+    assert shared.json("related", f"{name}:1", cwd=below)["query"] == "src/caf\\xe9.py:1"
+    hits = shared.json("query", "in_the_cafe", "--path", f"**/{name}", cwd=below)["results"]
+    assert [hit["path"] for hit in hits] == ["src/caf\\xe9.py"]
+    assert shared.ctl("files", "--glob", name, cwd=below).stdout == "src/caf\\xe9.py\n"
