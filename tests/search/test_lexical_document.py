@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.search import lexical_table
-from cocosearchd.search.lexical_chunks import Chunk, ChunkMemory
+from cocosearchd.search.lexical_chunks import Chunk, ChunkMemory, _size
 from cocosearchd.search.lexical_definitions import comments
 from cocosearchd.search.lexical_document import ChunkText, FileText, document, documents
 from cocosearchd.search.lexical_segment import Segment, build
@@ -109,9 +109,28 @@ def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:
     first = memory.read(chunks[:4])
     assert all(one is other for one, other in zip(memory.read(chunks[:4]), first, strict=True))
     assert len(memory.read(chunks)) == 20
-    again = memory.read(chunks[:1])[0]
-    assert again is not first[0]
-    assert again == first[0]
+    assert memory._bytes == sum(map(_size, memory._kept.values())) <= 3000
+    again = [memory.read([chunk])[0] for chunk in chunks[:4]]
+    assert again == first
+    for number in range(20, 400):
+        memory.read([Chunk(f"name_{number} = 1", f"name_{number} = 1", "python", ())])
+        assert memory._bytes <= 3000
+    assert all(one is not other for one, other in zip(memory.read(chunks[:4]), first, strict=True))
+
+
+def test_coming_by_a_few_too_many_chunks_finds_most_of_them() -> None:
+    """Again and again in one order, as branches that are switched do. The oldest going first, none would be found."""
+    chunks = [Chunk(f"name_{number} = 1", f"name_{number} = 1", "python", ()) for number in range(1100)]
+    memory = ChunkMemory(table(), limit_bytes=1 << 30)
+    memory.read(chunks[:1000])
+    memory = ChunkMemory(table(), limit_bytes=memory._bytes)
+    found = 0
+    for turn in range(6):
+        for chunk in chunks:
+            before = memory._kept.get(hash(chunk))
+            found += turn > 0 and before is not None
+            memory.read([chunk])
+    assert found > 0.5 * 5 * len(chunks)
 
 
 def test_a_word_that_occurs_too_often_for_its_column_is_clipped() -> None:

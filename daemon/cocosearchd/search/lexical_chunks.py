@@ -15,7 +15,11 @@ import numpy as np
 from cocosearchd.search.lexical_definitions import FUNCTION, Definition, comments, comments_within, definitions
 from cocosearchd.search.lexical_table import LINE_END, TEXT_START, Numbers, WordTable
 
-LIMIT_BYTES = 32 << 20  # some 50,000 chunks: what 5,000 files of 5 kB have on both sides of a checkout
+# Some 70,000 chunks: what 5,000 files of 5 kB have on both sides of a checkout, of which they share most.
+LIMIT_BYTES = 48 << 20
+# Without room one of so many entries goes, others each time. A checkout comes by all chunks in one order: if the oldest
+# went first, and there were a few too many, each would be gone just before it is met again (measured).
+_SHARES = 8
 _ENTRY_BYTES = 220  # of an entry with its place and objects, without what grows with the text; measured
 _DEFINITION_BYTES = 150
 _LAST = re.compile(r"\.|::")
@@ -46,7 +50,7 @@ class ChunkMemory:
         self.table = table
         self._limit = limit_bytes
         self._kept = dict[int, ChunkWords]()
-        self._bytes = 0
+        self._bytes = self._shares_gone = 0
         self._lock = threading.Lock()
 
     def read(self, chunks: Sequence[Chunk]) -> list[ChunkWords]:
@@ -100,7 +104,10 @@ class ChunkMemory:
                     self._kept[key] = words
                     self._bytes += _size(words)
             while self._bytes > self._limit:
-                self._bytes -= _size(self._kept.pop(next(iter(self._kept))))
+                self._shares_gone += 1
+                share = self._shares_gone % _SHARES
+                for key in [key for key in self._kept if key % _SHARES == share]:
+                    self._bytes -= _size(self._kept.pop(key))
 
 
 def unpacked(words: Sequence[bytes]) -> Numbers:
