@@ -55,7 +55,7 @@ class SearchRequest:
     sync_timeout_ms: int | None = None  # None: the configured one; 0: do not wait for pending changes
     use_cache: bool = True
     explain: bool = False
-    why_not: str | None = None
+    why_not: str | None = None  # a path as a hit would have it, or absolute, or as seen from `cwd`
     linked: bool = True  # a question to one index is put to those that it links as well
     budget_tokens: int | None = None  # as estimated, for a language model; with a line for each result that says where
     session: str | None = None  # of overlay.open: its unsaved text is searched in place of what is on disk

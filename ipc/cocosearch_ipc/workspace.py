@@ -46,7 +46,10 @@ class ListFilesReply:
 
 @dataclass(frozen=True, slots=True)
 class GetFileRequest:
-    """A file of an index, by the path that a hit has. Lines are 1-based and inclusive; None is the first or last."""
+    """A file of an index. Lines are 1-based and inclusive; with neither first nor last, all of it as it is.
+
+    `path` is what a hit has, or absolute, or as seen from `cwd`. With no index named or around `cwd`, it may be in any.
+    """
 
     path: str
     index: str | None = None
@@ -75,7 +78,7 @@ class GetFileReply:
 
 @dataclass(frozen=True, slots=True)
 class FindRelatedRequest:
-    """Code in other files that resembles the definition at `path`, line `line` (1-based)."""
+    """Code in other files that resembles the definition at `path` (as for a file), line `line` (1-based)."""
 
     path: str
     line: int

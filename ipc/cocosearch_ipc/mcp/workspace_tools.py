@@ -76,7 +76,9 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
         query: Annotated[str, Field(description="The query to look into.")],
         index_name: answering.IndexName = None,
         limit: Annotated[int | None, Field(ge=1, le=100, description="How many hits to explain.")] = None,
-        why_not: Annotated[str | None, Field(description="A path that should have been found.")] = None,
+        why_not: Annotated[
+            str | None, Field(description="A path that should have been found; says which rule leaves it out.")
+        ] = None,
     ) -> Any:
         """Run a query and say how each stage treated it: when a search misses what should be there."""
         place = await answering.where(ctx, engine, index_name)
@@ -136,7 +138,7 @@ def _get_file(server: FastMCP, engine: Any) -> None:
     @server.tool(title="Get a file", annotations=answering.READS, output_schema=schema)
     async def get_file(
         ctx: Context,
-        filename: Annotated[str, Field(description="The path as a hit has it, relative to the root.")],
+        filename: Annotated[str, Field(description="The path as a hit has it, or absolute.")],
         index_name: answering.IndexName = None,
         topic: Topic = None,
         start_line: Annotated[int | None, Field(ge=1, description="First line, from 1.")] = None,
@@ -156,7 +158,7 @@ def _find_related(server: FastMCP, engine: Any) -> None:
     @server.tool(title="Find related code", annotations=answering.READS, output_schema=shapes.schema(p.SearchReply))
     async def find_related(
         ctx: Context,
-        filename: Annotated[str, Field(description="The path as a hit has it.")],
+        filename: Annotated[str, Field(description="The path as a hit has it, or absolute.")],
         line: Annotated[int, Field(ge=1, description="A line of the definition, from 1.")],
         index_name: answering.IndexName = None,
         limit: Annotated[int, Field(ge=1, le=100, description="How many hits.")] = 10,
