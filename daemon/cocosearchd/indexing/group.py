@@ -124,7 +124,7 @@ class GroupWriter(Generic[S]):
             for one in group:
                 await self._fill([one], urgent=urgent)
             return
-        for one, write in zip(group, [made] if isinstance(made, BaseException) else made, strict=True):
+        for one, write in zip(group, [made] * len(group) if isinstance(made, BaseException) else made, strict=True):
             if not isinstance(write, BaseException):
                 one.write = write
             elif not one.done.done():
