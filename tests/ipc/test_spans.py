@@ -54,8 +54,8 @@ def test_a_query_and_a_file_are_spans_where_an_sdk_is_configured(tmp_path: Path,
     assert len(query["attributes"]["cocosearch.request_id"]) == 8
     stages = [span for span in spans if span["name"].startswith("search.")]
     assert {span["context"]["trace_id"] for span in stages} == {query["context"]["trace_id"]}
-    (file,) = [span for span in spans if span["name"] == "index.parse"]
-    assert file["attributes"]["path"] == "a.py"
+    assert [span["attributes"]["files"] for span in spans if span["name"] == "index.parse"] == [1]
+    assert [span["attributes"]["chunks"] for span in spans if span["name"] == "index.embed"] == [1]
 
 
 def test_without_an_sdk_nothing_is_imported_and_nothing_made() -> None:
