@@ -32,7 +32,12 @@ DATABASE_NUMBERS = count(1)
 
 
 def pytest_configure() -> None:
-    """Whoever starts the tests in the background may have them ignore Ctrl-C, and so every program that they start."""
+    """Whoever starts the tests in the background may have them ignore Ctrl-C, and so every program that they start.
+
+    A hook of git, a bisection or a rebase has them speak of its own repository, whatever directory they are in.
+    """
+    for name in [name for name in os.environ if name.startswith("GIT_")]:
+        del os.environ[name]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 

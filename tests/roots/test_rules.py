@@ -222,3 +222,17 @@ async def test_a_repository_that_is_seen_before_it_is_one(root: Path, tmp_path: 
         git(root / place, "add", "-f", ".")
         await in_sync(live)
         assert held(index) == {"below/a.py", "below/hidden.py"}
+
+
+def test_another_repository_in_the_environment_is_not_asked(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As hooks, `git bisect run` and `git rebase --exec` leave it there for what they start."""
+    git(root, "init", "-q")
+    (root / "tracked.py").write_text("x = 1\n")
+    git(root, "add", ".")
+    (root / ".gitignore").write_text("*.py\n")
+    (tmp_path / "other").mkdir()
+    git(tmp_path / "other", "init", "-q")
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
+    assert Scope(os.fsencode(root), IndexingSettings()).allows(b"tracked.py")

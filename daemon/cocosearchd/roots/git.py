@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 TIMEOUT_S = 30.0
+# A daemon that was started by a hook, a bisection or a rebase has these of another repository, and they come before -C.
+_GIT = ("env", *(f"-u{name}" for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")), "git")
 Signature = tuple[tuple[int, int, int] | None, ...]
 
 
@@ -153,7 +155,7 @@ def _config(repository: Repository) -> dict[bytes, bytes]:
 
 def _git(repository: Repository, *arguments: str) -> bytes:
     """What git prints; nothing if there is no git, or if it fails."""
-    command = ["git", "--no-optional-locks", "-C", os.fsdecode(repository.top), *arguments]
+    command = [*_GIT, "--no-optional-locks", "-C", os.fsdecode(repository.top), *arguments]
     try:
         done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=TIMEOUT_S)
     except (OSError, subprocess.TimeoutExpired):
