@@ -29,7 +29,8 @@ from psycopg import sql
 
 from cocosearch_ipc.client import CallFailed, call
 from cocosearchd.model import decode_path
-from cocosearchd.settings import DatabaseSettings
+from cocosearchd.search.context import clipped
+from cocosearchd.settings import DatabaseSettings, SearchSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
 from tests.daemon import Daemon, make_daemon
@@ -284,7 +285,7 @@ class Soak:
         request = {"query": word, "index": plot.name, "limit": 200, "sync_timeout_ms": 60_000} | more
         reply = call(self.socket, "search", request)
         for hit in reply["results"]:
-            if not says(plot.path, hit["path"], hit["start_byte"], hit["end_byte"], hit["content"]):
+            if not says(plot.path, hit["path"], hit["start_byte"], hit["end_byte"], hit["content"], as_shown=True):
                 self.tally.differs(f"{where}: {hit['path']} is shown as it is not, fresh: {reply['fresh']}")
         return any(word in hit["content"] for hit in reply["results"])
 
@@ -294,17 +295,21 @@ class Soak:
             news = log.read()
             self._log_at = log.tell()
         self.tally.count("overflows seen", news.count(b"queue of events overflowed"))
-        self.tally.count("tasks that failed", news.count(b'"task_failed"'))
+        failed = [line for line in news.splitlines() if b'"task_failed"' in line]
+        self.tally.count("tasks that failed", len(failed))
+        for line in failed:
+            say(line.decode("utf-8", "replace"))
         self.tally.count("tracebacks", news.count(b"Traceback"))
 
 
-def says(root: bytes, path: str, start: int, end: int, text: str) -> bool:
-    """Whether the file holds the text at these bytes."""
+def says(root: bytes, path: str, start: int, end: int, text: str, *, as_shown: bool = False) -> bool:
+    """Whether the file holds the text at these bytes; `as_shown`: with its long lines cut, as answers have them."""
     try:
         data = Path(os.fsdecode(root), os.fsdecode(decode_path(path))).read_bytes()
     except OSError:
         return False
-    return data[start:end].decode("utf-8", "replace") == text
+    held = data[start:end].decode("utf-8", "replace")
+    return text == (clipped(held, SearchSettings().line_width) if as_shown else held)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.soak import QUEUE, run, soaking
+from tests.flows.soak import QUEUE, run, says, soaking
 
 
 @pytest.mark.skipif(not QUEUE.exists(), reason="inotify exists on Linux only")
@@ -15,3 +15,13 @@ def test_rounds_of_changes_kills_and_overflows_leave_no_difference(cluster: Path
         assert soak.tally.divergences == []
         assert soak.tally.counts["kill -9 daemon"] == 1
         assert soak.tally.counts["overflows seen"] >= 1
+
+
+def test_a_line_that_is_cut_is_no_difference(tmp_path: Path) -> None:
+    line = "z" * 225  # a file of conflicts may grow so long, and then be one line
+    (tmp_path / "a.py").write_text(f"{line}\n")
+    shown = f"{line[:197]}...\n"
+    assert says(bytes(tmp_path), "a.py", 0, 226, shown, as_shown=True)
+    assert not says(bytes(tmp_path), "a.py", 0, 226, shown)
+    assert not says(bytes(tmp_path), "a.py", 0, 226, f"{line[:196]}y...\n", as_shown=True)
+    assert not says(bytes(tmp_path), "gone.py", 0, 0, "", as_shown=True)
