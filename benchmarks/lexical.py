@@ -26,12 +26,12 @@ from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, suppor
 from cocosearchd.languages.parse import parse
 from cocosearchd.search import lexical_snapshot
 from cocosearchd.search.code_profile import load_weights, rank_code
-from cocosearchd.search.lexical_document import ChunkText, FileText, document, documents, names_of
+from cocosearchd.search.lexical_document import FileText, document, documents
 from cocosearchd.search.lexical_merge import BUSY, QUIET, compacted
 from cocosearchd.search.lexical_segment import Part, build, size_bytes
 from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import View, evidence, view
-from cocosearchd.store.rows import symbols_of
+from cocosearchd.search.overlay import chunk_text
 
 DIMENSION, QUERIES, REPLACED = 256, 40, 30
 WEIGHTS = load_weights()
@@ -69,18 +69,7 @@ def read(roots: list[Path], enough: int) -> Iterator[FileText]:
             if not language or skip_reason(data, 1 << 20):
                 continue
             name = str(path.relative_to(root))
-            chunks = tuple(
-                ChunkText(
-                    c.start_byte,
-                    c.end_byte,
-                    c.start_line,
-                    c.text,
-                    c.definitions,
-                    names_of(c.header, name),
-                    tuple(symbols_of(c)),
-                )
-                for c in chunk(parse(name, data), Limits())
-            )
+            chunks = tuple(chunk_text(one, name) for one in chunk(parse(name, data), Limits()))
             if chunks:
                 found += len(chunks)
                 vectors = rng.standard_normal((len(chunks), DIMENSION)).astype(np.float32)

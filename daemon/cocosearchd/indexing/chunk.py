@@ -52,9 +52,6 @@ def chunker_id(limits: Limits) -> str:
     return f"definitions-{VERSION}" + (f":{limits.chunk_size}" if limits.chunk_size != 1000 else "")
 
 
-CHUNKER_ID = chunker_id
-
-
 def chunk(parsed: Parsed, limits: Limits) -> tuple[Chunk, ...]:
     """The chunks of a file, in order, cut at definitions. (For `recursive`, give ranges to `describe`.)"""
     return describe(parsed, ranges(parsed, limits))

@@ -103,19 +103,21 @@ class Overlay:
             if file.chunks:
                 fitting = file.vectors.shape[1] == dimension
                 vectors = file.vectors if fitting else np.zeros((len(file.chunks), dimension), np.float32)
-                texts = (
-                    ChunkText(
-                        c.start_byte,
-                        c.end_byte,
-                        c.start_line,
-                        c.text,
-                        c.definitions,
-                        names_of(c.header, file.path),
-                        tuple(symbols_of(c)),
-                    )
-                    for c in file.chunks
-                )
+                texts = (chunk_text(chunk, file.path) for chunk in file.chunks)
                 yield FileText(file.path, 0, file.language, tuple(texts), vectors)
+
+
+def chunk_text(chunk: Chunk, path: str) -> ChunkText:
+    """A chunk of the file at `path`, as the lexical index reads it."""
+    return ChunkText(
+        chunk.start_byte,
+        chunk.end_byte,
+        chunk.start_line,
+        chunk.text,
+        chunk.definitions,
+        names_of(chunk.header, path),
+        tuple(symbols_of(chunk)),
+    )
 
 
 def overlay_of(files: Iterable[OverlayFile]) -> Overlay | None:
