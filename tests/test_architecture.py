@@ -86,6 +86,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.commits",
         "cocosearchd.index_settings",
         "cocosearchd.lookup",
+        "cocosearchd.patience",
         "cocosearchd.project",
         "cocosearchd.tuning",
         "cocosearchd.indexing",

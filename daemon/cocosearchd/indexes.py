@@ -8,11 +8,13 @@ change: exactly the files that they affect are read again. What an answer needs 
 
 import asyncio
 import logging
+from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager, suppress
 from contextvars import Context
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 import anyio
 from anyio.abc import TaskGroup
@@ -26,6 +28,7 @@ from cocosearchd.indexing.shaping import identity_of, limits_of
 from cocosearchd.indexing.updater import Updater
 from cocosearchd.lookup import Lookup
 from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.patience import soon
 from cocosearchd.project import SOURCES, stamps
 from cocosearchd.roots.clock import beat_s
 from cocosearchd.roots.registry import check_root, propose_name
@@ -42,11 +45,13 @@ __all__ = ["Indexes", "RunningIndex", "limits_of"]
 
 log = logging.getLogger(__name__)
 
+PING_S = 5.0  # a server that is slower would leave a change half done
 QUIET_S = 20.0  # without a commit: building a vector index beside bulk writes would be undone by them
 # Between looks at files of settings; a question that waits for changes looks by itself, and hints tell of most.
 LOOK_S, CALM_LOOK_S = 1.0, 5.0
 WRITTEN_S = 0.05  # from the first hint of a file to its last
 FILL_LOOK_S, GRACE_S = 0.5, 5.0
+Changed = TypeVar("Changed")
 
 
 class Indexes(Lookup):
@@ -68,6 +73,7 @@ class Indexes(Lookup):
         self._commits, self.bell = CommitFeed(), Bell()
         # Adding, removing and other settings are one at a time; answers only wait for settings that just changed.
         self._changing = anyio.Lock()
+        self._under_way = set[asyncio.Task[Any]]()  # changes; see `_whole`
         self._noticed = anyio.Event()  # a file of settings may have changed
 
     @property
@@ -98,6 +104,9 @@ class Indexes(Lookup):
 
         Raises `NotFound`, `Refused`, `Conflict` as the registry does, `EmbedderUnavailable` before its first success.
         """
+        return await self._whole(self._added(path, name, topics))
+
+    async def _added(self, path: bytes, name: str | None, topics: tuple[str, ...]) -> tuple[RunningIndex, bool]:
         async with self._changing:
             root = await anyio.to_thread.run_sync(check_root, path, self._state_dir)
             for index in self._running.values():
@@ -140,9 +149,16 @@ class Indexes(Lookup):
         return None if index is None else index.lexical
 
     async def remove(self, name: str) -> tuple[int, int]:
-        """Stop the index and drop its tables; (files, chunks) that are gone."""
+        """Stop the index and drop its tables; (files, chunks) that are gone.
+
+        Raises `NotFound`, and `StoreUnavailable` while PostgreSQL does not answer: then nothing has changed.
+        """
+        return await self._whole(self._removed(name))
+
+    async def _removed(self, name: str) -> tuple[int, int]:
         async with self._changing:
             index = self.get(name)
+            await soon(self._db.ping(), PING_S)
             await self._abandon(index)
             await self._stop(index)
             await index.lexical.discard()
@@ -153,6 +169,9 @@ class Indexes(Lookup):
 
         With another embedder than it was made by, the index goes on answering until the next one is complete.
         """
+        return await self._whole(self._rebuilt(name))
+
+    async def _rebuilt(self, name: str) -> RunningIndex:
         async with self._changing:
             index = self.get(name)
             fingerprint = self._embedder.fingerprint
@@ -192,6 +211,13 @@ class Indexes(Lookup):
             return  # it does not answer yet
         self._commits.tell(replace(commit, index=index.record.name))
         self.bell.ring()
+
+    async def _whole(self, change: Coroutine[Any, Any, Changed]) -> Changed:
+        """What a change comes to. It goes on when whoever asked gives up: nobody would make half a change good."""
+        task = asyncio.create_task(change)
+        self._under_way.add(task)
+        task.add_done_callback(self._under_way.discard)
+        return await asyncio.shield(task)
 
     def _every(self) -> tuple[RunningIndex, ...]:
         """Those that answer, and those that will."""
@@ -305,10 +331,13 @@ class Indexes(Lookup):
         root = index.record.root
         seen = stamps(root) if index.root.local else await anyio.to_thread.run_sync(stamps, root)
         if index.refusal is None and seen != index.settings.stamps:
-            async with self._changing:
-                if self._in_lane(index.lane) is index:
-                    with suppress(CocoSearchError):
-                        await self._tuning.follow(index)
+            await self._whole(self._refreshed(index))
+
+    async def _refreshed(self, index: RunningIndex) -> None:
+        async with self._changing:
+            if self._in_lane(index.lane) is index:
+                with suppress(CocoSearchError):
+                    await self._tuning.follow(index)
 
     async def configure(self, loaded: Loaded) -> None:
         """Follow other settings of the daemon, as far as they are of indexes."""

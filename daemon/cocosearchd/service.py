@@ -10,7 +10,7 @@ import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from cocosearchd.embedding.former import Embedders
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.engine import About, Engine
-from cocosearchd.errors import BadSettings, Conflict, EmbedderUnavailable
+from cocosearchd.errors import BadSettings, Conflict, EmbedderUnavailable, StoreUnavailable
 from cocosearchd.indexes import Indexes
 from cocosearchd.indexing.updater import Updater, WorkerSpec
 from cocosearchd.model import Commit
@@ -167,7 +167,8 @@ async def _serve(running: Running) -> None:
     if embedder.error is not None:
         tasks.start_soon(supervise, "embedder", partial(_await_embedder, embedder, indexes))
     if places.notifier.watchdog_s is not None:
-        tasks.start_soon(supervise, "watchdog", partial(_watchdog, places.notifier, places.notifier.watchdog_s, db))
+        own = None if running.store.postgres is None else db
+        tasks.start_soon(supervise, "watchdog", partial(_watchdog, places.notifier, places.notifier.watchdog_s, own))
     token = TokenFile(places.token)
     token.ensure()
     server = settings.server
@@ -285,10 +286,16 @@ async def _await_embedder(embedder: LateEmbedder, indexes: Indexes) -> None:
     await anyio.sleep_forever()
 
 
-async def _watchdog(notifier: Notifier, every_s: float, db: Database) -> None:
-    """Says that the daemon lives only when the event loop runs this and the store has answered."""
+async def _watchdog(notifier: Notifier, every_s: float, own: Database | None) -> None:
+    """Says that the daemon lives when the event loop runs this, and a server of its `own` is not frozen.
+
+    A frozen one is ended with the daemon, which helps. One that is away does not hang, and its end is no reason to end
+    the daemon, which goes on without it, and could not be started again without it.
+    """
     while True:
-        await db.ping()
+        if own is not None:
+            with suppress(StoreUnavailable):
+                await own.ping()
         notifier.alive()
         await anyio.sleep(every_s)
 
@@ -298,10 +305,10 @@ async def _signals(stop: anyio.Event, running: Running, engine: list[tuple[Engin
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:
-                running.places.notifier.reloading()
                 for each in engine:
+                    running.places.notifier.reloading()
                     await _reload(running, *each)
-                running.places.notifier.ready("answering")
+                    running.places.notifier.ready("answering")
             elif stop.is_set():
                 log.warning("forced_exit")
                 os._exit(128 + number)

@@ -3,21 +3,30 @@
 import contextlib
 import ctypes
 import errno
+import os
 import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
+import anyio
 import pytest
 
 from cocosearch_ipc import client, sockets
+from cocosearchd import service
+from cocosearchd.notify import Notifier
 from cocosearchd.service import Places
 from cocosearchd.settings import Loaded, Settings
+from cocosearchd.store.pool import Connection, Database
 from tests.daemon import Daemon, make_daemon
+from tests.test_given_up import Away
 
 pytestmark = pytest.mark.timeout(120)
 
@@ -68,7 +77,7 @@ def test_the_first_question_starts_the_daemon_and_the_manager_is_told(idle: Daem
     notifications.close()
 
 
-def test_the_watchdog_is_fed_by_the_store_and_a_reload_is_told(idle: Daemon) -> None:
+def test_a_frozen_store_starves_the_watchdog_and_a_reload_is_told(idle: Daemon) -> None:
     told = idle.home / "notify"
     notifications = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     notifications.bind(str(told))
@@ -98,6 +107,57 @@ def test_the_watchdog_is_fed_by_the_store_and_a_reload_is_told(idle: Daemon) -> 
     _until(notifications, "WATCHDOG=1")
     assert idle.stop() == 0
     notifications.close()
+
+
+@pytest.fixture
+def manager(tmp_path: Path) -> Iterator[tuple[Notifier, socket.socket]]:
+    """What a daemon tells its service manager by, and where it arrives."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:
+        told.bind(str(tmp_path / "notify"))
+        told.settimeout(1)
+        yield Notifier(str(tmp_path / "notify")), told
+
+
+class Frozen(Away):
+    """PostgreSQL that has stopped answering what it was asked."""
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        await anyio.sleep_forever()
+        async with super().connection() as never:
+            yield never
+
+
+@pytest.mark.parametrize(("own", "alive"), [(None, True), (Away(), True), (Frozen(), False)])
+async def test_a_store_that_is_away_is_no_reason_to_end_the_daemon(
+    manager: tuple[Notifier, socket.socket], own: Database | None, alive: bool
+) -> None:
+    notifier, told = manager
+    with anyio.move_on_after(0.1):
+        await service._watchdog(notifier, 0.01, own)
+    told.setblocking(False)
+    if alive:
+        assert told.recv(4096) == b"WATCHDOG=1"
+    else:
+        with pytest.raises(BlockingIOError):
+            told.recv(4096)
+
+
+async def test_a_reload_before_the_start_has_ended_does_not_end_it(manager: tuple[Notifier, socket.socket]) -> None:
+    notifier, told = manager
+    running = cast(service.Running, SimpleNamespace(places=SimpleNamespace(notifier=notifier)))
+    stop = anyio.Event()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(service._signals, stop, running, [])
+        await anyio.sleep(0.05)  # until it listens to signals; before, they would end this process
+        os.kill(os.getpid(), signal.SIGHUP)
+        os.kill(os.getpid(), signal.SIGTERM)
+        with anyio.fail_after(5):
+            await stop.wait()
+        tasks.cancel_scope.cancel()
+    told.setblocking(False)
+    with pytest.raises(BlockingIOError):
+        told.recv(4096)
 
 
 def test_sockets_of_launchd_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -101,6 +101,8 @@ def test_a_service_agrees_with_the_daemon(path: Path) -> None:
     assert keys["WatchdogSec"] == "30"
     assert keys["RestartPreventExitStatus"] == f"{exits.ALREADY_RUNNING} {exits.BAD_SETTINGS}"
     assert keys["KillMode"] == "mixed"
+    starts = int(keys["StartLimitIntervalSec"]) / int(keys["RestartSec"])
+    assert starts < int(keys["StartLimitBurst"]), "a database that comes later than the daemon is waited for"
     variables = dict(pair.split("=", 1) for pair in keys["Environment"].split())
     load(None, dict.fromkeys(variables, "/tmp"))  # unknown names are refused
     program = keys["ExecStart"].split()
