@@ -135,13 +135,14 @@ class Tuning:
         read = partial(read_index_settings, index.record.root, self.loaded, before.project)
         settings = await anyio.to_thread.run_sync(read)
         files = await self._renewed(index, settings) if self._differs(index.record, settings) else 0
-        index.settings = settings
-        index.record = replace(index.record, topics=index.given or settings.project.topics)
         differ = changed(before, settings)
         if set(differ) & set(SCOPE):
             await index.root.configure(settings.indexing)
         elif files:
             index.root.rescan("settings changed")
+        # Last: who finds the settings of now here waits for nothing that they changed.
+        index.settings = settings
+        index.record = replace(index.record, topics=index.given or settings.project.topics)
         if differ or files:
             index.tell(differ or ("queries_dir",), files)
 
