@@ -33,7 +33,7 @@ def sync(index: str, freshness: Freshness) -> p.SyncReply:
 def progress(record: IndexRecord, status: RootStatus, chunks: int) -> p.IndexProgress:
     """A moment of an index's work."""
     return p.IndexProgress(
-        record.name, status.state, status.done, status.total, chunks, len(status.failed), status.reason
+        record.name, status.state, status.done, status.total, chunks, status.failed_count, status.reason
     )
 
 
@@ -54,6 +54,7 @@ def index_status(record: IndexRecord, status: RootStatus, files: int, chunks: in
         skipped=dict(status.skipped),
         watcher=status.watcher,
         unreadable=status.unreadable,
+        failed_count=status.failed_count,
     )
 
 

@@ -64,10 +64,12 @@ class RunningIndex:
 
 def complete(index: RunningIndex, following: RunningIndex) -> bool:
     """Whether the next index has all that is in scope, but for files that the one that answers lacks as well."""
-    status, failed = following.root.status(), {file.path for file in index.root.status().failed}
-    lost = [file for file in status.failed if file.retry_in_s is not None and file.path not in failed]
+    status = following.root.status()
     settled = status.total is not None and status.state in ("live", "degraded") and not status.pending
-    return settled and not lost and following.lexical.generation >= following.record.generation
+    if not settled or following.lexical.generation < following.record.generation:
+        return False
+    failed = {file.path for file in index.root.failed()} if status.failed_count else set[str]()
+    return all(file.retry_in_s is None or file.path in failed for file in following.root.failed())
 
 
 def refusal_of(embedder: LateEmbedder, record: IndexRecord) -> IdentityMismatch | None:

@@ -58,7 +58,7 @@ def _states(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float]
 
 
 def _failed(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float]]:
-    return [({"index": index.name}, len(index.failed)) for index in indexes]
+    return [({"index": index.name}, index.failed_count) for index in indexes]
 
 
 def _gauge(name: str, help_text: str, samples: Iterable[tuple[Mapping[str, str], Any]]) -> Iterator[str]:

@@ -184,12 +184,13 @@ class IndexStatus:
     generation: int
     as_of: AsOf | None
     reason: str | None = None
-    failed: tuple[FailedFile, ...] = ()
+    failed: tuple[FailedFile, ...] = ()  # at most 200, those that failed first
     skipped: dict[str, int] = field(default_factory=dict)
     watcher: str = ""  # which hints backend, and why not a better one
     unreadable: tuple[str, ...] = ()  # directories (with a `/`) and files that may not be read, at most 20
     notes: tuple[str, ...] = ()  # what a person should know of its settings and rows
     linked: tuple[str, ...] = ()  # indexes that a question to this one is put to as well
+    failed_count: int = 0
 
 
 @dataclass(frozen=True, slots=True)

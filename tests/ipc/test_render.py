@@ -277,6 +277,19 @@ def test_a_store_that_does_not_answer_says_why() -> None:
     assert shown[-1].split() == ["a", "live", "?", "?", "0", "/a"]
 
 
+def test_names_of_files_do_not_drive_the_terminal() -> None:
+    name = "a\x1b]0;title\x07\n.py"
+    failed = [{"path": name, "error": f"{name} is broken", "tries": 1, "retry_in_s": None}] * 200
+    index = {"name": "a", "state": "live", "files": 1, "chunks": 1, "pending": 0, "root": f"/{name}"}
+    index |= {"reason": f"the first is {name}", "failed": failed, "failed_count": 5000}
+    daemon = {"version": "1", "pid": 2, "uptime_s": 3.0, "rss_bytes": {}, "worker": {"error": name}, "mcp": {}}
+    daemon |= {"store": {}, "embedder": {}, "warnings": [name], "indexes": [index]}
+    late = reply("x", fresh=False, stale_reason=f"the first is {name}", pending=[name])
+    shown = [*tables.status(daemon, PLAIN), *answers.text(late, PLAIN, {}), *answers.compact(late)]
+    assert not [line for line in shown if not line.isprintable()]
+    assert "  … and 4,995 more; `--json` lists 200" in shown
+
+
 def test_a_word_in_its_other_forms_keeps_the_first_line() -> None:
     found = hit("class SessionInterface:\n    '''The default session interface.'''\n")
     assert list(answers.grep(reply("session", found), {}, "")) == ["a.py:9:class SessionInterface:"]

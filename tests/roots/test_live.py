@@ -23,6 +23,7 @@ from cocosearchd.roots.live import LiveRoot
 from cocosearchd.roots.marks import Batch
 from cocosearchd.roots.reconcile import Reconciler
 from cocosearchd.roots.scan import RACY_NS, Scan
+from cocosearchd.roots.status import FAILED_SHOWN, SHOWN
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 from tests.roots.support import BACKENDS, QUICK, MemoryIndex, Mutator, digest, following, git, in_sync, on_disk
 
@@ -142,11 +143,25 @@ async def test_a_file_that_fails_is_retried_shown_and_stops_nothing(root: Path, 
         assert "no grammar survives this" in (answer.reason or "")
         assert held(index) == {"a.py"}
         assert live.status().pending == 0
-        (failed,) = live.status().failed
+        (failed,), count = live.status().failed, live.status().failed_count
+        assert count == 1
         assert (failed.path, failed.tries >= 1) == ("bad.py", True)
         del index.failing["bad.py"]
         await in_sync(live)
         assert held(index) == {"a.py", "bad.py"}
+
+
+async def test_without_an_embedder_a_status_names_some_files_and_counts_all(root: Path, tmp_path: Path) -> None:
+    names = [f"file{number}" for number in range(FAILED_SHOWN + 5)]
+    put(root, **dict.fromkeys(names, "1"))
+    index = MemoryIndex(os.fsencode(root))
+    index.failing |= {f"{name}.py": "the embedder does not answer" for name in names}
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        answer = await live.sync(5)
+        assert f"could not be indexed: {len(names)}, the first is" in (answer.reason or "")
+        assert len(answer.pending) == SHOWN
+        status = live.status()
+        assert (len(status.failed), status.failed_count) == (FAILED_SHOWN, len(names))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

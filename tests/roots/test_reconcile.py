@@ -88,6 +88,24 @@ async def test_failures_back_off_and_never_beyond_the_limit(dirty: Reconciler) -
     assert waits == [1, 2, 4, 8, 8, 8]
 
 
+async def test_of_many_failures_some_are_named_and_each_is_tried_again_in_its_time(dirty: Reconciler) -> None:
+    names = [f"{number:03}" for number in range(100)]
+    for now, name in enumerate(names):
+        dirty.mark(name)
+        dirty.settle(take(dirty).id, {name: "no model"}, now)
+    assert dirty.failing() == len(names)
+    assert [file.path for file in dirty.failed(0, 3)] == names[:3], "the oldest"
+    assert [file.path for file in dirty.failed(0)] == names
+    again = list[str]()
+    for now in range(len(names) + 1):
+        dirty.retry_due(now)
+        while picked := dirty.take(10):
+            again += picked.seqs
+            dirty.settle(picked.id, {}, now)
+    assert again == names
+    assert dirty.failing() == 0
+
+
 async def test_a_change_is_a_new_chance(dirty: Reconciler) -> None:
     dirty.mark("a")
     dirty.settle(take(dirty).id, {"a": "broken"}, now=0)

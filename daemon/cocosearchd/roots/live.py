@@ -26,7 +26,7 @@ from cocosearchd.roots.hints.choose import open_hints
 from cocosearchd.roots.marks import Batch, Picked, Tree
 from cocosearchd.roots.reconcile import Reconciler
 from cocosearchd.roots.scan import Identity, identity, look
-from cocosearchd.roots.status import SHOWN, RootStatus, in_sync, live_state
+from cocosearchd.roots.status import FAILED_SHOWN, SHOWN, RootStatus, in_sync, lagging, live_state
 from cocosearchd.roots.survey import KnownFiles, Survey
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 
@@ -329,20 +329,14 @@ class LiveRoot:
         return epoch == self._epoch and not self._lost.is_set()
 
     def _answer(self) -> Freshness:
-        survey, failed = self._survey, self._dirty.failed(time.monotonic())
-        return in_sync(self._clock(), failed, survey.unknown, survey.unknown_reason())
+        survey, failed = self._survey, self._dirty.failed(time.monotonic(), SHOWN)
+        return in_sync(self._clock(), failed, self._dirty.failing(), survey.unknown, survey.unknown_reason())
 
     def freshness(self) -> Freshness:
         """Without waiting: never known to be fresh."""
-        pending = self._dirty.pending()
-        reason = self._scan_trouble or self._reason
-        if reason is None and self._gate.waiting:
-            reason = "git is working"
-        if reason is None and self._dirty.scanning():
-            reason = "the root is being scanned"
-        if reason is None:
-            counted = "1 change is" if pending == 1 else f"{pending} changes are"
-            reason = f"{counted} not applied yet" if pending else "not compared with the disk"
+        dirty = self._dirty
+        lag = lagging(dirty.pending(), git=self._gate.waiting, scanning=dirty.scanning())
+        reason = self._scan_trouble or self._reason or lag
         return Freshness(False, self._clock(), reason, self._dirty.pending_paths(SHOWN))
 
     def since(self, clock: Clock) -> tuple[str, ...] | None:
@@ -383,12 +377,13 @@ class LiveRoot:
             max(0, (self._survey.total or 0) - pending),
             self._survey.total,
             pending,
-            self._dirty.failed(time.monotonic()),
+            self._dirty.failed(time.monotonic(), FAILED_SHOWN),
             self._survey.skipped,
             f"{self._watcher} ({trouble})" if trouble else self._watcher,
             self._trouble(trouble),
             self._clock(),
             (*self._survey.closed, *self._survey.closed_files)[:SHOWN],
+            self._dirty.failing(),
         )
 
     def _shown(self, trouble: str | None) -> str:

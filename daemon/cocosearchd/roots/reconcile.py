@@ -10,6 +10,7 @@ import asyncio
 import heapq
 import math
 from collections.abc import Iterable, Mapping
+from itertools import islice
 
 from cocosearchd.roots.marks import Entry, Picked, Scanning, Tree, below
 from cocosearchd.roots.status import FailedPath
@@ -29,7 +30,8 @@ class Reconciler:
         self._entries: dict[str, Entry] = {}
         self._urgent: dict[str, None] = {}  # ready to be handed out, oldest first
         self._bulk: dict[str, None] = {}
-        self._aside: set[str] = set()  # failed; not in the queues
+        self._aside: dict[str, None] = {}  # failed, the oldest first; not in the queues
+        self._retry_from = math.inf  # nothing set aside is tried again before
         self._flying: dict[int, Picked] = {}
         self._trees: dict[str, Tree] = {}
         self._scanning: list[Scanning] = []
@@ -82,7 +84,7 @@ class Reconciler:
         if entry.batch:
             entry.again = min(entry.again or self.seq, since or self.seq)
         elif entry.error is not None:  # the file changed: a new chance
-            self._aside.discard(path)
+            self._aside.pop(path, None)
             entry.error, entry.retry_at, entry.tries = None, None, 0
             self._push(path, entry)
         if since and since < entry.since:
@@ -230,7 +232,7 @@ class Reconciler:
         elif entry.error is None:
             return  # changed meanwhile: it gets another chance
         entry.error, entry.retry_at, entry.tries = error, None, entry.tries + 1
-        self._aside.add(path)
+        self._aside[path] = None
         self._settled()
 
     def _landed(self, number: int) -> list[tuple[str, Entry]]:
@@ -244,7 +246,8 @@ class Reconciler:
         entry.tries += 1
         pause = min(self._settings.retry_base_s * 2 ** min(entry.tries - 1, 30), self._settings.retry_max_s)
         entry.error, entry.retry_at, entry.outage = error, now + pause, outage
-        self._aside.add(path)
+        self._retry_from = min(self._retry_from, now + pause)
+        self._aside[path] = None
 
     def _end_outage(self) -> None:
         for path in list(self._aside):
@@ -253,14 +256,19 @@ class Reconciler:
 
     def retry_due(self, now: float) -> None:
         """Hand out again what failed and has waited long enough."""
+        if now < self._retry_from:
+            return
+        self._retry_from = math.inf
         for path in list(self._aside):
             retry_at = self._entries[path].retry_at
             if retry_at is not None and retry_at <= now:
                 self._retry(path)
+            elif retry_at is not None:
+                self._retry_from = min(self._retry_from, retry_at)
 
     def _retry(self, path: str) -> None:
         entry = self._entries[path]
-        self._aside.discard(path)
+        self._aside.pop(path, None)
         entry.error, entry.retry_at, entry.outage, entry.urgent = None, None, False, False
         self._push(path, entry)
         self._enqueue(path, entry)
@@ -339,9 +347,13 @@ class Reconciler:
         """Whether trees are being scanned or wait for it."""
         return bool(self._scanning or self._trees)
 
-    def failed(self, now: float) -> tuple[FailedPath, ...]:
-        """What is set aside."""
-        return tuple(self._failed(path, now) for path in sorted(self._aside))
+    def failing(self) -> int:
+        """How many paths are set aside."""
+        return len(self._aside)
+
+    def failed(self, now: float, limit: int | None = None) -> tuple[FailedPath, ...]:
+        """What is set aside, by path; at most `limit`, the oldest: without an embedder it may be every file."""
+        return tuple(self._failed(path, now) for path in sorted(islice(self._aside, limit)))
 
     def _failed(self, path: str, now: float) -> FailedPath:
         entry = self._entries[path]

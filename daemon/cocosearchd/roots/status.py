@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from cocosearchd.model import Clock, Freshness
 
 SHOWN = 20  # paths that are named where there may be many
+FAILED_SHOWN = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,10 +23,11 @@ class FailedPath:
 class RootStatus:
     """Of one moment. `state`: cold, scanning, indexing, live, git_batch, lost, root_missing, degraded or failed.
 
-    `pending` counts what will be applied soon; failed files wait for their retry and are not in it. `done` of `total`
-    files in scope are not pending; `total` is None before the first scan. `skipped` is (reason, files), of the last
-    scan. `watcher` names the backend and why it is not a better one. `unreadable` are some of the directories (with a
-    `/`) and files that may not be read: what was indexed of a directory stays, and no answer shows it as current.
+    `pending` counts what will be applied soon; failed files wait for their retry and are not in it: `failed` are at
+    most `FAILED_SHOWN` of `failed_count`. `done` of `total` files in scope are not pending; `total` is None before the
+    first scan. `skipped` is (reason, files), of the last scan. `watcher` names the backend and why it is not a better
+    one. `unreadable` are some of the directories (with a `/`) and files that may not be read: what was indexed of a
+    directory stays, and no answer shows it as current.
     """
 
     state: str
@@ -38,6 +40,7 @@ class RootStatus:
     reason: str | None
     clock: Clock
     unreadable: tuple[str, ...] = ()
+    failed_count: int = 0
 
 
 def live_state(forced: bool, git: bool, bulk: bool, degraded: bool) -> str:
@@ -51,11 +54,26 @@ def live_state(forced: bool, git: bool, bulk: bool, degraded: bool) -> str:
     return "degraded" if degraded else "live"
 
 
-def in_sync(clock: Clock, failed: Sequence[FailedPath], unknown: Iterable[str], why: str | None) -> Freshness:
-    """What is known once every change has been applied or set aside; `unknown` are directories, `why` is of them."""
+def lagging(pending: int, *, git: bool, scanning: bool) -> str:
+    """Why a root that follows its disk is not known to be as it is."""
+    if git:
+        return "git is working"
+    if scanning:
+        return "the root is being scanned"
+    counted = "1 change is" if pending == 1 else f"{pending} changes are"
+    return f"{counted} not applied yet" if pending else "not compared with the disk"
+
+
+def in_sync(
+    clock: Clock, failed: Sequence[FailedPath], failing: int, unknown: Iterable[str], why: str | None
+) -> Freshness:
+    """What is known once every change has been applied or set aside.
+
+    `failed` are some of `failing` files, at most `SHOWN`; `unknown` are directories, `why` is of them.
+    """
     if failed:
-        reason = f"files could not be indexed: {len(failed)}, the first is {failed[0].path}: {failed[0].error}"
-        return Freshness(False, clock, reason, tuple(file.path for file in failed[:SHOWN]))
+        reason = f"files could not be indexed: {failing}, the first is {failed[0].path}: {failed[0].error}"
+        return Freshness(False, clock, reason, tuple(file.path for file in failed))
     if why is not None:
         return Freshness(False, clock, why, tuple(f"{directory}/" for directory in unknown)[:SHOWN])
     return Freshness(True, clock)

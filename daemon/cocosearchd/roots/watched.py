@@ -1,6 +1,7 @@
 """A watched root of an index: `LiveRoot` with the store as what is known of its files."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,9 +43,13 @@ class WatchedRoot(LiveRoot):
     ) -> None:
         super().__init__(record.root, StoredFiles(db, record), indexing, watching, sync_dir)
 
+    def failed(self) -> tuple[FailedPath, ...]:
+        """Every file that could not be indexed yet, by path. Their number has no bound: `status` names some."""
+        return self._dirty.failed(time.monotonic())
+
     async def absence(self, path: str) -> str:
         """Why a file is not in the index, for people. `path` is relative to the root."""
-        failed = next((file.error for file in self.status().failed if file.path == path), None)
+        failed = next((file.error for file in self.failed() if file.path == path), None)
         if failed is not None:
             return f"it could not be indexed: {failed}"
         scope = self._survey.scope

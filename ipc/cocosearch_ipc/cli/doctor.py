@@ -44,7 +44,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
                 f"{style.paint(f'{found.state:<4}', colour)}  {found.what}: {out.printable(found.message, keep='')}"
             )
             if found.fix:
-                out.line(f"      {found.fix}")
+                out.line(f"      {out.printable(found.fix, keep='')}")
     return exits.FAILED if any(finding.state == "fail" for finding in findings) else exits.OK
 
 
@@ -209,5 +209,6 @@ def _index(index: dict[str, Any]) -> Iterator[Finding]:
         yield Finding(name, "ok", f"{state}, {index['files']:,} files, {index['watcher'] or 'no watcher'}")
     if index.get("failed"):
         first = index["failed"][0]
-        message = f"{len(index['failed'])} files did not index, e.g. {first['path']}: {first['error']}"
+        count = index.get("failed_count", len(index["failed"]))
+        message = f"{count:,} files did not index, e.g. {first['path']}: {first['error']}"
         yield Finding(name, "warn", message, "they are tried again by themselves")

@@ -175,7 +175,7 @@ const sum = ({ parts }) => parts.reduce((all, [, n]) => all + n, 0);
 
 function failures(index, open) {
   const list = index.failed.map((file) => element("li", {}, element("code", { text: file.path }), ` ${file.error}`));
-  const made = element("details", {}, element("summary", { text: `${plural(index.failed.length, "file")} failed` }), element("ul", {}, ...list));
+  const made = element("details", {}, element("summary", { text: `${plural(index.failed_count, "file")} failed` }), element("ul", {}, ...list));
   made.dataset.index = index.name;
   made.open = open;
   return made;

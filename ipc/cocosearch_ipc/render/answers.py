@@ -35,7 +35,7 @@ def text(
     if not reply["results"]:
         yield "nothing found"
     for remark in reply.get("notes") or ():
-        yield style.paint(f"note: {out.printable(remark)}", out.YELLOW)
+        yield style.paint(f"note: {out.printable(remark, keep='')}", out.YELLOW)
     yield _foot(reply, style)
 
 
@@ -51,7 +51,7 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
         yield ""
     if not reply["results"]:
         yield "nothing found"
-    yield from (f"note: {out.printable(remark)}" for remark in reply.get("notes") or ())
+    yield from (f"note: {out.printable(remark, keep='')}" for remark in reply.get("notes") or ())
     if not reply["fresh"]:
         yield f"not fresh: {lacking(reply['stale_reason'], reply.get('pending') or ())}"
 
@@ -60,7 +60,7 @@ def lacking(reason: str | None, pending: Sequence[str]) -> str:
     """Why an answer may lag behind, and the first of the paths that it may lack."""
     shown = ", ".join(out.printable(path, keep="") for path in pending[:PENDING])
     more = ", …" if len(pending) > PENDING else ""
-    return (reason or "changes are pending") + (f" ({shown}{more})" if shown else "")
+    return out.printable(reason or "changes are pending", keep="") + (f" ({shown}{more})" if shown else "")
 
 
 def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[str]:

@@ -56,7 +56,7 @@ def indexes(found: Sequence[dict[str, Any]], style: out.Style) -> Iterator[str]:
         return
     rows = [("name", "state", "files", "chunks", "pending", "root")]
     rows += [
-        (i["name"], i["state"], *(_count(i[name]) for name in ("files", "chunks", "pending")), out.printable(i["root"]))
+        (i["name"], i["state"], *(_count(i[name]) for name in ("files", "chunks", "pending")), _line(i["root"]))
         for i in found
     ]
     head, *body = table(rows)
@@ -76,17 +76,17 @@ def _count(number: int) -> str:
 
 def _trouble(index: dict[str, Any], style: out.Style) -> Iterator[str]:
     for note in index.get("notes") or ():
-        yield style.paint(f"  {index['name']}: {out.printable(note, keep='')}", out.YELLOW)
+        yield style.paint(f"  {index['name']}: {_line(note)}", out.YELLOW)
     if index.get("reason"):
-        yield style.paint(f"  {index['name']}: {index['reason']}", out.YELLOW)
+        yield style.paint(f"  {index['name']}: {_line(index['reason'])}", out.YELLOW)
     troubled = index.get("failed") or ()
     for failed in troubled[:FAILURES_SHOWN]:
         again = "when it changes" if failed["retry_in_s"] is None else f"in {duration(failed['retry_in_s'])}"
-        yield style.paint(
-            f"  {out.printable(failed['path'])}: {out.printable(failed['error'])} (again {again})", out.RED
-        )
-    if len(troubled) > FAILURES_SHOWN:
-        yield style.paint(f"  … and {len(troubled) - FAILURES_SHOWN} more; `--json` lists them", out.RED)
+        yield style.paint(f"  {_line(failed['path'])}: {_line(failed['error'])} (again {again})", out.RED)
+    count = index.get("failed_count", len(troubled))
+    if count > FAILURES_SHOWN:
+        listed = "lists them" if count == len(troubled) else f"lists {len(troubled)}"
+        yield style.paint(f"  … and {count - FAILURES_SHOWN:,} more; `--json` {listed}", out.RED)
 
 
 def status(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
@@ -100,14 +100,14 @@ def status(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
     yield f"worker    {_flat(reply['worker'])}"
     yield f"mcp       {reply['mcp'].get('url') or 'off'}"
     for warning in reply.get("warnings") or ():
-        yield style.paint(f"warning: {warning}", out.YELLOW)
+        yield style.paint(f"warning: {_line(warning)}", out.YELLOW)
     yield ""
     yield from indexes(reply["indexes"], style)
 
 
 def stats(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
     """Counts of one index, a line a language."""
-    yield style.paint(f"{reply['index']}  {out.printable(reply['root'])}", out.BOLD)
+    yield style.paint(f"{reply['index']}  {_line(reply['root'])}", out.BOLD)
     yield (
         f"{reply['files']:,} files, {reply['chunks']:,} chunks, {reply['symbols']:,} symbols, "
         f"{size(reply['size_bytes'])}, last change {reply['last_change'] or 'never'}"
@@ -116,7 +116,7 @@ def stats(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
     if reply["skipped"]:
         yield f"skipped   {_flat(reply['skipped'])}"
     for note in reply.get("notes") or ():
-        yield style.paint(f"note      {out.printable(note, keep='')}", out.YELLOW)
+        yield style.paint(f"note      {_line(note)}", out.YELLOW)
     rows: list[tuple[str, ...]] = [("language", "files", "chunks", "parsed", "partly", "failed", "plain")]
     most = max((counts.get("chunks", 0) for counts in reply["languages"].values()), default=0)
     for name, counts in _by_chunks(reply):
@@ -127,9 +127,7 @@ def stats(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
     bars = ["", *(_bar(counts.get("chunks", 0), most) for _, counts in _by_chunks(reply))]
     for line, bar in zip(table(rows), bars, strict=True):
         yield f"{line}  {style.paint(bar, out.CYAN)}".rstrip() if style.links or style.colour else line
-    failures = [
-        tuple(out.printable(str(value), keep="") for value in one.values()) for one in reply.get("failures") or ()
-    ]
+    failures = [tuple(_line(str(value)) for value in one.values()) for one in reply.get("failures") or ()]
     yield from ("", *table(failures)) if failures else ()
 
 
@@ -145,4 +143,10 @@ def _bar(count: int, most: int) -> str:
 
 def _flat(value: dict[str, Any], only: Sequence[str] = ()) -> str:
     value = {key: value[key] for key in only if key in value} if only else value
-    return ", ".join(f"{key} {shown}" for key, shown in value.items() if shown not in (None, "", {}, [])) or "-"
+    said = (f"{key} {_line(str(shown))}" for key, shown in value.items() if shown not in (None, "", {}, []))
+    return ", ".join(said) or "-"
+
+
+def _line(text: str) -> str:
+    """What may hold the name of a file, on one line."""
+    return out.printable(text, keep="")
