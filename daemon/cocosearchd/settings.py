@@ -89,7 +89,7 @@ class IndexingSettings:
     respect_gitignore: bool = True
     index_secrets: bool = False
     queries_dir: str = ""  # <language>.scm files that extend or replace the built-in symbol queries
-    inflight_files: int = 64  # files between read and commit: what a kill may lose (below 64 a file costs more)
+    inflight_files: int = 256  # files between read and commit: what a kill may lose (with fewer a file costs more)
     cache_bytes: int = 128 << 20  # of what parsing found, kept by content for all indexes; 0: none
     nice: int = 5
     min_free_bytes: int = 512 << 20  # with less on the disk of the state directory, bulk work waits

@@ -92,3 +92,8 @@ def test_identifiers(word: str) -> None:
 @pytest.mark.parametrize("word", ["user", "User", "HTTP", "how", "", "_", "e.g.", "1_000", "well-known", "a b", "v2"])
 def test_ordinary_words(word: str) -> None:
     assert not looks_like_identifier(word)
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_a_text_in_ascii_has_the_words_that_it_has_beside_others(text: str) -> None:
+    assert split_text(f"{text} é") == f"{split_text(text)} é".strip()

@@ -20,8 +20,8 @@ from cocosearchd.store import queries
 from cocosearchd.store.pool import Database
 
 # A group ends at so many files, a transaction also at so many chunks: what is written late holds up the commits of
-# others. Measured: from 16 files on, the cost of a file hardly falls any more.
-GROUP_FILES, GROUP_CHUNKS = 32, 1000
+# others. As many as come in a batch of `lane`.
+GROUP_FILES, GROUP_CHUNKS = 128, 4000
 LINGER_S = 0.1  # for files that were announced
 
 S = TypeVar("S")

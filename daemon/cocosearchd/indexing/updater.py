@@ -287,7 +287,7 @@ class Updater:
                     await anyio.sleep(LOOK_S)
 
     async def _do(self, job: _Job) -> None:
-        lane, batch = job.lane, job.batch
+        lane, batch, began = job.lane, job.batch, time.monotonic()
         piece = Piece(tuple(batch.paths), tuple(batch.gone))
         failed = dict.fromkeys(piece.all, "the updater stopped")
         try:
@@ -299,6 +299,8 @@ class Updater:
                 failed = await self._published(job, piece, answer)
         finally:
             self._clear(job)
+            if not job.edits:
+                lane.took(batch, time.monotonic() - began)
             lane.count(batch, -1, edits=job.edits)
             lane.source.settle(batch, failed)
         for path in answer.aside:

@@ -16,18 +16,21 @@ _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _CLASS_HUMP = re.compile(r"U+(?=Ul)|U?l+|U+|d+")
 _IDENTIFIER = re.compile(r"[^\W\d]\w*")
 _SEPARATORS = re.compile(r"::|->|[.#\\/]")
+# Of ASCII: what is in no word becomes a space. A piece between spaces is met again more often than not.
+_APART = bytes(byte if chr(byte).isalnum() or chr(byte) in "_-" else 32 for byte in range(128)).ljust(256)
 # Caches hold every distinct word of a mid-sized repository; an entry is about 200 bytes.
 _CACHED_WORDS = 1 << 16
 
 
 def split(token: str) -> tuple[str, ...]:
     """The words of one token, in order: `HTTPServer2` -> `("http", "server", "2", "httpserver2")`."""
-    return tuple(" ".join(map(_joined, _WORD.findall(token))).split())
+    return tuple(_in_piece(token).split())
 
 
 def split_text(text: str) -> str:
     """All words of a text, separated by one space. `split_text(a + " " + b)` is the two results joined."""
-    return " ".join(filter(None, map(_joined, _WORD.findall(text))))
+    pieces = text.encode().translate(_APART).decode().split() if text.isascii() else _WORD.findall(text)
+    return " ".join(filter(None, map(_in_piece, pieces)))
 
 
 def looks_like_identifier(word: str) -> bool:
@@ -46,6 +49,11 @@ def _is_compound(word: str) -> bool:
 
 
 @lru_cache(_CACHED_WORDS)
+def _in_piece(piece: str) -> str:
+    """The words of a text of few or one, joined by spaces."""
+    return " ".join(filter(None, map(_joined, _WORD.findall(piece))))
+
+
 def _joined(word: str) -> str:
     """The words of one match of `_WORD`, joined by spaces."""
     if len(word) > MAX_WORD:
