@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord, MatchType
 from cocosearchd.search.code_ask import Ask
+from cocosearchd.search.code_listing import listed
 from cocosearchd.search.code_phrases import Held, with_phrases
 from cocosearchd.search.code_profile import Ranked, Weights
 from cocosearchd.search.lexical import LexicalIndex
@@ -27,14 +28,14 @@ _SIGNALS_SHOWN = 6
 class CodeAnswer:
     """Candidates best first with their rows, the generation they are of, and whether every one still had its row.
 
-    `states`: their files, read with the rows. `note`: what a person should know, None for nothing; `lasting` is False
-    if the next time there may be more to say.
+    `states`: their files, read with the rows; None: still to be read. `note`: what a person should know, None for
+    nothing; `lasting` is False if the next time there may be more to say.
     """
 
     scored: list[Scored]
     generation: int
     complete: bool
-    states: FileStates
+    states: FileStates | None
     note: str | None = None
     lasting: bool = True
 
@@ -54,12 +55,15 @@ async def code_candidates(
 
     None where the lexical index cannot answer: cold or behind. PostgreSQL can.
     """
-    if plan.listing or not await lexical.reach(generation, WAIT_S):
+    if not await lexical.reach(generation, WAIT_S):
         return None
     newest = replace(record, generation=max(generation, lexical.generation))
     state = await lexical.state(overlay)
     if state is None:
         return None
+    if plan.listing:
+        listing, complete = await listed(db, newest, lexical, state, plan, weights, overlay)
+        return CodeAnswer(listing, state.generation, complete, None)
     # Enough for a reranker or a score limit to choose from.
     needed = max(plan.limit, plan.depth if plan.reranker != "disabled" or plan.min_score else 0)
     limit = max(needed, plan.depth if trace.explain else 0)

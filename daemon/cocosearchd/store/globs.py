@@ -4,6 +4,8 @@ import re
 
 _PART = re.compile(r"\\.|\*\*/|\*+|\?|\[[!^]?\]?[^\]]*\]|[^\\*?\[]+|.", re.DOTALL)
 
+_RUN = re.compile(r"[A-Za-z0-9_]+")
+
 _SPECIAL = str.maketrans({character: f"\\{character}" for character in "*?["})
 
 
@@ -38,6 +40,16 @@ def symbol_regex(glob: str) -> str:
     So `get_*` finds `Users.get_one` and not `Users.get_all.inner`.
     """
     return f"{name_regex(glob)}|[.:#/]" + _translate(glob, "[^.:#/]*", "[^.:#/]") + "$"
+
+
+def spelled_out(glob: str) -> str:
+    """The longest run of ASCII letters, digits and underscores that is in all that matches a glob, in some case; or "".
+
+    >>> spelled_out("Users.get_*"), spelled_out("[ab]?*")
+    ('Users', '')
+    """
+    pieces = (found[0] for found in _PART.finditer(glob) if found[0][0] not in "*?[\\")
+    return max((run for piece in pieces for run in _RUN.findall(piece)), key=len, default="")
 
 
 def _translate(glob: str, star: str, one: str) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -53,6 +53,7 @@ __all__ = [
     "refresh_fingerprints",
     "replace_file",
     "replace_files",
+    "symbols_at",
     "vector_search",
 ]
 
@@ -187,13 +188,8 @@ async def chunks_with_files(
 
     `size` is about how many chunks the index has. Raises `NotFound` if the index is gone.
     """
-    values = {
-        "filenames": [path for path, _, _ in keys],
-        "starts": [start for _, start, _ in keys],
-        "ends": [end for _, _, end in keys],
-    }
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
-        await cursor.execute(statement("chunks_with_files", record), values, prepare=size >= PLANNED_ONCE)
+        await cursor.execute(statement("chunks_with_files", record), _asked(keys), prepare=size >= PLANNED_ONCE)
         rows = await cursor.fetchall()
     if not rows:
         raise gone(record)
@@ -213,10 +209,29 @@ async def list_symbols(db: Database, record: IndexRecord, where: Filter, limit: 
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
         query = statement("list_symbols", record, filter=condition)
         await cursor.execute(query, values | {"limit": limit})
-        return tuple(
-            with_symbol(candidate(row), tuple(zip(kinds or (), names or (), strict=True)), where)
-            for *row, kinds, names in await cursor.fetchall()
-        )
+        return _with_symbols(await cursor.fetchall(), where)
+
+
+async def symbols_at(db: Database, record: IndexRecord, keys: Sequence[Key], where: Filter) -> tuple[Candidate, ...]:
+    """The chunks of `keys` as `list_symbols` gives them, in any order, without those that are not there any more."""
+    async with db.connection() as connection, connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement("symbols_at", record), _asked(keys))
+        return _with_symbols(await cursor.fetchall(), where)
+
+
+def _asked(keys: Sequence[Key]) -> dict[str, list[str] | list[int]]:
+    return {
+        "filenames": [path for path, _, _ in keys],
+        "starts": [start for _, start, _ in keys],
+        "ends": [end for _, _, end in keys],
+    }
+
+
+def _with_symbols(rows: Iterable[Sequence[Any]], where: Filter) -> tuple[Candidate, ...]:
+    return tuple(
+        with_symbol(candidate(row), tuple(zip(kinds or (), names or (), strict=True)), where)
+        for *row, kinds, names in rows
+    )
 
 
 async def file_chunks(

@@ -386,6 +386,12 @@ where symbol_name is not null and {filter}
 order by filename, location
 limit %(limit)s
 
+-- name: symbols_at
+-- Some chunks, each with every symbol in it, as list_symbols has them.
+select {columns}, 0::float8, symbol_kinds, symbol_names
+from unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) as asked(filename, a, b)
+join {chunks} c on c.filename = asked.filename and c.location = int8range(a, b)
+
 -- name: file_chunks
 -- Each file with its chunks in order; a file without chunks has one row of nulls.
 select f.filename, f.generation, f.language_id, lower(c.location), upper(c.location), c.start_line, c.end_line,
