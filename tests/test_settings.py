@@ -72,6 +72,11 @@ def test_every_key_has_a_value() -> None:
         ({"COCOSEARCH_SEARCH_LIMT": "3"}, "unknown variable COCOSEARCH_SEARCH_LIMT", "COCOSEARCH_SEARCH_LIMIT"),
         ({"COCOSEARCH_SEARCH_LIMIT": "many"}, "search.limit in COCOSEARCH_SEARCH_LIMIT is 'many'", "a number"),
         ({"COCOSEARCH_SEARCH_LIMIT": "0"}, "search.limit in COCOSEARCH_SEARCH_LIMIT is 0", "use 1 to 200"),
+        ({"COCOSEARCH_EMBEDDER_TIMEOUT_S": "nan"}, "COCOSEARCH_EMBEDDER_TIMEOUT_S is nan", "use 0.1 to 3600"),
+        ({"COCOSEARCH_INDEXING_NICE": "-5"}, "COCOSEARCH_INDEXING_NICE is -5", "use 0 to 19"),
+        ({"COCOSEARCH_DATABASE_POOL_MAX": "1"}, "pool_min in COCOSEARCH_DATABASE_POOL_MAX is 2, more than", "use"),
+        ({"COCOSEARCH_OLLAMA_URL": "http://h:1143x"}, "embedder.ollama_url in COCOSEARCH_OLLAMA_URL is not", "http"),
+        ({"COCOSEARCH_EMBEDDER_URL": "http://[::1"}, "embedder.url in COCOSEARCH_EMBEDDER_URL is not a URL", "http"),
         ({"COCOSEARCH_SEARCH_PROFILE": "best"}, "COCOSEARCH_SEARCH_PROFILE is 'best'", "code, classic"),
         ({"COCOSEARCH_SERVER_ENABLED": "perhaps"}, "COCOSEARCH_SERVER_ENABLED is 'perhaps'", "true or false"),
     ],
@@ -113,6 +118,17 @@ def test_mistakes_in_the_file(tmp_path: Path, text: str, sentence: str, hint: st
         load(file, {})
     assert sentence.replace("FILE", str(file)) in caught.value.message
     assert hint in caught.value.hint
+
+
+def test_no_number_may_be_just_any(tmp_path: Path) -> None:
+    """A number that no part of the daemon was made for ends it later, with a worse sentence or none."""
+    numbers = [key for key in keys() if type(value_of(Settings(), key)) in (int, float)]
+    assert len(numbers) > 20
+    for key in numbers:
+        for value in (-1, 1e30, "inf", "nan"):
+            with pytest.raises(BadSettings):
+                load(None, {}, {key: value})
+        load(None, {}, {key: value_of(Settings(), key)})
 
 
 def test_what_says_nothing(tmp_path: Path) -> None:

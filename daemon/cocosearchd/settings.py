@@ -9,6 +9,7 @@ import difflib
 import re
 import types
 import typing
+import urllib.parse
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from types import MappingProxyType
@@ -38,9 +39,14 @@ _FIELDS = {
 }
 
 
-def _within(low: float, high: float) -> Mapping[str, Any]:
-    """Metadata of a number: the least and the largest value that may be set."""
-    return MappingProxyType({"within": (low, high)})
+# More than this of one file is never read, whatever `max_file_bytes` says: a search may read what has grown since.
+LARGEST_FILE_BYTES = 64 << 20
+_DAY_S, _TERABYTE = 86_400, 1 << 40
+
+
+def _number(default: float, low: float, high: float) -> Any:
+    """A field that may be set from `low` to `high`."""
+    return field(default=default, metadata=MappingProxyType({"within": (low, high)}))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,9 +54,9 @@ class DatabaseSettings:
     """PostgreSQL. Without a URL an embedded server is run below the state directory."""
 
     url: str = ""
-    pool_min: int = 2
-    pool_max: int = 8
-    statement_timeout_ms: int = 5000
+    pool_min: int = _number(2, 1, 1000)
+    pool_max: int = _number(8, 1, 1000)
+    statement_timeout_ms: int = _number(5000, 0, 3_600_000)  # 0: never
     shared_buffers: str = "128MB"
 
 
@@ -63,13 +69,13 @@ class EmbedderSettings:
     url: str = ""
     ollama_url: str = "http://localhost:11434"
     api_key_variable: str = "OPENAI_API_KEY"
-    dimension: int = 0
+    dimension: int = _number(0, 0, 4000)
     document_prefix: str | None = None
     query_prefix: str | None = None
-    max_tokens: int = 0
-    batch_size: int = 32
-    timeout_s: float = 60.0
-    cache_bytes: int = 256 << 20  # of vectors kept by text, for each embedder; 0: none
+    max_tokens: int = _number(0, 0, 1_000_000)
+    batch_size: int = _number(32, 1, 10_000)
+    timeout_s: float = _number(60.0, 0.1, 3600)
+    cache_bytes: int = _number(256 << 20, 0, _TERABYTE)  # of vectors kept by text, for each embedder; 0: none
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,11 +83,9 @@ class IndexingSettings:
     """What is indexed, and how it is cut. Sizes are bytes."""
 
     chunker: Literal["definitions", "recursive"] = "definitions"
-    chunk_size: int = field(default=1000, metadata=_within(100, 100_000))
-    chunk_overlap: int = field(
-        default=300, metadata=_within(0, 50_000)
-    )  # used by `recursive` only: overlap buys nothing for aligned chunks
-    max_file_bytes: int = 1 << 20
+    chunk_size: int = _number(1000, 100, 100_000)
+    chunk_overlap: int = _number(300, 0, 50_000)  # used by `recursive` only: overlap buys nothing for aligned chunks
+    max_file_bytes: int = _number(1 << 20, 1, LARGEST_FILE_BYTES)
     include: tuple[str, ...] = ()  # globs; empty: every supported type
     exclude: tuple[str, ...] = ()
     extend_include: tuple[str, ...] = ()  # beside what `include` says, or beside the supported types
@@ -89,10 +93,10 @@ class IndexingSettings:
     respect_gitignore: bool = True
     index_secrets: bool = False
     queries_dir: str = ""  # <language>.scm files that extend or replace the built-in symbol queries
-    inflight_files: int = 256  # files between read and commit: what a kill may lose (with fewer a file costs more)
-    cache_bytes: int = 128 << 20  # of what parsing found, kept by content for all indexes; 0: none
-    nice: int = 5
-    min_free_bytes: int = 512 << 20  # with less on the disk of the state directory, bulk work waits
+    inflight_files: int = _number(256, 1, 4096)  # between read and commit: what a kill may lose (fewer cost more each)
+    cache_bytes: int = _number(128 << 20, 0, _TERABYTE)  # of what parsing found, by content, for all indexes; 0: none
+    nice: int = _number(5, 0, 19)
+    min_free_bytes: int = _number(512 << 20, 0, _TERABYTE)  # with less room for the state directory, bulk work waits
     pause_on_battery: bool = False  # bulk work waits while the computer runs on its battery
 
 
@@ -101,13 +105,13 @@ class SearchSettings:
     """Defaults of a query."""
 
     profile: Literal["code", "classic"] = "code"
-    limit: int = field(default=10, metadata=_within(1, 200))
-    sync_timeout_ms: int = 2000
+    limit: int = _number(10, 1, 200)
+    sync_timeout_ms: int = _number(2000, 0, 600_000)
     reranker: Literal["auto", "functional", "spacy", "disabled"] = "disabled"
-    cache_bytes: int = 64 << 20
-    cache_ttl_s: float = 86_400.0
-    context_lines: int = 50
-    line_width: int = 200
+    cache_bytes: int = _number(64 << 20, 0, _TERABYTE)
+    cache_ttl_s: float = _number(86_400.0, 0, 3650 * _DAY_S)
+    context_lines: int = _number(50, 0, 10_000)
+    line_width: int = _number(200, 10, 100_000)
     weights_file: str = ""  # of the profile `code`, as training.ranking.fit writes it; empty: those that ship
 
 
@@ -116,12 +120,12 @@ class WatchingSettings:
     """How changes are noticed."""
 
     backend: Literal["auto", "inotify", "watchfiles", "polling"] = "auto"
-    debounce_ms: int = 100  # watchfiles only; measured: below 50 it costs idle CPU
-    rescan_s: float = 600.0
-    idle_rescan_s: float = 60.0
-    retry_base_s: float = 1.0
-    retry_max_s: float = 300.0
-    poll_s: float = 2.0
+    debounce_ms: int = _number(100, 1, 60_000)  # watchfiles only; measured: below 50 it costs idle CPU
+    rescan_s: float = _number(600.0, 1, 365 * _DAY_S)
+    idle_rescan_s: float = _number(60.0, 1, 365 * _DAY_S)
+    retry_base_s: float = _number(1.0, 0.01, _DAY_S)
+    retry_max_s: float = _number(300.0, 0.01, _DAY_S)
+    poll_s: float = _number(2.0, 0.05, _DAY_S)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +136,13 @@ class ServerSettings:
     """
 
     host: str = "127.0.0.1"
-    port: int = field(default=8765, metadata=_within(0, 65_535))
+    port: int = _number(8765, 0, 65_535)
     enabled: bool = True
     remote: bool = False
     hosts: tuple[str, ...] = ()  # names by which clients reach it, beside `host` and those of loopback
     tls_cert: str = ""
     tls_key: str = ""
-    max_body_bytes: int = 1 << 20
+    max_body_bytes: int = _number(1 << 20, 1024, 1 << 30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,14 +268,34 @@ def _with(settings: Settings, key: str, value: Any) -> Settings:
 
 def _check(settings: Settings, origins: Mapping[str, Origin]) -> None:
     """What only shows when all is known."""
-    cut = settings.indexing
-    if cut.chunker == "recursive" and cut.chunk_overlap >= cut.chunk_size:
-        origin = origins.get("indexing.chunk_overlap") or origins.get("indexing.chunk_size")
-        place = f" in {origin.place}" if origin else ""
+
+    def place(*keys: str) -> str:
+        origin = next((origins[key] for key in keys if key in origins), None)
+        return f" in {origin.place}" if origin else ""
+
+    pool, cut = settings.database, settings.indexing
+    if pool.pool_min > pool.pool_max:
+        where = place("database.pool_min", "database.pool_max")
         raise BadSettings(
-            f"indexing.chunk_overlap{place} is {cut.chunk_overlap}, as large as chunk_size {cut.chunk_size}",
+            f"database.pool_min{where} is {pool.pool_min}, more than pool_max {pool.pool_max}", "use as many or fewer"
+        )
+    if cut.chunker == "recursive" and cut.chunk_overlap >= cut.chunk_size:
+        where = place("indexing.chunk_overlap", "indexing.chunk_size")
+        raise BadSettings(
+            f"indexing.chunk_overlap{where} is {cut.chunk_overlap}, as large as chunk_size {cut.chunk_size}",
             "use a smaller overlap, or a larger chunk_size",
         )
+    for key in ("embedder.url", "embedder.ollama_url"):
+        if not _is_url(value_of(settings, key)):
+            raise BadSettings(f"{key}{place(key)} is not a URL", "write http://HOST:PORT")
+
+
+def _is_url(text: str) -> bool:
+    """Whether clients can take a URL apart; its scheme may be missing, and so may all of it."""
+    try:
+        return text.isprintable() and urllib.parse.urlsplit(text if "//" in text else f"//{text}").port != 0
+    except ValueError:
+        return False
 
 
 def _convert(annotation: Any, value: Any, where: str) -> Any:

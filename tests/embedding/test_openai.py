@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 
+import anyio
 import numpy as np
 import pytest
 
@@ -24,7 +25,7 @@ pytestmark = pytest.mark.anyio
 class Script:
     """How the server answers. `statuses` are used up one for each request, then it is 200."""
 
-    dialect: str = "float"  # or base64, or reversed: the order of `data` is not promised, `index` is
+    dialect: str = "float"  # or base64, or nothing, or reversed: the order of `data` is not promised, `index` is
     statuses: list[int] = field(default_factory=list)
     retry_after: str = "0"
     longest: int = 10_000
@@ -57,7 +58,9 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(raw)
 
-    def _vector(self, text: str, dimension: int) -> str | list[float]:
+    def _vector(self, text: str, dimension: int) -> str | list[float] | None:
+        if self.script.dialect == "nothing":
+            return None
         vector = [2 * value for value in vector_of(text, dimension)]  # not every server normalises
         if self.script.dialect == "base64":
             return base64.b64encode(struct.pack(f"<{dimension}f", *vector)).decode()
@@ -115,6 +118,19 @@ async def test_errors_name_the_remedy(settings: EmbedderSettings, script: Script
     with pytest.raises(EmbedderUnavailable) as caught:
         await open_embedder(settings)
     assert hint in caught.value.hint
+
+
+async def test_an_answer_without_vectors_is_said_to_be_one(settings: EmbedderSettings, script: Script) -> None:
+    script.dialect = "nothing"
+    with pytest.raises(EmbedderUnavailable, match="what is not embeddings"):
+        await open_embedder(settings)
+
+
+@pytest.mark.parametrize("said", ["nan", "-1", "Wed, 21 Oct 2026 07:28:00 GMT"])
+async def test_a_pause_that_is_no_time_is_our_own(embedder: Embedder, script: Script, said: str) -> None:
+    script.statuses, script.retry_after = [429], said
+    with anyio.fail_after(5):
+        assert (await embedder.embed_documents(["a"])).any()
 
 
 async def test_a_text_that_is_too_long_is_cut(embedder: Embedder, script: Script) -> None:

@@ -17,6 +17,7 @@ from cocosearchd.search.context import GAP, Context, clip, clipped, fit, head, s
 from cocosearchd.search.disk import MAX_TEXTS, Disk, content_hash, locate
 from cocosearchd.search.plan import View
 from cocosearchd.search.tokens import estimate
+from cocosearchd.settings import LARGEST_FILE_BYTES
 from cocosearchd.store.file_states import FileState
 
 PYTHON = '''import os
@@ -304,6 +305,13 @@ def test_names_that_are_no_text_are_found(tmp_path: Path) -> None:
     raw = b"caf\xe9\\x.py"
     (tmp_path / os.fsdecode(raw)).write_text("x")
     assert Disk().verified(bytes(tmp_path), encode_path(raw), content_hash(b"x")) is not None
+
+
+def test_a_file_that_has_become_huge_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "a.py").open("wb") as file:
+        file.truncate(LARGEST_FILE_BYTES + 1)  # zeros that take no room on the disk
+    expected = content_hash(bytes(LARGEST_FILE_BYTES + 1))
+    assert Disk().verified(bytes(tmp_path), "a.py", expected) is None
 
 
 @pytest.mark.parametrize(

@@ -102,8 +102,10 @@ async def _ask(
     _raise_for(reply, settings)
     try:
         items = sorted(reply.json()["data"], key=lambda item: int(item["index"]))
-        rows = [_floats(item["embedding"]) for item in items]
-        return np.stack(rows)
+        rows = np.stack([_floats(item["embedding"]) for item in items])
+        if rows.ndim != 2:
+            raise ValueError("numbers in the place of vectors")
+        return rows
     except (ValueError, KeyError, TypeError) as error:
         raise EmbedderUnavailable(
             f"{client.base_url} answers what is not embeddings: {error}", "check the URL"
@@ -127,9 +129,10 @@ def _raise_for(reply: httpx.Response, settings: EmbedderSettings) -> None:
 def _asked_pause_s(reply: httpx.Response, otherwise_s: float) -> float:
     """The seconds of Retry-After; its other form, a date, is rare and gets the default."""
     try:
-        return float(reply.headers.get("retry-after", ""))
+        asked_s = float(reply.headers.get("retry-after", ""))
     except ValueError:
         return otherwise_s
+    return asked_s if asked_s >= 0 else otherwise_s  # "nan" is a number as well
 
 
 def _floats(value: str | list[float]) -> Vectors:

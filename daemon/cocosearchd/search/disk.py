@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import decode_path
+from cocosearchd.settings import LARGEST_FILE_BYTES
 
 MAX_TEXTS, MAX_TEXT_BYTES = 128, 32 << 20  # CocoSearch keeps 128 files; the bytes are our own bound
 MAX_SEEN = 4096
@@ -144,18 +145,21 @@ class Disk:
 
 
 def _read_regular(place: Path) -> tuple[os.stat_result, bytes] | None:
-    """A regular file and what it was when its reading had ended, or None; never waits for a pipe."""
+    """A regular file and what it was when its reading had ended, or None; never waits for a pipe.
+
+    None also for one that is too large to have been indexed: what was a page of text may be a dump of the disk by now.
+    """
     try:
         fd = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return None
     before = os.fstat(fd)
-    if not stat.S_ISREG(before.st_mode):
+    if not stat.S_ISREG(before.st_mode) or before.st_size > LARGEST_FILE_BYTES:
         os.close(fd)
         return None
     with os.fdopen(fd, "rb") as file:
         try:
-            data = file.read()
+            data = file.read(LARGEST_FILE_BYTES)
         except OSError:
             return None
         return (before, data) if _print(before) == _print(os.fstat(fd)) else None
