@@ -16,6 +16,7 @@ from cocosearchd.errors import InvalidInput
 from cocosearchd.languages import blocks, tables
 from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
 from cocosearchd.model import Filter
+from cocosearchd.search.declared import declared
 from cocosearchd.settings import SearchSettings
 
 Profile = Literal["code", "classic"]
@@ -86,7 +87,7 @@ class View:
 class Plan:
     """A question after analysis. Everything that can change which hits come back, and in which order, is a field."""
 
-    text: str  # the words to look for, blanks normalised, filters taken out
+    text: str  # the words to look for, blanks normalised, filters taken out; the name, if they only declare it
     where: Filter
     profile: Profile
     limit: int
@@ -181,14 +182,15 @@ def make_plan(query: Query, settings: SearchSettings, languages: Mapping[str, tu
         raise InvalidInput(
             f"min_score is {query.min_score}", "use 0 to 1: 1 means every word, less a cosine similarity"
         )
+    words = (declared(inline.words) if profile == "code" else None) or inline.words
     return Plan(
-        text=inline.words,
+        text=words,
         where=where,
         profile=profile,
         limit=limit,
         depth=_depth(profile, reranker, limit),
-        keyword=not listing and _wants_keywords(profile, query.use_hybrid, inline.words),
-        identifiers=identifiers(inline.words),
+        keyword=not listing and _wants_keywords(profile, query.use_hybrid, words),
+        identifiers=identifiers(words),
         reranker=reranker,
         min_score=float(query.min_score),
         all_chunks=query.all_chunks,
