@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord, MatchType
 from cocosearchd.search.code_ask import Ask
+from cocosearchd.search.code_filters import unmet
 from cocosearchd.search.code_listing import listed
 from cocosearchd.search.code_phrases import Held, with_phrases
 from cocosearchd.search.code_profile import Ranked, Weights
@@ -63,7 +64,8 @@ async def code_candidates(
         return None
     if plan.listing:
         listing, complete = await listed(db, newest, lexical, state, plan, weights, overlay)
-        return CodeAnswer(listing, state.generation, complete, None)
+        why = None if listing else unmet(plan.where, state.living, record.root)
+        return CodeAnswer(listing, state.generation, complete, None, why)
     # Enough for a reranker or a score limit to choose from.
     needed = max(plan.limit, plan.depth if plan.reranker != "disabled" or plan.min_score else 0)
     limit = max(needed, plan.depth if trace.explain else 0)
@@ -80,7 +82,8 @@ async def code_candidates(
         _scored(by_key[key], one) for one in held.ranked if (key := (one.path, one.start_byte, one.end_byte)) in by_key
     ]
     complete = held.complete and len(scored) == len(held.ranked)
-    return CodeAnswer(scored, state.generation, complete, states, held.note, held.lasting)
+    why = held.note if held.ranked else unmet(plan.where, state.living, record.root) or held.note
+    return CodeAnswer(scored, state.generation, complete, states, why, held.lasting)
 
 
 def _scored(row: queries.Candidate, one: Ranked) -> Scored:

@@ -7,7 +7,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.model import Filter
+from cocosearchd.model import Filter, encode_path
 from cocosearchd.search.lexical_living import Living
 from cocosearchd.search.lexical_view import Evidence
 from cocosearchd.search.overlay import Overlay
@@ -15,6 +15,7 @@ from cocosearchd.store.globs import path_regex
 from cocosearchd.store.phrases import Starts
 
 _MASKS = 8  # filters on files, kept for the next question: one costs half a microsecond a file
+NO_FILE = "no file "  # how a note begins that says why nothing was found
 _START_BITS = 40  # of a first byte beside the number of a file, of which there are fewer than 2**23
 
 
@@ -48,6 +49,21 @@ def passing_files(where: Filter, paths: Sequence[str], languages: Sequence[str])
     if where.not_paths:
         mask &= ~_matching(where.not_paths, paths)
     return mask
+
+
+def unmet(where: Filter, living: Living, root: bytes) -> str | None:
+    """Why no file passes the part of a filter that is about files, for people; None where some do."""
+    passing = file_mask(where, living)
+    if passing is None or passing.any() or not living.paths:
+        return None
+    for words, part in (
+        (f"is {' or '.join(where.languages)}", Filter(languages=where.languages)),
+        (f"is at {' or '.join(where.paths)} below {encode_path(root)}", Filter(paths=where.paths)),
+    ):
+        mask = file_mask(part, living)
+        if mask is not None and not mask.any():
+            return NO_FILE + words
+    return f"{NO_FILE}passes all of the filters on paths and languages"
 
 
 def _matching(globs: tuple[str, ...], paths: Sequence[str]) -> NDArray[np.bool_]:

@@ -22,7 +22,7 @@ from cocosearchd.search.disk import Disk
 from cocosearchd.search.explain import describe, describe_plan
 from cocosearchd.search.look import Asked, LexicalOf, Looker
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.plan import Plan, Query, View, language_names, make_plan, make_view
+from cocosearchd.search.plan import Plan, Query, View, inside, language_names, make_plan, make_view
 from cocosearchd.search.rank import to_hit
 from cocosearchd.search.trace import Trace
 from cocosearchd.search.why_not import why_not
@@ -117,6 +117,7 @@ class Pipeline:
         """All of `run` but widening. `embed` takes the place of the method, for a question to several indexes."""
         with trace.stage("plan"):
             plan, view = make_plan(query, self._settings, self._languages), make_view(query)
+            plan = replace(plan, where=inside(plan.where, record.root))
             lexical = self._looker.lexical(record, plan)
             if lexical is not None and lexical.warm:
                 plan = replace(plan, lexical=True)  # a warm answer is another one than a cold one

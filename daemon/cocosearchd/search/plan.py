@@ -15,7 +15,7 @@ from typing import Literal, cast, get_args
 from cocosearchd.errors import InvalidInput
 from cocosearchd.languages import blocks, tables
 from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
-from cocosearchd.model import Filter
+from cocosearchd.model import Filter, encode_path
 from cocosearchd.search.declared import declared
 from cocosearchd.settings import SearchSettings
 
@@ -239,18 +239,33 @@ def _depth(profile: Profile, reranker: RerankerName, limit: int) -> int:
     return max(CODE_DEPTH, 2 * limit)
 
 
+def inside(where: Filter, root: bytes) -> Filter:
+    """A filter in which paths below the root of an index, given as absolute ones, are those in it."""
+    start = encode_path(root.rstrip(b"/"))
+
+    def relative(glob: str) -> str:
+        below = glob == start or glob.startswith(f"{start}/")
+        return (glob[len(start) :].rstrip("/") or "/**") if below else glob
+
+    return replace(where, paths=_sorted(map(relative, where.paths)), not_paths=_sorted(map(relative, where.not_paths)))
+
+
 def _where(query: Query, inline: Inline, languages: Mapping[str, tuple[str, ...]]) -> Filter:
     names = {query.symbol_name, *inline.symbol_names} - {None, ""}
     if len(names) > 1:
         raise InvalidInput("more than one symbol name", "use one, with * and ? as wildcards")
     spoken = (name.lower() for name in (*query.languages, *inline.languages))
-    kinds = (kind.lower() for kind in (*query.symbol_types, *inline.symbol_types))
+    kinds = (*query.symbol_types, *inline.symbol_types)
+    paths = (*query.paths, *inline.paths)
+    unwanted = tuple(path for path in paths if path.startswith("!"))  # as an ignore file says it
     return Filter(
         languages=_sorted(known for name in spoken for known in languages[one_of("language", name, languages)]),
-        paths=_sorted(map(_glob, (*query.paths, *inline.paths))),
-        not_paths=_sorted(map(_glob, (*query.not_paths, *inline.not_paths))),
+        paths=_sorted(_glob(path) for path in paths if not path.startswith("!")),
+        not_paths=_sorted(_glob(path.removeprefix("!")) for path in (*query.not_paths, *inline.not_paths, *unwanted)),
         symbol_types=_sorted(
-            stored for kind in kinds for stored in SYMBOL_TYPES[one_of("symbol type", kind, SYMBOL_TYPES)]
+            stored
+            for kind in kinds
+            for stored in SYMBOL_TYPES[one_of("symbol type", kind.lower(), SYMBOL_TYPES, f"name:{kind} is for a name")]
         ),
         symbol_name=names.pop() if names else None,
         phrases=_sorted(inline.phrases),
@@ -276,12 +291,12 @@ def _sorted(values: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(set(values)))
 
 
-def one_of(what: str, value: str, valid: Iterable[str]) -> str:
-    """`value`, if it is one of the valid ones. Raises `InvalidInput` naming the nearest of them."""
+def one_of(what: str, value: str, valid: Iterable[str], also: str = "") -> str:
+    """`value`, if it is one of the valid ones. Raises `InvalidInput` with the nearest of them, then `also`."""
     options = sorted(valid)
     if value in options:
         return value
     # A long list of everything helps nobody who mistyped one letter.
     near = difflib.get_close_matches(value, options, 3, 0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(options)}"
-    raise InvalidInput(f"unknown {what} {value!r}", hint)
+    raise InvalidInput(f"unknown {what} {value!r}", f"{hint}; {also}" if also else hint)

@@ -11,6 +11,7 @@ import anyio
 
 from cocosearchd.errors import CocoSearchError, IdentityMismatch
 from cocosearchd.model import Hit, IndexRecord, decode_path
+from cocosearchd.search.code_filters import NO_FILE
 from cocosearchd.search.context import fit
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.pipeline import Answer, Embedded, Finding, Pipeline
@@ -38,8 +39,16 @@ class Merged:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a person should know, each with the index it is about."""
-        said = (f"{answer.index}: {note}" for answer in self.answers for note in answer.notes)
+        """What a person should know, each with the index it is about.
+
+        That a filter leaves nothing of one index is no news where others have hits.
+        """
+        said = (
+            f"{answer.index}: {note}"
+            for answer in self.answers
+            for note in answer.notes
+            if not (self.hits and note.startswith(NO_FILE))
+        )
         lost = (f"{failed.index}: not searched: {failed.error.message}" for failed in self.failed)
         return (*said, *lost)
 
