@@ -190,6 +190,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cocosearch_ipc.cli": {
         "cocosearch_ipc.client",
+        "cocosearch_ipc.extent",
         "cocosearch_ipc.render",
         "cocosearch_ipc.address",
         "cocosearch_ipc.credentials",

@@ -1,5 +1,7 @@
 """Which lines of a file an answer shows. Pure; for every front end."""
 
+import re
+
 GAP = "…"  # a line of context that stands for those that were left out
 
 
@@ -16,3 +18,11 @@ def where(path: str, before: str, start_line: int, end_line: int, after: str) ->
     first, last = extent(before, start_line, end_line, after)
     hit = "" if (first, last) == (start_line, end_line) else f" (hit: {start_line}-{end_line})"
     return f"{path}:{first}-{last}{hit}"
+
+
+def place(text: str) -> tuple[str, int | None, int | None]:
+    """`path`, `path:3` or `path:3-9` as path, first and last line."""
+    found = re.fullmatch(r"(.+?):(\d+)(?:-(\d+))?", text)
+    if found is None:
+        return text, None, None
+    return found[1], int(found[2]), int(found[3] or found[2])

@@ -16,7 +16,7 @@ from typing import Any
 import anyio.from_thread
 import pytest
 
-from cocosearch_ipc import address, workspace
+from cocosearch_ipc import address, extent, workspace
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.cli import asking, daemon, exits, files, service, verbs
 from cocosearch_ipc.cli.main import plain_query
@@ -341,9 +341,9 @@ def test_every_verb_has_help_with_an_example_and_a_function(capsys: pytest.Captu
 
 
 def test_places_in_files() -> None:
-    assert files.place("a/b:c.py:3-9") == ("a/b:c.py", 3, 9)
-    assert files.place("a.py:3") == ("a.py", 3, 3)
-    assert files.place("a.py") == ("a.py", None, None)
+    assert extent.place("a/b:c.py:3-9") == ("a/b:c.py", 3, 9)
+    assert extent.place("a.py:3") == ("a.py", 3, 3)
+    assert extent.place("a.py") == ("a.py", None, None)
 
 
 def test_files_of_an_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

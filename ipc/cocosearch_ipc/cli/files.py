@@ -2,13 +2,13 @@
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Mapping
 from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.extent import place
 from cocosearch_ipc.render import answers, out, tables
 
 Env = Mapping[str, str]
@@ -147,11 +147,3 @@ def models(args: argparse.Namespace, env: Env) -> int:
     for row in tables.table(uses) if reply["indexes"] else ():
         out.line(row)
     return exits.OK
-
-
-def place(text: str) -> tuple[str, int | None, int | None]:
-    """`path`, `path:3` or `path:3-9` as path, first and last line."""
-    found = re.fullmatch(r"(.+?):(\d+)(?:-(\d+))?", text)
-    if found is None:
-        return text, None, None
-    return found[1], int(found[2]), int(found[3] or found[2])

@@ -28,6 +28,8 @@ DESTROYS = mcp_types.ToolAnnotations(
 TOOL_OF = {
     "`cocosearchctl files`": "list_files",
     "`cocosearchctl list`": "list_indexes",
+    "give one with `cocosearchctl up PATH --topic`": "leave topic out",
+    "`cocosearchctl status`": "list_indexes",
     "cocosearchctl up DIRECTORY": "index_codebase(path=DIRECTORY)",
 }
 
@@ -89,7 +91,8 @@ async def answered(call: Any, as_text: Callable[[Any], str], place: Place | None
     reply = await called(call, directory)
     shown = as_text(reply)
     if directory:
-        shown += f"\n\n{directory} is in no index: this is of the only one there is. {offer(directory)}"
+        # First: what follows is of another project.
+        shown = f"{directory} is in no index: this is of the only one there is. {offer(directory)}\n\n{shown}"
     return result(reply, shown)
 
 

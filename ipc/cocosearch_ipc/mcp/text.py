@@ -38,13 +38,15 @@ def files(reply: ListFilesReply) -> str:
     return "\n".join([*lines, more])
 
 
-def file(reply: GetFileReply) -> str:
-    """The lines, in a block, and which they are."""
+def file(reply: GetFileReply, last: int | None = None) -> str:
+    """The lines, in a block, and which they are; and how to go on, if they end before the `last` one asked for."""
     if reply.start_line > reply.total_lines:
         return f"{reply.path} has {reply.total_lines} lines."
     state = "" if reply.fresh else f", as indexed: {reply.stale_reason or 'the disk has changed'}"
     head = f"{reply.path}:{reply.start_line}-{reply.end_line} of {reply.total_lines} lines{state}"
-    return f"{head}\n```{reply.language}\n{reply.content.rstrip()}\n```"
+    block = f"{head}\n```{reply.language}\n{reply.content.rstrip()}\n```"
+    left = min(last or reply.total_lines, reply.total_lines) - reply.end_line
+    return f"{block}\n{left} more lines: start_line={reply.end_line + 1}." if left > 0 else block
 
 
 def indexes(reply: IndexesReply) -> str:

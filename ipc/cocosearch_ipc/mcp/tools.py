@@ -27,11 +27,19 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
     @server.tool(title="Search code", annotations=answering.READS, output_schema=shapes.schema(p.SearchReply))
     async def search_code(
         ctx: Context,
-        query: Annotated[str, Field(description="What to find: words for behaviour, or an exact symbol or text.")],
+        query: Annotated[
+            str,
+            Field(
+                description='What to find: words for behaviour, a symbol, code, or "exact text" in quotes. '
+                "It may hold filters: -path:vendor/** lang:go sym:class name:get_*"
+            ),
+        ],
         index_name: answering.IndexName = None,
         limit: Annotated[int | None, Field(ge=1, le=100, description="How many hits; usually 10.")] = None,
         language: Annotated[str | list[str] | None, Field(description="Only these languages, e.g. python.")] = None,
-        paths: Annotated[list[str] | None, Field(description="Only paths that match these globs.")] = None,
+        paths: Annotated[
+            list[str] | None, Field(description="Only paths that match these globs; !glob leaves out.")
+        ] = None,
         symbol_type: Annotated[
             str | list[str] | None, Field(description="Only these kinds: function, method, class, interface ...")
         ] = None,

@@ -1,5 +1,6 @@
 """Tools beside the first five: CocoRAG's names, explanation, freshness, and files where the engine has them."""
 
+from functools import partial
 from typing import Annotated, Any
 
 import mcp_types
@@ -9,7 +10,7 @@ from pydantic import Field
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import shapes, workspace
-from cocosearch_ipc.mcp import answering, text
+from cocosearch_ipc.mcp import answering, reading, text
 from cocosearch_ipc.methods import METHODS
 
 # Names of CocoRAG's rerankers -> ours.
@@ -138,20 +139,21 @@ def _get_file(server: FastMCP, engine: Any) -> None:
     @server.tool(title="Get a file", annotations=answering.READS, output_schema=schema)
     async def get_file(
         ctx: Context,
-        filename: Annotated[str, Field(description="The path as a hit has it, or absolute.")],
+        filename: Annotated[str, Field(description="The path as a hit has it, or absolute; also path:12-40.")],
         index_name: answering.IndexName = None,
         topic: Topic = None,
         start_line: Annotated[int | None, Field(ge=1, description="First line, from 1.")] = None,
         end_line: Annotated[int | None, Field(ge=1, description="Last line, inclusive.")] = None,
     ) -> Any:
-        """Read an indexed file, or some of its lines, as it is on disk now."""
+        """Read an indexed file, or some of its lines, as it is on disk now. Long ones come in pieces."""
         place = answering.Place(index_name) if topic else await answering.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
         request = workspace.GetFileRequest(
             filename, index=place.index, cwd=place.cwd, topic=topic, start_line=start_line, end_line=end_line
         )
-        return await answering.answered(engine.get_file(answering.checked(request)), text.file, place)
+        shown = partial(text.file, last=end_line)
+        return await answering.answered(reading.read(engine, answering.checked(request)), shown, place)
 
 
 def _find_related(server: FastMCP, engine: Any) -> None:

@@ -1,0 +1,30 @@
+"""A file for an assistant: `path:12-40` as hits name it, and no more at once than a context window takes."""
+
+from dataclasses import replace
+from typing import Any
+
+from cocosearch_ipc import protocol as p
+from cocosearch_ipc.extent import place
+from cocosearch_ipc.workspace import GetFileReply, GetFileRequest
+
+MOST_CHARS = 40_000  # some 12,000 tokens: clients refuse or cut answers of 25,000, and one often reads several files
+
+
+async def read(engine: Any, request: GetFileRequest) -> GetFileReply:
+    """The file, or its first lines that are not too much together. Raises `Failure`."""
+    try:
+        return bounded(await engine.get_file(request))
+    except p.Failure as failure:
+        path, first, last = place(request.path)
+        if failure.code != p.NOT_FOUND or first is None or request.start_line or request.end_line:
+            raise
+    return bounded(await engine.get_file(replace(request, path=path, start_line=first, end_line=last)))
+
+
+def bounded(reply: GetFileReply) -> GetFileReply:
+    """The first lines that are no more than `MOST_CHARS` together, but at least one."""
+    if len(reply.content) <= MOST_CHARS:
+        return reply
+    end = reply.content.rfind("\n", 0, MOST_CHARS) + 1 or reply.content.find("\n") + 1
+    content = reply.content[:end] if end else reply.content
+    return replace(reply, content=content, end_line=reply.start_line + content.rstrip("\n").count("\n"))

@@ -1,0 +1,84 @@
+"""Files over MCP: named as hits name them, and in pieces that a context window takes."""
+
+from typing import Any
+
+import pytest
+from fastmcp import Client
+
+from cocosearch_ipc import protocol as p
+from cocosearch_ipc import workspace as w
+from cocosearch_ipc.mcp import reading
+from cocosearch_ipc.mcp.server import McpServer
+from tests.ipc.engine import FixedEngine
+
+LINES = 4_000
+
+
+class OneFile(FixedEngine):
+    """Has `src/a.py`, of 4,000 lines, and `odd:3`, of one."""
+
+    async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
+        lines = {"src/a.py": [f"line {n}: {'x' * 20}\n" for n in range(1, LINES + 1)], "odd:3": ["three\n"]}.get(
+            request.path
+        )
+        if lines is None:
+            raise p.Failure(f"index demo has no file {request.path}", code=p.NOT_FOUND)
+        first, last = request.start_line or 1, min(request.end_line or len(lines), len(lines))
+        content = "".join(lines[first - 1 : last])
+        return w.GetFileReply("demo", request.path, "python", content, first, last, len(lines), True)
+
+
+async def got(**arguments: object) -> Any:
+    async with Client(McpServer(OneFile()).fastmcp) as client:
+        return await client.call_tool("get_file", {"index_name": "demo", **arguments}, raise_on_error=False)
+
+
+def text(answer: Any) -> str:
+    return "".join(block.text for block in answer.content)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "head"),
+    [
+        ({"filename": "src/a.py:12-14"}, "src/a.py:12-14 of 4000 lines"),
+        ({"filename": "src/a.py:12"}, "src/a.py:12-12 of 4000 lines"),
+        ({"filename": "odd:3"}, "odd:3:1-1 of 1 lines"),
+    ],
+)
+async def test_a_file_may_be_named_with_its_lines(arguments: dict[str, object], head: str) -> None:
+    assert text(await got(**arguments)).startswith(head)
+
+
+async def test_a_place_that_is_in_no_file_is_told_as_it_was_named() -> None:
+    answer = await got(filename="src/b.py:3")
+    assert answer.is_error
+    assert "no file src/b.py" in text(answer)
+    answer = await got(filename="src/a.py:3", start_line=1)  # which lines, then?
+    assert "no file src/a.py:3" in text(answer)
+
+
+async def test_a_long_file_comes_in_pieces_that_make_the_whole() -> None:
+    first, pieces, shown = 1, list[str](), ""
+    while True:
+        answer = await got(filename="src/a.py", start_line=first)
+        reply, shown = answer.structured_content, text(answer)
+        assert len(reply["content"]) <= reading.MOST_CHARS
+        pieces.append(reply["content"])
+        if reply["end_line"] == LINES:
+            break
+        first = reply["end_line"] + 1
+        assert shown.endswith(f"{LINES - reply['end_line']} more lines: start_line={first}.")
+    assert "more lines" not in shown
+    assert len(pieces) > 2
+    assert "".join(pieces) == "".join(f"line {n}: {'x' * 20}\n" for n in range(1, LINES + 1))
+
+
+async def test_lines_that_were_not_asked_for_are_not_missed() -> None:
+    assert text(await got(filename="src/a.py", start_line=3, end_line=5)).endswith("```")
+
+
+def test_one_line_is_given_whole() -> None:
+    reply = w.GetFileReply("demo", "a.js", "javascript", "x" * (reading.MOST_CHARS + 1), 1, 1, 1, True)
+    assert reading.bounded(reply) == reply
+    two = w.GetFileReply("demo", "a.js", "javascript", f"{'x' * reading.MOST_CHARS}y\nz\n", 1, 2, 2, True)
+    assert (reading.bounded(two).end_line, len(reading.bounded(two).content)) == (1, reading.MOST_CHARS + 2)
