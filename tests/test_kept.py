@@ -2,6 +2,8 @@
 
 import asyncio
 import sqlite3
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +21,24 @@ def test_a_file_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
     kept.close()
     kept = Kept(path, 1 << 20)
     assert kept.get([b"one", b"two"]) == {b"one": b"1"}
+    kept.close()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a file that may not grow is another error")
+def test_a_disk_that_is_full_is_no_reason_to_let_go_of_what_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "kept.sqlite"
+    kept = Kept(path, 1 << 20)
+    kept.put([(b"one", b"1")])
+    kept.close()
+    program = f"""
+import resource, pathlib, cocosearchd.kept
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # as a disk without room: no file may grow
+cocosearchd.kept.Kept(pathlib.Path({str(path)!r}), 1 << 20)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
+    assert "sqlite3.OperationalError" in done.stderr
+    kept = Kept(path, 1 << 20)
+    assert kept.get([b"one"]) == {b"one": b"1"}
     kept.close()
 
 

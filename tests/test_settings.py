@@ -5,8 +5,10 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.errors import BadSettings
+from cocosearchd.index_settings import IndexSettings, shown
 from cocosearchd.settings import Loaded, Origin, Settings, keys, value_of
 from cocosearchd.settings_layers import load
+from cocosearchd.store.pool import without_password
 
 
 def written(tmp_path: Path, text: str, env: str = "") -> Path:
@@ -59,6 +61,21 @@ def test_names_of_habit_mean_the_same(tmp_path: Path) -> None:
     assert (settings.embedder.provider, settings.embedder.url) == ("ollama", "http://e")
     assert (settings.indexing.chunk_size, settings.indexing.exclude, settings.search.limit) == (500, ("a",), 7)
     assert (settings.embedder.ollama_url, settings.indexing.include) == ("http://s", ("*.py", "*.go"))
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://me:s3cret@db/code?sslpassword=s3cret&sslmode=require",
+        "host=db password = s3cret sslpassword='s3cret \\' x' dbname=code",
+    ],
+)
+def test_passwords_are_not_shown(url: str) -> None:
+    values = shown(IndexSettings(load(None, {"COCOSEARCH_DATABASE_URL": url})))
+    (text,) = (value for key, value, _, _ in values if key == "database.url")
+    for plain in (text, without_password(url)):
+        assert "s3cret" not in plain
+        assert "code" in plain
 
 
 def test_every_key_has_a_value() -> None:

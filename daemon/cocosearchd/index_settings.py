@@ -11,7 +11,7 @@ from cocosearchd.settings import IndexingSettings, Loaded, Origin, SearchSetting
 # What decides which files are in: a change is a matter for a scan, and touches no other file.
 SCOPE = ("include", "exclude", "extend_include", "extend_exclude", "respect_gitignore", "index_secrets")
 _USERINFO = re.compile(r"(://[^/@:]*:)[^/@]*@")
-_PASSWORD = re.compile(r"(\bpassword=)(?:'(?:[^'\\]|\\.)*'|[^\s&]+)")
+_PASSWORD = re.compile(r"(\b(?:ssl)?password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^\s&]+)")
 _SEARCHING = ("topics", "linked_indexes")
 
 

@@ -32,6 +32,8 @@ _FORMER = "select 1 from sqlite_master where name = 'vectors'"
 _RENAME = "begin; alter table vectors rename to kept; alter table kept rename column vector to value; commit;"
 _AT_ONCE = 32  # keys of one statement, filled up with nulls, which equal nothing
 _SELECT = f"select key, used, value from kept where key in ({', '.join('?' * _AT_ONCE)})"  # noqa: S608 - no values
+# What says that the file is no store of ours: not a disk that is full, or another process in it.
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT, sqlite3.SQLITE_ERROR}
 _MAPPED = "pragma mmap_size = 268435456"  # bytes of address space: what is mapped is not copied
 
 
@@ -50,7 +52,9 @@ class Kept:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             self._writer = self._opened(path)
-        except sqlite3.DatabaseError:
+        except sqlite3.DatabaseError as error:
+            if error.sqlite_errorcode & 0xFF not in _DAMAGED:
+                raise
             log.warning("kept_unreadable", extra={"path": str(path)})
             for part in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
                 part.unlink(missing_ok=True)

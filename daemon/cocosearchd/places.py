@@ -37,7 +37,7 @@ def unsaved(indexes: Lookup, path: str, name: str | None, cwd: str | None) -> tu
     index, inside = indexes.one(name, cwd), path.removeprefix("./")
     if not inside or ".." in inside.split("/"):
         raise InvalidInput(f"{path!r} is not the path of a file in a root", "give it as results have it")
-    return index, inside
+    return index, named_path(inside)
 
 
 async def first(

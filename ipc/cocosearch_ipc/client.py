@@ -82,6 +82,8 @@ def stream(path: str, method: str, params: Params | None = None, idle_s: float =
                 return
             last = None
             for line in lines:
+                if not line.endswith(b"\n"):
+                    break  # it was killed while it wrote
                 message = json.loads(line)
                 if "id" in message:
                     if (result := _result(head, line)) != last:

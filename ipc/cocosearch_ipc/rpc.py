@@ -6,10 +6,11 @@ streamed (`Dispatcher.stream`) or run to its end and answered with the last valu
 
 import json
 import logging
+import math
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import anyio
 
@@ -65,12 +66,11 @@ class Dispatcher:
         except Failure as unreadable:
             return shapes.to_json(_error(None, unreadable))
         if not isinstance(message, list):
-            reply = await self._one(message, deadline_s)
-            return None if reply is None else shapes.to_json(reply)
+            return await self._one(message, deadline_s)
         if not 1 <= len(message) <= MAX_BATCH:
             failure = Failure("a batch has 1 to 100 calls", "split it", code=INVALID_REQUEST)
             return shapes.to_json(_error(None, failure))
-        replies: list[dict[str, Any] | None] = [None] * len(message)
+        replies: list[bytes | None] = [None] * len(message)
 
         async def run(position: int) -> None:
             replies[position] = await self._one(message[position], deadline_s)
@@ -79,7 +79,7 @@ class Dispatcher:
             for position in range(len(message)):
                 group.start_soon(run, position)
         answered = [reply for reply in replies if reply is not None]
-        return shapes.to_json(answered) if answered else None
+        return b"[%s]" % b",".join(answered) if answered else None
 
     async def stream(self, body: bytes) -> AsyncGenerator[bytes, None]:
         """Lines of JSON for one call: a `$/progress` notification for each value, then the last one as the response."""
@@ -94,15 +94,15 @@ class Dispatcher:
         except Exception as error:  # noqa: BLE001 - a reply of its own kind, see _failure
             yield shapes.to_json(_error(call.id if call else None, _failure(error, call))) + b"\n"
 
-    async def _one(self, message: Any, deadline_s: float) -> dict[str, Any] | None:
+    async def _one(self, message: Any, deadline_s: float) -> bytes | None:
         call: Call | None = None
         try:
             call = _call(message)
             with anyio.fail_after(deadline_s), spans.span(f"rpc {call.method}", **_described(call)):
                 result = await self._last(call)
-            reply = {"jsonrpc": "2.0", "id": call.id, "result": result}
+            reply = shapes.to_json({"jsonrpc": "2.0", "id": call.id, "result": result})
         except Exception as error:  # noqa: BLE001 - a reply of its own kind, see _failure
-            reply = _error(call.id if call else _id_of(message), _failure(error, call))
+            reply = shapes.to_json(_error(call.id if call else _id_of(message), _failure(error, call)))
         return reply if call is None or call.wants_reply else None
 
     async def _last(self, call: Call) -> Any:
@@ -146,9 +146,13 @@ def _method(name: str) -> tuple[str, type]:
 
 def _loads(body: bytes) -> Any:
     try:
-        return json.loads(body)
+        return json.loads(body, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
         raise Failure(f"the body is not JSON: {error}", "", code=PARSE_ERROR) from None
+
+
+def _no_number(literal: str) -> Any:
+    raise ValueError(f"{literal} is none of its numbers")
 
 
 def _call(message: Any) -> Call:
@@ -156,14 +160,19 @@ def _call(message: Any) -> Call:
         hint = 'write {"jsonrpc": "2.0", "id": 1, "method": "...", "params": {...}}'
         raise Failure("not a JSON-RPC 2.0 request", hint, code=INVALID_REQUEST)
     rid = message.get("id")
-    if isinstance(rid, bool) or not isinstance(rid, str | int | float | None):
+    if not _is_id(rid):
         raise Failure("id is neither a text nor a number", "", code=INVALID_REQUEST)
     return Call(rid, message["method"], message.get("params", {}), "id" in message)
 
 
 def _id_of(message: Any) -> Id:
     rid = message.get("id") if isinstance(message, dict) else None
-    return rid if isinstance(rid, str | int | float) else None
+    return rid if _is_id(rid) else None
+
+
+def _is_id(rid: Any) -> TypeGuard[Id]:
+    finite = not isinstance(rid, float) or math.isfinite(rid)  # 1e999 is read as what no answer can hold
+    return isinstance(rid, str | int | float | None) and not isinstance(rid, bool) and finite
 
 
 def _failure(error: Exception, call: Call | None) -> Failure:

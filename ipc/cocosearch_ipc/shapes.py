@@ -7,6 +7,7 @@ with a sentence that names the parameter, so that no engine method has to.
 import difflib
 import functools
 import json
+import sys
 import types
 import typing
 from collections.abc import Hashable, Mapping
@@ -122,6 +123,8 @@ def _value(annotation: Any, value: object, name: str) -> Any:
 
 
 def _scalar(annotation: Any, value: object, name: str) -> Any:
+    if annotation is float and isinstance(value, int | float) and abs(value) > sys.float_info.max:
+        raise _invalid(f"{name} is beyond all numbers", "")  # 1e999 is infinity for Python, and no JSON
     if annotation is float and type(value) is int:
         return float(value)
     if annotation not in _JSON_NAMES or type(value) is not annotation:

@@ -201,6 +201,22 @@ def test_errors_are_one_line(served: Served, line: str, code: int, message: str)
     assert (done.returncode, done.stdout, done.stderr) == (code, "", message + "\n")
 
 
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("query x --min-score nan", "number"),
+        ("query x --sync-timeout inf", "seconds"),
+        ("sync --timeout 1e30", "seconds"),
+        ("sync --timeout -1", "seconds"),
+    ],
+)
+def test_numbers_that_no_call_can_hold(served: Served, line: str, kind: str) -> None:
+    verb, *_, option, value = line.split()
+    done = ctl(served, *line.split())
+    problem = f"argument {option}: invalid {kind} value: '{value}'"
+    assert (done.returncode, done.stderr) == (2, f"error: {problem} — hint: cocosearchctl {verb} --help\n")
+
+
 def test_help_is_a_verb_and_what_comes_without_one(served: Served) -> None:
     bare = ctl(served)
     assert (bare.returncode, bare.stderr) == (exits.USAGE, "")

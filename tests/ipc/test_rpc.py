@@ -3,6 +3,7 @@
 import http.client
 import json
 import logging
+import math
 import os
 import re
 import shutil
@@ -77,6 +78,7 @@ def test_the_client_and_the_protocol_are_of_one_version() -> None:
         ({"query": "x", "limit": True}, "limit must be a whole number, not true", ""),
         ({"query": "x", "limit": "3"}, 'limit must be a whole number, not "3"', ""),
         ({"query": "x", "languages": "python"}, "languages is not a list", '["a", "b"]'),
+        ({"query": "x", "min_score": 10**400}, "min_score is beyond all numbers", ""),
         ({"query": "x", "languages": [1]}, "languages must be a text, not 1", ""),
         ({"query": "a\0b"}, "query contains a NUL character", "remove it"),
         ({"query": "\ud800"}, "query is not valid Unicode", "send UTF-8"),
@@ -109,6 +111,8 @@ def test_parameters_by_position_and_file_names_that_are_no_utf8(served: Served) 
         (b'{"jsonrpc": "1.0", "id": 1, "method": "status"}', p.INVALID_REQUEST),
         (b'{"jsonrpc": "2.0", "id": {}, "method": "status"}', p.INVALID_REQUEST),
         (b'{"jsonrpc": "2.0", "id": 1, "method": 3}', p.INVALID_REQUEST),
+        (b'{"jsonrpc": "2.0", "id": NaN, "method": "status"}', p.PARSE_ERROR),
+        (b'{"jsonrpc": "2.0", "id": 1e999, "method": "status"}', p.INVALID_REQUEST),
         (json.dumps([{"jsonrpc": "2.0", "id": 1, "method": "status"}] * 101).encode(), p.INVALID_REQUEST),
     ],
 )
@@ -129,6 +133,22 @@ def test_failures_carry_code_and_hint_and_defects_do_not_leak(served: Served) ->
     error = ask(served, "search", {"query": "defect", "index": "demo"})["error"]
     assert (error["code"], error["message"]) == (p.INTERNAL_ERROR, "internal error")
     assert "a defect" not in json.dumps(error)
+
+
+def test_an_answer_that_has_no_json_is_a_defect_and_costs_no_other(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def endless(request: p.Empty) -> p.ShutdownReply:
+        return p.ShutdownReply(pid=math.inf)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(served.engine, "shutdown", endless)
+    assert ask(served, "shutdown")["error"]["code"] == p.INTERNAL_ERROR
+    batch = [{"jsonrpc": "2.0", "id": 1, "method": "shutdown"}, {"jsonrpc": "2.0", "id": 2, "method": "status"}]
+    status, replies = post(served, json.dumps(batch).encode())
+    assert (status, ["error" in reply for reply in replies]) == (200, [True, False])
+    with pytest.raises(client.CallFailed, match="internal error"):
+        list(client.stream(served.rpc, "shutdown"))
+    assert "rpc_failed" in caplog.text
 
 
 def test_a_batch_and_notifications(served: Served) -> None:
@@ -301,6 +321,27 @@ def test_something_else_on_the_socket_is_said(tmp_path: Any) -> None:
         client.call(path, "status")
     thread.join()
     server.close()
+
+
+def test_a_daemon_that_is_killed_while_it_writes_is_said_to_have_stopped(tmp_path: Any) -> None:
+    path = str(tmp_path / "rpc.sock")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            connection.recv(65536)
+            connection.sendall(
+                b"HTTP/1.1 200 OK\r\ncontent-type: application/x-ndjson\r\n\r\n" + b'{"jsonrpc": "2.0", "m'
+            )
+            connection.close()
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        with pytest.raises(client.CallFailed, match="stopped while it was answering"):
+            list(client.stream(path, "follow"))
+        thread.join()
 
 
 def _until(condition: Any) -> None:

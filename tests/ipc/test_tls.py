@@ -3,6 +3,7 @@
 import datetime as dt
 import http.client
 import ipaddress
+import json
 import socket
 import ssl
 import subprocess
@@ -22,6 +23,8 @@ from fastmcp.client.transports import SSETransport, StreamableHttpTransport
 
 from cocosearch_ipc import client, tls
 from cocosearch_ipc import protocol as p
+from cocosearch_ipc.cli import exits
+from cocosearch_ipc.cli.main import run
 from tests.daemon import make_daemon
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
 
@@ -110,6 +113,12 @@ def test_the_guard_stands_behind_it(encrypted: Served, headers: dict[str, str], 
     connection.request("GET", "/metrics", headers=given)
     assert connection.getresponse().status == status
     connection.close()
+
+
+def test_doctor_speaks_it(encrypted: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["doctor", "--json"], encrypted.environment) == exits.OK
+    found = {one["what"]: one for one in json.loads(capsys.readouterr().out)["findings"]}
+    assert found["mcp"]["message"] == f"{encrypted.bound.urls()['url']} takes the token"
 
 
 def test_plain_text_is_let_go(encrypted: Served) -> None:

@@ -303,4 +303,5 @@ def _translated(error: psycopg.Error) -> CocoSearchError:
 
 def without_password(dsn: str) -> str:
     """The DSN as it may be shown."""
-    return make_conninfo("", **{name: value for name, value in conninfo_to_dict(dsn).items() if name != "password"})
+    secret = {"password", "sslpassword"}
+    return make_conninfo("", **{name: value for name, value in conninfo_to_dict(dsn).items() if name not in secret})

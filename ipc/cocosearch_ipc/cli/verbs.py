@@ -3,6 +3,7 @@
 import argparse
 import difflib
 import importlib
+import math
 import re
 import sys
 import textwrap
@@ -18,6 +19,7 @@ Run = Callable[[argparse.Namespace, Env], int]
 Add = Callable[[argparse.ArgumentParser], object]
 
 
+YEAR_S = 365 * 86_400
 FORMATS = "compact: for a language model; grep: path:line:text"
 
 
@@ -54,6 +56,20 @@ class Verb:
         module, _, function = self.run.partition(":")
         path = module if module.startswith("cocosearch_ipc.") else f"cocosearch_ipc.cli.{module}"
         return cast(Run, getattr(importlib.import_module(path), function))
+
+
+def number(text: str) -> float:
+    """What JSON can hold: argparse says "invalid number value" for the rest."""
+    if not math.isfinite(value := float(text)):
+        raise ValueError(text)
+    return value
+
+
+def seconds(text: str) -> float:
+    """As `number`, at least none and at most a year: no clock and no poll takes what is much longer."""
+    if not 0 <= (value := number(text)) <= YEAR_S:
+        raise ValueError(text)
+    return value
 
 
 def run(arguments: list[str], env: Env) -> int:
@@ -129,14 +145,14 @@ def _query(p: argparse.ArgumentParser) -> None:
     which.add_argument("--not-path", action="append", default=[], metavar="GLOB", help="repeatable")
     which.add_argument("--symbol-type", action="append", default=[], metavar="TYPE", help="repeatable")
     which.add_argument("--symbol-name", metavar="NAME")
-    which.add_argument("--min-score", type=float, metavar="X")
+    which.add_argument("--min-score", type=number, metavar="X")
     which.add_argument("--all-chunks", action="store_true", help="several chunks of one place as well")
     how = p.add_argument_group("how")
     how.add_argument("--profile", metavar="NAME", help="how to rank: code, classic")
     how.add_argument("--reranker", metavar="NAME")
     how.add_argument("--no-hybrid", action="store_true", help="by meaning only")
     how.add_argument("--no-cache", action="store_true")
-    how.add_argument("--sync-timeout", type=float, metavar="SECONDS", help="wait at most this long for changes")
+    how.add_argument("--sync-timeout", type=seconds, metavar="SECONDS", help="wait at most this long for changes")
     how.add_argument("--no-sync", action="store_const", const=0.0, dest="sync_timeout", help="do not wait at all")
     how.add_argument("--explain", action="store_true", help="also print how the answer came about")
     how.add_argument("--why-not", metavar="PATH", help="say why this place is not among the hits")
@@ -181,7 +197,7 @@ def _stats(p: argparse.ArgumentParser) -> None:
 def _sync(p: argparse.ArgumentParser) -> None:
     _named("the index")(p)
     p.add_argument("--index", dest="named", metavar="NAME", help="the same, as in `query`")
-    p.add_argument("--timeout", type=float, default=30.0, metavar="SECONDS")
+    p.add_argument("--timeout", type=seconds, default=30.0, metavar="SECONDS")
 
 
 def _reindex(p: argparse.ArgumentParser) -> None:
@@ -259,13 +275,13 @@ def _watch(p: argparse.ArgumentParser) -> None:
     p.add_argument("--query", metavar="TEXT", help="print what this question newly finds in the files that change")
     p.add_argument("--limit", type=int, metavar="N", help="with --query: among its first N results")
     p.add_argument(
-        "--min-score", type=float, metavar="SCORE", help="with --query: only results as relevant as this (0.25)"
+        "--min-score", type=number, metavar="SCORE", help="with --query: only results as relevant as this (0.25)"
     )
     p.add_argument("--all-chunks", action="store_true", help="with --query: more than one result a file")
 
 
 def _top(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--interval", type=float, default=1.0, metavar="SECONDS")
+    p.add_argument("--interval", type=seconds, default=1.0, metavar="SECONDS")
 
 
 def _mcp(p: argparse.ArgumentParser) -> None:
