@@ -41,7 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = read()
         interpreter.prepare()
         logs.configure(found.settings.log.level, found.settings.log.format, Path(address.log_file(env)))
-        anyio.run(service.run, found, service.Places.of(env, found.settings, os.getpid(), read))
+        anyio.run(
+            service.run,
+            found,
+            service.Places.of(env, found.settings, os.getpid(), read),
+            backend_options={"use_uvloop": True},
+        )
     except Failure as failure:
         return _end(failure)
     except OSError as error:

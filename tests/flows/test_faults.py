@@ -182,7 +182,7 @@ def full_and_free_again(stopped: Daemon, project: Path, disk: Path, said: str) -
 
 
 def test_a_disk_that_is_nearly_full_is_named_by_whoever_waits_for_it(stopped: Daemon, project: Path) -> None:
-    stopped.variables["COCOSEARCH_INDEXING_MIN_FREE_BYTES"] = str(1 << 60)
+    stopped.variables["COCOSEARCH_INDEXING_MIN_FREE_BYTES"] = str(1 << 40)
     stopped.start()
     with stopped.begin("up", str(project), "--wait") as up:
         assert up.stderr is not None

@@ -24,6 +24,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import uvloop
+
 from cocosearchd import interpreter
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.former import Embedders
@@ -298,7 +300,7 @@ def main() -> None:
     said.setFormatter(Line())
     logging.basicConfig(level=logging.WARNING, handlers=[said])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the daemon says when to stop
-    asyncio.run(run(int(sys.argv[1]), int(sys.argv[2])))
+    uvloop.run(run(int(sys.argv[1]), int(sys.argv[2])))
 
 
 if __name__ == "__main__":
