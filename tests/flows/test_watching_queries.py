@@ -1,11 +1,10 @@
 """Saved queries and unsaved text through the real programs."""
 
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from queue import Empty, Queue
+from queue import Queue
 from typing import Any
 
 import pytest
@@ -22,9 +21,10 @@ def rpc(daemon: Daemon) -> str:
 
 @contextmanager
 def events(daemon: Daemon, **params: Any) -> Iterator["Queue[dict[str, Any]]"]:
-    """Events of a subscription as they come. Closing the stream is what a client that goes does."""
+    """Events of a subscription, of what happens from now on: it names the clock, as it begins when it can."""
     found: Queue[dict[str, Any]] = Queue()
-    stream = client.stream(rpc(daemon), "watch", params, WAIT_S)
+    since = daemon.json("sync", "--index", params["index"])["as_of"]
+    stream = client.stream(rpc(daemon), "watch", params | {"since": since}, WAIT_S)
 
     def read() -> None:
         try:
@@ -42,15 +42,9 @@ def test_a_saved_query_tells_of_new_matches_only(shared: Daemon, project: Path) 
     shared.ctl("up", str(project), "--wait")
     with events(shared, index="project", query='"circuit breaker"', all_chunks=True) as found:
         breaker = project / "src" / "breaker.py"
-        while found.empty():  # the first save that comes after the subscription
-            breaker.write_text("def open_circuit():\n    '''Opens the circuit breaker.'''\n")
-            shared.ctl("sync")
-            try:
-                event = found.get(timeout=1)
-                break
-            except Empty:
-                breaker.unlink()
-                shared.ctl("sync")
+        breaker.write_text("def open_circuit():\n    '''Opens the circuit breaker.'''\n")
+        shared.ctl("sync")
+        event = found.get(timeout=WAIT_S)
         assert event["kind"] == "matches"
         assert [match["path"] for match in event["matches"]] == ["src/breaker.py"]
         assert "circuit breaker" in event["matches"][0]["content"]
@@ -70,16 +64,12 @@ def test_what_has_nothing_to_do_with_a_saved_query_is_no_match(shared: Daemon, p
         events(shared, index="project", query="database connection pool") as found,
         events(shared, index="project", query="database connection pool", min_score=0) as everything,
     ):
-        number = 0
-        while everything.empty() and number < WAIT_S:  # until both subscriptions have begun
-            number += 1
-            (project / "src" / "user.py").write_text(f"def check_password(user, secret):\n    return {number}\n")
-            shared.ctl("sync")
-            time.sleep(1)
+        (project / "src" / "user.py").write_text("def check_password(user, secret):\n    return 1\n")
+        shared.ctl("sync")
+        assert [match["path"] for match in everything.get(timeout=WAIT_S)["matches"]] == ["src/user.py"]
         (project / "src" / "pool.py").write_text("class ConnectionPool:\n    '''Connections of a database.'''\n")
         shared.ctl("sync")
         matches = found.get(timeout=WAIT_S)["matches"]
-    assert [match["path"] for match in everything.get()["matches"]] == ["src/user.py"]
     assert [match["path"] for match in matches] == ["src/pool.py"]
 
 

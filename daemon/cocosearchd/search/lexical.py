@@ -7,7 +7,7 @@ the end of its first catch-up on; while it is not, or is behind, the caller answ
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.model import Commit, IndexRecord
-from cocosearchd.search import lexical_snapshot
-from cocosearchd.search.lexical_document import ChunkText, FileText, documents, names_of
+from cocosearchd.search import lexical_changes, lexical_snapshot
 from cocosearchd.search.lexical_living import Choice
-from cocosearchd.search.lexical_merge import BUSY, QUIET, RESTING, compacted
-from cocosearchd.search.lexical_segment import Part, Segment, build
+from cocosearchd.search.lexical_merge import RESTING
+from cocosearchd.search.lexical_segment import Part, Segment
 from cocosearchd.search.lexical_symbols import SymbolMasks
 from cocosearchd.search.lexical_terms import QueryTerms, Terms
-from cocosearchd.search.lexical_view import Evidence, View, evidence, merged, view
+from cocosearchd.search.lexical_view import Evidence, View, evidence, merged
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
@@ -177,12 +176,14 @@ class LexicalIndex:
             generation = await records.generation(self._db, self._record)
             stored = await records.file_generations(self._db, self._record)
             parts = await self._known_parts(generation)
-            parts, wanted = await asyncio.to_thread(_difference, parts, stored)
+            parts, wanted = await asyncio.to_thread(lexical_changes.difference, parts, stored)
             self._kept = len(stored) - len(wanted)
             everything = len(wanted) == len(stored)
             async for texts in self._texts(None if everything else sorted(wanted)):
-                parts = await asyncio.to_thread(_longer, parts, texts, self._terms, self._record.dimension)
-            self._publish(await asyncio.to_thread(_ordered, parts, generation, self._view))
+                parts = await asyncio.to_thread(
+                    lexical_changes.longer, parts, texts, self._terms, self._record.dimension
+                )
+            self._publish(await asyncio.to_thread(lexical_changes.ordered, parts, generation, self._view))
             while self._pending and self._view is not None:
                 await self._apply_pending(self._view)
         log.info("lexical_warm", extra={"index": self._record.name, "generation": self.generation, **self.sizes()})
@@ -199,7 +200,10 @@ class LexicalIndex:
         """A view in which the files of an overlay are as that has them; kept for the next questions."""
         known = self._overlaid.get(overlay.digest)
         if known is None or known[0] is not state:
-            known = state, await asyncio.to_thread(_overlaid, state, overlay, self._terms, self._record.dimension)
+            known = (
+                state,
+                await asyncio.to_thread(lexical_changes.overlaid, state, overlay, self._terms, self._record.dimension),
+            )
             while len(self._overlaid) >= _KEPT_OVERLAYS:
                 del self._overlaid[next(iter(self._overlaid))]
             self._overlaid[overlay.digest] = known
@@ -217,7 +221,9 @@ class LexicalIndex:
             raise
         generation = max(state.generation, *paths.values())
         self._publish(
-            await asyncio.to_thread(_renewed, state, paths, texts, self._terms, self._record.dimension, generation)
+            await asyncio.to_thread(
+                lexical_changes.renewed, state, paths, texts, self._terms, self._record.dimension, generation
+            )
         )
 
     def _publish(self, found: View) -> None:
@@ -325,76 +331,3 @@ class LexicalIndex:
 def _files(saved: lexical_snapshot.Snapshot) -> WeakKeyDictionary[Segment, str]:
     """Weak: what is merged away frees its memory, and the file goes with the next save."""
     return WeakKeyDictionary({part.segment: name for part, name in zip(saved.parts, saved.names, strict=True)})
-
-
-def _part(files: Sequence[FileText], terms: Terms, dimension: int) -> list[Part]:
-    """One part of these files; none of no files."""
-    found = list(documents(files, terms))
-    return [Part(build(found, dimension))] if found else []
-
-
-def _file_text(file: FileTexts) -> FileText:
-    chunks = tuple(
-        ChunkText(*row[:4], tuple(row[4]), names_of(row[5], file.path), tuple(zip(row[6], row[7], strict=True)))
-        for row in file.chunks
-    )
-    return FileText(file.path, file.generation, file.language, chunks, file.vectors)
-
-
-def _longer(parts: Iterable[Part], files: Iterable[FileTexts], terms: Terms, dimension: int) -> tuple[Part, ...]:
-    return compacted([*parts, *_part([_file_text(file) for file in files], terms, dimension)], BUSY)
-
-
-def _ordered(parts: Sequence[Part], generation: int, known: View | None) -> View:
-    return view(compacted(parts, QUIET), generation, *([known] if known else []))
-
-
-def _renewed(
-    state: View, paths: Iterable[str], files: Iterable[FileTexts], terms: Terms, dimension: int, generation: int
-) -> View:
-    """The state in which `paths` are as `files` has them."""
-    return view(_longer(_without(state, paths), files, terms, dimension), generation, state)
-
-
-def _overlaid(state: View, overlay: Overlay, terms: Terms, dimension: int) -> View:
-    """Not compacted: what is merged for an overlay would be merged again for its next version."""
-    fresh = _part(list(overlay.documents(dimension)), terms, dimension)
-    return view([*_without(state, overlay.files), *fresh], state.generation, state)
-
-
-def _without(state: View, paths: Iterable[str]) -> list[Part]:
-    """The parts without what they hold of `paths`."""
-    found = list(state.parts)
-    by_part: dict[int, list[int]] = {}
-    for part, file in _places(state, paths):
-        by_part.setdefault(part, []).append(file)
-    for part, files in by_part.items():
-        found[part] = found[part].without(files)
-    return found
-
-
-def _difference(parts: tuple[Part, ...], stored: Mapping[str, int]) -> tuple[tuple[Part, ...], set[str]]:
-    """The parts without what is not as stored, and the paths to be read."""
-    kept, found = set[str](), []
-    for part in parts:
-        wrong = []
-        generations = part.segment.generations.tolist()
-        for file, path in enumerate(part.segment.path_list()):
-            alive = part.alive is None or bool(part.alive[file])
-            if alive and stored.get(path) == generations[file]:
-                kept.add(path)
-            elif alive:
-                wrong.append(file)
-        found.append(part.without(wrong) if wrong else part)
-    return compacted(found, BUSY), stored.keys() - kept
-
-
-def _places(state: View, paths: Iterable[str]) -> list[tuple[int, int]]:
-    """Where the living ones of these paths are: (part, file in it)."""
-    found = []
-    for path in paths:
-        for number, (part, names) in enumerate(zip(state.parts, state.names, strict=True)):
-            file = names.numbers.get(path)
-            if file is not None and (part.alive is None or part.alive[file]):
-                found.append((number, file))
-    return found
