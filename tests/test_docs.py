@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from cocosearch_ipc.cli.verbs import VERBS
-from cocosearchd.settings import keys
+from cocosearchd.settings import Settings, keys, value_of
 from tests.daemon import Daemon, git, make_daemon
+from tests.test_architecture import MODULES, unit
 
 ROOT = Path(__file__).resolve().parent.parent
-DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")
+DOCUMENTS = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "benchmarks/README.md", "docs/observability.md")
 BLOCK = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
@@ -65,27 +66,44 @@ def test_every_setting_is_documented() -> None:
     assert not missing, f"docs/settings.md lacks {missing}"
 
 
+def test_documented_defaults_are_the_ones_of_the_code() -> None:
+    rows = re.findall(
+        r"^\| `(\w+\.\w+)` \| ([^|]*?) ?\|", (ROOT / "docs" / "settings.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert dict(rows) == {key: _default(value_of(Settings(), key)) for key in keys()}
+
+
+def _default(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value or ("" if value != 0 else 0))
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_lead_somewhere(document: str) -> None:
     for target in re.findall(r"\]\(([^)#]+)\)", (ROOT / document).read_text("utf-8")):
         if "://" not in target:
-            assert (ROOT / target).exists(), f"{document} names {target}"
+            assert (ROOT / document).parent.joinpath(target).exists(), f"{document} names {target}"
 
 
 def test_the_code_map_names_what_exists() -> None:
-    """Rows of ARCHITECTURE.md's map: units that import, symbols that some module of the unit defines."""
+    """Rows of ARCHITECTURE.md's map: every unit, each to be imported; symbols that some module of the unit defines."""
     text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
     rows = re.findall(r"^\| `(cocosearch[^|]*)` \|[^|]*\| ([^|]*) \|$", text, re.MULTILINE)
     assert len(rows) >= 12
+    mapped = set[str]()
     for units, symbols in rows:
         names = re.findall(r"[\w.]+", units.replace("`", " ").replace(",", " "))
         parent = names[0].rpartition(".")[0]
         modules = [name if "." in name else f"{parent}.{name}" for name in names]
+        mapped.update(modules)
         texts = [_source(module) for module in modules]
         for symbol in re.findall(r"`([\w.]+)`", symbols):
             last = symbol.rpartition(".")[2]
             defined = re.compile(rf"(?:def|class) {last}\b|^{last}\b.*=", re.MULTILINE)
             assert any(defined.search(found) or Path(f"{last}.py").name in found for found in texts), symbol
+    units_there = {unit(module) for module in MODULES} - {"cocosearchd", "cocosearchd.__main__", "cocosearch_ipc"}
+    assert units_there <= mapped, "every unit has its place in the map"
 
 
 def _source(module: str) -> str:
