@@ -42,6 +42,7 @@ def plain_document(file: FileText, terms: Terms) -> Document:
     return Document(
         path=file.path,
         generation=file.generation,
+        digest=file.digest,
         language=file.language,
         characters=sum(map(len, texts)),
         keys=np.array([(chunk.start_byte, chunk.end_byte) for chunk in file.chunks], np.int64),

@@ -118,6 +118,70 @@ async def test_what_was_just_saved_waits_for_one_commit_of_bulk_work_at_most(
     await assert_same(index, await fresh(db, record, tmp_path / "two"))
 
 
+async def test_what_comes_back_is_not_read_again(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    asked = reads_of(index, monkeypatch)
+    path, gone = "src/session.py", "README.md"
+    await index.apply(await write(db, record, path, "open: reads nothing"))
+    await index.apply(Commit(record.name, await delete_file(db, record, gone), (gone,)))
+    assert asked == [path, gone]
+    back = [await write(db, record, name, *FILES[name]) for name in (path, gone)]
+    await index.apply(Commit(record.name, back[1].generation, (path, gone)))
+    assert asked == [path, gone]
+    await assert_same(index, await fresh(db, record, tmp_path / "two"))
+    await index.catch_up()
+    assert index.sizes()["kept"] == len(FILES)  # which commit it is of is known
+    await run_until_warm(index)
+    again = await fresh(db, record, tmp_path / "one")
+    assert again.sizes()["kept"] == len(FILES)  # and written down
+    await assert_same(again, await fresh(db, record, tmp_path / "three"))
+
+
+async def test_what_was_just_saved_is_read_at_once(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    asked = reads_of(index, monkeypatch)
+    path = "src/session.py"
+    for texts in (("open: reads nothing",), FILES[path]):
+        await index.apply(replace(await write(db, record, path, *texts), urgent=True))
+    assert asked == [path, path]
+
+
+async def test_what_was_merged_away_comes_back(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cocosearchd.search.lexical._QUIET_S", 0.05)  # not to wait for a second
+    monkeypatch.setattr("cocosearchd.search.lexical_changes._FORMER_FILES", 1)
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    asked = reads_of(index, monkeypatch)
+    path = "src/session.py"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        await index.apply(await write(db, record, path, "open: reads nothing"))
+        with anyio.fail_after(10):
+            while index.sizes()["segments"] > 1:  # noqa: ASYNC110 - what it does by itself has no event
+                await anyio.sleep(0.01)
+        await index.apply(await write(db, record, path, *FILES[path]))
+        assert asked == [path]
+        await assert_same(index, await fresh(db, record, tmp_path / "two"))
+        tasks.cancel_scope.cancel()
+
+
+def reads_of(index: LexicalIndex, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths whose texts are asked for from now on."""
+    asked, read = list[str](), index._texts
+
+    async def noted(paths: list[str]) -> AsyncIterator[list[FileTexts]]:
+        asked.extend(paths)
+        async for texts in read(paths):
+            yield texts
+
+    monkeypatch.setattr(index, "_texts", noted)
+    return asked
+
+
 async def test_is_cold_until_it_has_caught_up_and_then_knows_earlier_commits(db: Database, tmp_path: Path) -> None:
     record = await filled(db)
     index = LexicalIndex(db, record, tmp_path / "cold")

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cocosearchd.model import IndexRecord
 from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import file_chunks, replace_file
 from cocosearchd.store.rows import StoredChunk
-from cocosearchd.store.texts import FileTexts, file_texts
+from cocosearchd.store.texts import FileDigest, FileTexts, file_digests, file_texts
 from tests.store.support import DIMENSION, file_write, new_index
 
 pytestmark = pytest.mark.anyio
@@ -58,3 +59,41 @@ async def test_few_files_need_no_connection_while_they_are_looked_at(dsn: str) -
             seen.append(file)
             await replace_file(db, record, file_write("b.py", "other"))
         assert seen[1].chunks[0][3] == "text"
+
+
+async def test_a_digest_tells_files_apart_that_are_not_the_same(db: Database) -> None:
+    record = await new_index(db)
+    same = file_write("a.py", "one: 1", "two: 2")
+    first, second = same.chunks
+    blank = replace(same, vectors=np.array([same.vectors[0], np.zeros(DIMENSION)], np.float32))
+    shifted = replace(second, start_byte=second.start_byte + 1, end_byte=second.end_byte + 1)
+    lower = replace(second, start_line=second.start_line + 1, end_line=second.end_line + 1)
+    digests = list[int]()
+    for chunks in (
+        same.chunks,
+        (first, shifted),
+        (first, lower),
+        (first, replace(second, header="another")),
+        (first, replace(second, text="two: 3")),
+        (first, replace(second, definitions=())),
+        (first,),
+        (replace(first, text=second.text), replace(second, text=first.text)),
+        same.chunks,
+    ):
+        await replace_file(db, record, replace(same, chunks=chunks, vectors=same.vectors[: len(chunks)]))
+        digests.append(await digest_of(db, record, "a.py"))
+    assert digests[0] == digests[-1]
+    assert len(set(digests)) == len(digests) - 1
+    await replace_file(db, record, replace(blank, path="b.py", chunks=same.chunks))
+    await replace_file(db, record, replace(same, path="c.py"))
+    assert await digest_of(db, record, "b.py") != digests[0] == await digest_of(db, record, "c.py")
+
+
+async def digest_of(db: Database, record: IndexRecord, path: str) -> int:
+    """As it is told by itself, and with the texts."""
+    (file,) = [file async for file in file_texts(db, record, [path])]
+    (other,) = [other async for other in file_texts(db, record, None) if other.path == path]
+    found = await file_digests(db, record, [path, "gone.py"])
+    assert found == [FileDigest(path, file.generation, file.language, file.digest)]
+    assert other.digest == file.digest
+    return file.digest

@@ -20,7 +20,19 @@ from numpy.typing import NDArray
 
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.model import Commit, IndexRecord
-from cocosearchd.search import lexical_changes, lexical_snapshot
+from cocosearchd.search import lexical_snapshot
+from cocosearchd.search.lexical_changes import (
+    NOTHING,
+    Change,
+    changed,
+    difference,
+    kept_of,
+    longer,
+    ordered,
+    overlaid,
+    recognised,
+    remembered,
+)
 from cocosearchd.search.lexical_living import Choice
 from cocosearchd.search.lexical_merge import RESTING
 from cocosearchd.search.lexical_segment import Part, Segment
@@ -30,7 +42,7 @@ from cocosearchd.search.lexical_view import Evidence, View, evidence, merged
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
-from cocosearchd.store.texts import FileTexts, file_texts
+from cocosearchd.store.texts import FileDigest, FileTexts, file_digests, file_texts
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,6 +61,7 @@ class LexicalIndex:
         self._db, self._record, self._folder = db, record, snapshot_dir
         self._terms, self.symbols = Terms(), SymbolMasks()
         self._view: View | None = None
+        self._former = NOTHING  # segments that were part of it
         self._overlaid: dict[str, tuple[View, View]] = {}  # digest of an overlay -> the view below it, and with it
         self._pending: dict[str, int] = {}  # path -> generation of a commit that is not applied yet
         self._saved = WeakKeyDictionary[Segment, str]()  # -> file
@@ -176,14 +189,12 @@ class LexicalIndex:
             generation = await records.generation(self._db, self._record)
             stored = await records.file_generations(self._db, self._record)
             parts = await self._known_parts(generation)
-            parts, wanted = await asyncio.to_thread(lexical_changes.difference, parts, stored)
+            parts, wanted = await asyncio.to_thread(difference, parts, stored)
             self._kept = len(stored) - len(wanted)
             everything = len(wanted) == len(stored)
             async for texts in self._texts(None if everything else sorted(wanted)):
-                parts = await asyncio.to_thread(
-                    lexical_changes.longer, parts, texts, self._terms, self._record.dimension
-                )
-            self._publish(await asyncio.to_thread(lexical_changes.ordered, parts, generation, self._view))
+                parts = await asyncio.to_thread(longer, parts, texts, self._terms, self._record.dimension)
+            self._publish(await asyncio.to_thread(ordered, parts, generation, self._view))
             while self._pending and self._view is not None:
                 await self._apply_pending(self._view)
         log.info("lexical_warm", extra={"index": self._record.name, "generation": self.generation, **self.sizes()})
@@ -191,7 +202,7 @@ class LexicalIndex:
     async def discard(self) -> None:
         """Forget everything, on disk as well."""
         async with self._lock:
-            self._view, self._saved = None, WeakKeyDictionary()
+            self._view, self._former, self._saved = None, NOTHING, WeakKeyDictionary()
             self._pending.clear()
             self._saved_generation = -1
             await asyncio.to_thread(lexical_snapshot.remove, self._folder)
@@ -200,10 +211,7 @@ class LexicalIndex:
         """A view in which the files of an overlay are as that has them; kept for the next questions."""
         known = self._overlaid.get(overlay.digest)
         if known is None or known[0] is not state:
-            known = (
-                state,
-                await asyncio.to_thread(lexical_changes.overlaid, state, overlay, self._terms, self._record.dimension),
-            )
+            known = state, await asyncio.to_thread(overlaid, state, overlay, self._terms, self._record.dimension)
             while len(self._overlaid) >= _KEPT_OVERLAYS:
                 del self._overlaid[next(iter(self._overlaid))]
             self._overlaid[overlay.digest] = known
@@ -215,16 +223,21 @@ class LexicalIndex:
         if not paths:
             return  # another commit took them along
         try:
-            texts = [file async for batch in self._texts(sorted(p for p in paths if p)) for file in batch]
+            back = [] if only is not None else await self._returning(state, wanted)  # a save is seldom what there was
+            asked = set(filter(None, wanted)).difference(file.path for file in back)
+            texts = [file async for batch in self._texts(sorted(asked)) for file in batch]
         except CocoSearchError:
             self._pending = paths | self._pending
             raise
-        generation = max(state.generation, *paths.values())
-        self._publish(
-            await asyncio.to_thread(
-                lexical_changes.renewed, state, paths, texts, self._terms, self._record.dimension, generation
-            )
-        )
+        change = Change(tuple(wanted), max(state.generation, *paths.values()), texts, back)
+        made = asyncio.to_thread(changed, state, self._former, change, self._terms, self._record.dimension)
+        now, self._former = await made
+        self._publish(now)
+
+    async def _returning(self, state: View, paths: Iterable[str]) -> list[FileDigest]:
+        """Files that are stored as they were once, and need not be read."""
+        some = remembered(state, self._former, paths)
+        return recognised(state, self._former, await file_digests(self._db, self._record, some)) if some else []
 
     def _publish(self, found: View) -> None:
         self._show(found)
@@ -293,8 +306,10 @@ class LexicalIndex:
         if made is None:
             return True
         async with self._lock:
-            if self._view is not None:
-                self._show(await asyncio.to_thread(made, self._view))
+            if (state := self._view) is not None:
+                found = await asyncio.to_thread(made, state)
+                self._former = kept_of(self._former, state.parts, found, state)
+                self._show(found)
         return False
 
     async def _save(self) -> None:

@@ -1,48 +1,119 @@
-"""What a change of files makes of the parts of a lexical index: from parts to parts, nothing is changed in place.
+"""How one view becomes the next: files go, come and come back. Pure.
 
-All of it takes CPU, for a large batch 0.2 s: `lexical.LexicalIndex` calls it in threads.
+What a file was is still in its segment once it is dead. A branch that is switched back to has the files it had: so
+segments that leave a view are kept for a while, and a file that is stored as one has it is brought back, unread.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from cocosearchd.search.lexical_document import ChunkText, FileText, documents, names_of
-from cocosearchd.search.lexical_merge import BUSY, QUIET, compacted
-from cocosearchd.search.lexical_segment import Part, build
+from cocosearchd.search.lexical_merge import BUSY, QUIET, compacted, merge
+from cocosearchd.search.lexical_segment import Part, Segment, build, size_bytes
 from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import View, view
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.store.texts import FileTexts
+from cocosearchd.store.texts import FileDigest, FileTexts
+
+# Of segments that left a view: what 6,000 files of 5 kB take, and as many segments as a question may have to look into.
+FORMER_BYTES, _FORMER_SEGMENTS = 64 << 20, 8
+_FORMER_FILES = 64  # dead ones that make a segment worth keeping: what fewer of them take is soon read again
+NOTHING = view((), -1)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What is to become of a view: `paths` are as `read` and `returning` have them, or nowhere any more."""
+
+    paths: tuple[str, ...]
+    generation: int
+    read: Sequence[FileTexts] = ()
+    returning: Sequence[FileDigest] = ()  # each of them `recognised`
+
+
+class _Place(NamedTuple):
+    """A file of a segment."""
+
+    segment: Segment
+    number: int
+    language: str
+    alive: bool
+
+
+def remembered(state: View, former: View, paths: Iterable[str]) -> list[str]:
+    """Those of `paths` that a segment has something of which is not alive."""
+    places = ((path, _places((state, former), path)) for path in paths)
+    return [path for path, found in places if not all(place.alive for place in found)]
+
+
+def recognised(state: View, former: View, files: Iterable[FileDigest]) -> list[FileDigest]:
+    """Those of `files` that a segment has as they are."""
+    return [file for file in files if _place(state, former, file)]
+
+
+def changed(state: View, former: View, change: Change, terms: Terms, dimension: int) -> tuple[View, View]:
+    """The view after a change, and what is kept of those before it."""
+    parts, back = _without(state, change.paths), dict[Segment, list[tuple[int, int]]]()
+    for file in change.returning:
+        if place := _place(state, former, file):
+            back.setdefault(place.segment, []).append((place.number, file.generation))
+    own = {part.segment for part in parts}
+    # In front: what is behind the others is merged with them, and would not be what it was.
+    parts[:0] = [_nobody(segment) for segment in back if segment not in own]
+    for number, part in enumerate(parts):
+        if part.segment in back:
+            files, generations = zip(*back[part.segment], strict=True)
+            parts[number] = part.having(files, generations)
+    fresh = part_of(map(file_text, change.read), terms, dimension)
+    kept = compacted([*parts, *fresh], BUSY) if fresh else tuple(part for part in parts if part.files_alive)
+    now = view(kept, change.generation, state, former)
+    return now, kept_of(former, parts, now, state)
+
+
+def kept_of(former: View, before: Sequence[Part], now: View, *states: View) -> View:
+    """What is kept where parts become those of `now`: the newest segments that have files which are not alive in it.
+
+    The names of all segments are in `former` or in one of the `states`.
+    """
+    living = {part.segment for part in now.parts}
+    left = [_died(part) for part in before if part.segment not in living and _dead(part) >= _FORMER_FILES]
+    parts, size = list[Part](), 0
+    for part in reversed([*(part for part in former.parts if part.segment not in living), *left]):
+        size += size_bytes(part.segment)
+        if size > FORMER_BYTES or len(parts) == _FORMER_SEGMENTS:
+            break
+        parts.append(_nobody(part.segment))
+    if [part.segment for part in parts[::-1]] == [part.segment for part in former.parts]:
+        return former
+    return view(parts[::-1], -1, former, *states)
 
 
 def longer(parts: Iterable[Part], files: Iterable[FileTexts], terms: Terms, dimension: int) -> tuple[Part, ...]:
-    """With `files`, none of which the parts have yet."""
-    return compacted([*parts, *_part([_file_text(file) for file in files], terms, dimension)], BUSY)
+    """Parts with one more, of these files."""
+    return compacted([*parts, *part_of(map(file_text, files), terms, dimension)], BUSY)
 
 
-def ordered(parts: Sequence[Part], generation: int, known: View | None) -> View:
-    """A view of all parts, as of `generation`; what `known` has of them is not made again."""
-    return view(compacted(parts, QUIET), generation, *([known] if known else []))
-
-
-def renewed(
-    state: View, paths: Iterable[str], files: Iterable[FileTexts], terms: Terms, dimension: int, generation: int
-) -> View:
-    """The state in which `paths` are as `files` has them."""
-    return view(longer(_without(state, paths), files, terms, dimension), generation, state)
+def ordered(parts: Sequence[Part], generation: int, before: View | None) -> View:
+    """A view over parts that have just been read, in order."""
+    return view(compacted(parts, QUIET), generation, *([before] if before else []))
 
 
 def overlaid(state: View, overlay: Overlay, terms: Terms, dimension: int) -> View:
-    """The state in which an overlay's files are as it has them: not compacted, its next version would merge again."""
-    fresh = _part(list(overlay.documents(dimension)), terms, dimension)
+    """The state in which the files of an overlay are as that has them.
+
+    Not compacted: what is merged for an overlay would be merged again for its next version.
+    """
+    fresh = part_of(overlay.documents(dimension), terms, dimension)
     return view([*_without(state, overlay.files), *fresh], state.generation, state)
 
 
-def difference(parts: tuple[Part, ...], stored: Mapping[str, int]) -> tuple[tuple[Part, ...], set[str]]:
-    """The parts without what is not as stored, and the paths to be read."""
+def difference(parts: Sequence[Part], stored: Mapping[str, int]) -> tuple[tuple[Part, ...], set[str]]:
+    """The parts without what is not as stored, by path the generation; and the paths to be read."""
     kept, found = set[str](), []
     for part in parts:
         wrong = []
-        generations = part.segment.generations.tolist()
+        generations = part.generations.tolist()
         for file, path in enumerate(part.segment.path_list()):
             alive = part.alive is None or bool(part.alive[file])
             if alive and stored.get(path) == generations[file]:
@@ -53,37 +124,60 @@ def difference(parts: tuple[Part, ...], stored: Mapping[str, int]) -> tuple[tupl
     return compacted(found, BUSY), stored.keys() - kept
 
 
-def _part(files: Sequence[FileText], terms: Terms, dimension: int) -> list[Part]:
+def part_of(files: Iterable[FileText], terms: Terms, dimension: int) -> list[Part]:
     """One part of these files; none of no files."""
-    found = list(documents(files, terms))
+    found = list(documents(list(files), terms))
     return [Part(build(found, dimension))] if found else []
 
 
-def _file_text(file: FileTexts) -> FileText:
+def file_text(file: FileTexts) -> FileText:
+    """A file as stored."""
     chunks = tuple(
         ChunkText(*row[:4], tuple(row[4]), names_of(row[5], file.path), tuple(zip(row[6], row[7], strict=True)))
         for row in file.chunks
     )
-    return FileText(file.path, file.generation, file.language, chunks, file.vectors)
+    return FileText(file.path, file.generation, file.language, chunks, file.vectors, file.digest)
 
 
 def _without(state: View, paths: Iterable[str]) -> list[Part]:
     """The parts without what they hold of `paths`."""
-    found = list(state.parts)
-    by_part: dict[int, list[int]] = {}
-    for part, file in _places(state, paths):
-        by_part.setdefault(part, []).append(file)
-    for part, files in by_part.items():
-        found[part] = found[part].without(files)
-    return found
-
-
-def _places(state: View, paths: Iterable[str]) -> list[tuple[int, int]]:
-    """Where the living ones of these paths are: (part, file in it)."""
-    found = []
+    dying = dict[Segment, list[int]]()
     for path in paths:
-        for number, (part, names) in enumerate(zip(state.parts, state.names, strict=True)):
-            file = names.numbers.get(path)
-            if file is not None and (part.alive is None or part.alive[file]):
-                found.append((number, file))
-    return found
+        for place in _places((state,), path):
+            if place.alive:
+                dying.setdefault(place.segment, []).append(place.number)
+    return [part.without(dying[part.segment]) if part.segment in dying else part for part in state.parts]
+
+
+def _place(state: View, former: View, file: FileDigest) -> _Place | None:
+    """Where a file is as stored, alive or dead."""
+    for found in _places((state, former), file.path):
+        same = int(found.segment.digests[found.number]) == file.digest and found.language == file.language
+        if file.digest and same:
+            return found
+    return None
+
+
+def _places(views: Iterable[View], path: str) -> Iterator[_Place]:
+    """Where a path is."""
+    for each in views:
+        for part, names in zip(each.parts, each.names, strict=True):
+            number = names.numbers.get(path)
+            if number is not None:
+                alive = part.alive is None or bool(part.alive[number])
+                yield _Place(part.segment, number, names.languages[number], alive)
+
+
+def _nobody(segment: Segment) -> Part:
+    return Part(segment).without(range(segment.file_count))
+
+
+def _died(part: Part) -> Part:
+    """What is dead in a part of which something is. All of the part where most is: no room would be won."""
+    if part.alive is None or part.alive_chunks is None or 2 * _dead(part) > part.segment.file_count:
+        return part
+    return Part(merge([Part(part.segment, ~part.alive, ~part.alive_chunks)]))
+
+
+def _dead(part: Part) -> int:
+    return part.segment.file_count - part.files_alive

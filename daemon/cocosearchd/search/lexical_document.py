@@ -54,6 +54,7 @@ class FileText:
     language: str
     chunks: tuple[ChunkText, ...]
     vectors: NDArray[np.float32]  # (chunks, dimension), a zero row where nothing is known; or (chunks, 0)
+    digest: int = 0  # 64 bits of all of the chunks; 0: not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +106,7 @@ class Document:
 
     path: str
     generation: int
+    digest: int  # that of the file
     language: str
     characters: int
     keys: NDArray[np.int64]  # (chunks, 2): start and end byte
@@ -157,6 +159,7 @@ def _documents(files: Sequence[FileText], memory: ChunkMemory) -> Iterator[Docum
         yield Document(
             path=file.path,
             generation=file.generation,
+            digest=file.digest,
             language=file.language,
             characters=read.characters[number],
             keys=keys[start:end],

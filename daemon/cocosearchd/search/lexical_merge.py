@@ -15,7 +15,7 @@ from cocosearchd.search.lexical_segment import Array, Ints, Mask, Part, Segment,
 # No merge beside commits passes this: it takes 0.4 s, for which a commit waits; at rest one of 430,000 chunks takes
 # 1.5 s of CPU and 0.6 GB, half of which is the result (measured).
 SEGMENT_CHUNKS, LARGEST_CHUNKS = 100_000, 500_000
-_OF_FILES = ("generations", "characters", "file_lengths", "file_vectors", "file_scales")
+_OF_FILES = ("digests", "characters", "file_lengths", "file_vectors", "file_scales")
 _OF_CHUNKS = ("keys", "start_lines", "chunk_lengths", "vectors", "scales")
 
 
@@ -38,9 +38,9 @@ class Merge:
 
 
 # While commits come: a row is written 4 times in the course of 300 commits, against 10 times with the order below, and
-# there are 4 parts on average against 2.6 (simulated). Of a part all of whose files change one after the other, as many
-# rows are written anew as it has, against four times as many.
-BUSY = Order(1, 0.5, 0)
+# there are 4 parts on average against 2.6 (simulated). No part is written anew because much of it is dead: all of it
+# may die soon, or come back.
+BUSY = Order(1, 1, 0)
 # Each part costs a query 0.3 ms, and a merge of 2,000 chunks takes 8 ms, once nobody saves any more.
 QUIET = Order(4, 0.2, 2000)
 RESTING = replace(QUIET, most=LARGEST_CHUNKS)
@@ -68,7 +68,7 @@ def replaced(before: Sequence[Part], made: Sequence[Merge], now: Sequence[Part])
     """Parts as they are `now`, with what was merged of those of `before` in place of these.
 
     Since then files may have died, parts come, and parts been merged: of the first that is another, and of what is
-    behind it, nothing is replaced.
+    behind it, nothing is replaced. Nor is a part to which files came back: what was merged has none of them.
     """
     same = next(
         (n for n, (a, b) in enumerate(zip(before, now, strict=False)) if a.segment is not b.segment), len(before)
@@ -77,6 +77,8 @@ def replaced(before: Sequence[Part], made: Sequence[Merge], now: Sequence[Part])
     for each in made:
         if each.run.stop > same:
             break
+        if any(before[number].returned is not now[number].returned for number in each.run):
+            continue
         found.extend(now[at : each.run.start])
         at = each.run.stop
         if each.segment is not None:
@@ -159,6 +161,7 @@ def merge(parts: Sequence[Part]) -> Segment:
         chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
         without_vector=np.flatnonzero(fixed["scales"] == 0),
         signs=signs_of(fixed["vectors"]),
+        generations=_living([part.generations for part in parts], files),
         **fixed,
         **_postings(segments, new_chunks, "chunk", ("posting_counts",)),
         **_postings(

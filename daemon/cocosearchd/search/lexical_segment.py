@@ -5,7 +5,7 @@ are contiguous. Which files are alive is not part of a segment: `Part` pairs the
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class Segment:
     languages: NDArray[np.uint8]  # UTF-8, all in one
     language_ends: Ints  # (F,)
     generations: Ints  # (F,)
+    digests: NDArray[np.uint64]  # (F,): of the chunks as stored; 0: not known
     characters: Ints  # (F,)
     chunk_starts: Ints  # (F,): the first chunk of each file
     chunk_ends: Ints  # (F,): and the one after its last
@@ -99,17 +100,36 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A segment and which of its files are alive: `alive` (F,), `alive_chunks` (C,). None: all are."""
+    """A segment and which of its files are alive: `alive` (F,), `alive_chunks` (C,). None: all are.
+
+    `returned` (F,): the generations of files that died and came back since the segment was made. None: none did.
+    """
 
     segment: Segment
     alive: Mask | None = None
     alive_chunks: Mask | None = None
+    returned: Ints | None = None
 
     def without(self, files: Sequence[int]) -> "Part":
         """A copy in which these files are dead. The masks are copied: readers may hold the old ones."""
         alive = np.ones(self.segment.file_count, np.bool_) if self.alive is None else self.alive.copy()
         alive[list(files)] = False
-        return Part(self.segment, alive, alive[self.segment.chunk_files])
+        return replace(self, alive=alive, alive_chunks=alive[self.segment.chunk_files])
+
+    def having(self, files: Sequence[int], generations: Sequence[int]) -> "Part":
+        """A copy in which these files, all of them dead, are alive again, of other generations."""
+        alive = np.ones(self.segment.file_count, np.bool_) if self.alive is None else self.alive.copy()
+        returned = self.generations.copy()
+        alive[list(files)] = True
+        returned[list(files)] = generations
+        if alive.all():
+            return Part(self.segment, returned=returned)
+        return Part(self.segment, alive, alive[self.segment.chunk_files], returned)
+
+    @property
+    def generations(self) -> Ints:
+        """(F,): those that last changed each file."""
+        return self.segment.generations if self.returned is None else self.returned
 
     @property
     def files_alive(self) -> int:
@@ -140,6 +160,7 @@ def build(documents: Sequence[Document], dimension: int = 0) -> Segment:
         *_packed([each.path for each in documents]),
         *_packed([each.language for each in documents]),
         generations=np.array([each.generation for each in documents], np.int64),
+        digests=np.array([each.digest for each in documents], np.uint64),
         characters=np.array([each.characters for each in documents], np.int64),
         chunk_starts=starts,
         chunk_ends=ends,

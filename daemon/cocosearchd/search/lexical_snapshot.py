@@ -11,7 +11,7 @@ import os
 import uuid
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ import numpy as np
 from cocosearchd.search.lexical_segment import Part, Segment
 
 log = logging.getLogger(__name__)
-FORMAT = 6  # of the files; terms, definitions and fields have it in common: raise it when any of them changes
+FORMAT = 7  # of the files; terms, definitions and fields have it in common: raise it when any of them changes
 _MANIFEST = "manifest.json"
 _ALIGNMENT = 64  # bytes: a cache line
 
@@ -47,9 +47,10 @@ def save(
         name = known.get(part.segment) or _write(folder, part.segment)
         segment = part.segment if part.segment in known else _map(folder / name)
         names.append(name)
-        mapped.append(Part(segment, part.alive, part.alive_chunks))
+        mapped.append(replace(part, segment=segment))
         dead = [] if part.alive is None else np.flatnonzero(~part.alive).tolist()
-        rows.append({"file": name, "crc32": _checksum(folder / name), "dead": dead})
+        returned = None if part.returned is None else part.returned.tolist()
+        rows.append({"file": name, "crc32": _checksum(folder / name), "dead": dead, "generations": returned})
     manifest = {"format": FORMAT, "owner": dict(owner), "generation": generation, "segments": rows}
     fresh = folder / f"{_MANIFEST}.new"
     fresh.write_text(json.dumps(manifest), "utf-8")
@@ -88,6 +89,8 @@ def _read(folder: Path, row: Mapping[str, Any]) -> Part:
     if _checksum(path) != row["crc32"]:
         raise ValueError(f"{path.name} is not what was written")
     part = Part(_map(path))
+    if row["generations"] is not None:
+        part = replace(part, returned=np.array(row["generations"], np.int64))
     return part.without(row["dead"]) if row["dead"] else part
 
 

@@ -55,13 +55,23 @@ class View:
 
     @cached_property
     def common(self) -> tuple[str, ...]:
-        """The names of the language that nearly all code is written in. The dead count as well: they are few."""
-        return features.common_language(sum((each.spoken for each in self.names), Counter[str]()))
+        """The names of the language that nearly all code is written in."""
+        return features.common_language(sum(map(_spoken, self.parts, self.names), Counter[str]()))
 
     @cached_property
     def living(self) -> Living:
         """Made by the first query after a commit, since many a commit is not followed by one."""
         return living_files(self.parts, self.names)
+
+
+def _spoken(part: Part, names: PathNames) -> Counter[str]:
+    """How many living files are in each language."""
+    if part.alive is None:
+        return names.spoken
+    dead = np.flatnonzero(~part.alive)
+    if 2 * len(dead) < len(part.alive):
+        return names.spoken - Counter(map(names.languages.__getitem__, dead.tolist()))
+    return Counter(map(names.languages.__getitem__, np.flatnonzero(part.alive).tolist()))
 
 
 @dataclass(frozen=True, slots=True)

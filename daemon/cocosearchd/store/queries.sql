@@ -407,7 +407,9 @@ order by f.filename, c.location
 select f.filename, f.generation, f.language_id, lower(c.location), upper(c.location), c.start_line, c.content_text,
        c.definitions, c.header,
        coalesce(c.symbol_kinds, array_fill(coalesce(c.symbol_type, ''), array[cardinality(c.definitions) + 2])),
-       coalesce(c.symbol_names, c.definitions || array[coalesce(c.symbol_name, ''), '']), halfvec_send(c.embedding)
+       coalesce(c.symbol_names, c.definitions || array[coalesce(c.symbol_name, ''), '']),
+       hash_record_extended(row(c.location, c.start_line, c.chunk_hash, c.embedding is null), 0),
+       halfvec_send(c.embedding)
 from {files} f
 join {chunks} c on c.filename = f.filename
 where %(filenames)s::text[] is null or f.filename = any(%(filenames)s::text[])
@@ -419,11 +421,23 @@ order by f.filename, c.location
 select f.filename, f.generation, f.language_id, lower(c.location), upper(c.location), c.start_line, c.content_text,
        c.definitions, c.header,
        coalesce(c.symbol_kinds, array_fill(coalesce(c.symbol_type, ''), array[cardinality(c.definitions) + 2])),
-       coalesce(c.symbol_names, c.definitions || array[coalesce(c.symbol_name, ''), '']), halfvec_send(c.embedding)
+       coalesce(c.symbol_names, c.definitions || array[coalesce(c.symbol_name, ''), '']),
+       hash_record_extended(row(c.location, c.start_line, c.chunk_hash, c.embedding is null), 0),
+       halfvec_send(c.embedding)
 from {files} f
 join lateral (select * from {chunks} where {chunks}.filename = f.filename offset 0) as c on true
 where f.filename = any(%(filenames)s::text[])
 order by f.filename, c.location
+
+-- name: file_digests
+-- What tells whether the chunks of a file are those it once had: of each what file_texts says as a digest, all together.
+select f.filename, f.generation, f.language_id, c.digest
+from {files} f
+join lateral (
+    select bit_xor(hash_record_extended(row(location, start_line, chunk_hash, embedding is null), 0)) as digest
+    from {chunks} where {chunks}.filename = f.filename
+) as c on c.digest is not null
+where f.filename = any(%(filenames)s::text[])
 
 -- name: file_states
 -- Of some files and of the whole index, in one snapshot. No row: the index is gone.

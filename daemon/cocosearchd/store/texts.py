@@ -2,8 +2,9 @@
 
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from itertools import groupby
-from operator import itemgetter
+from operator import itemgetter, xor
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +14,9 @@ from cocosearchd.store.pool import Database
 from cocosearchd.store.rows import Row
 from cocosearchd.store.statements import statement
 
-_FEW = 64  # files: their rows are taken at once, which takes one exchange with the server in place of five
+_FEW = 128  # files: their rows are taken at once, which takes one exchange with the server in place of five
+_DIGEST = -2  # the column of
+_64_BITS = (1 << 64) - 1
 _VECTOR_HEAD = 4  # bytes: how many numbers follow, and a word that is not used; as pgvector sends it
 
 
@@ -29,6 +32,17 @@ class FileTexts:
     language: str
     chunks: tuple[tuple[int, int, int, str, list[str], str, list[str], list[str]], ...]
     vectors: NDArray[np.float32]  # (chunks, dimension); a zero row where nothing is known of the text
+    digest: int  # 64 bits of all of the chunks: files of one path and language that agree in it have the same
+
+
+@dataclass(frozen=True, slots=True)
+class FileDigest:
+    """What tells whether a file is as it once was: as `FileTexts` of it says."""
+
+    path: str
+    generation: int
+    language: str
+    digest: int
 
 
 async def file_texts(
@@ -64,9 +78,20 @@ async def file_texts(
             yield _file(kept, record.dimension)
 
 
+async def file_digests(db: Database, record: IndexRecord, paths: Sequence[str]) -> list[FileDigest]:
+    """Files that have chunks, in no order, all as of one moment. Others are left out."""
+    async with db.connection() as connection, connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement("file_digests", record), {"filenames": list(paths)})
+        rows = await cursor.fetchall()
+    return [FileDigest(path, generation, language, digest & _64_BITS) for path, generation, language, digest in rows]
+
+
 def _file(rows: Sequence[Row], dimension: int) -> FileTexts:
     path, generation, language = rows[0][:3]
-    return FileTexts(path, generation, language, tuple(row[3:11] for row in rows), _vectors(rows, dimension))
+    digest = reduce(xor, [row[_DIGEST] for row in rows]) & _64_BITS
+    return FileTexts(
+        path, generation, language, tuple(row[3:_DIGEST] for row in rows), _vectors(rows, dimension), digest
+    )
 
 
 def _vectors(rows: Iterable[Row], dimension: int) -> NDArray[np.float32]:
