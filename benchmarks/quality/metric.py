@@ -50,9 +50,3 @@ def ndcg(targets: Sequence[Target], results: Sequence[Result]) -> float:
         return 0.0
     ideal = sum(1 / math.log2(rank + 1) for rank in range(1, min(TOP, len(targets)) + 1))
     return sum(1 / math.log2(rank + 1) for rank in ranks(targets, results)) / ideal
-
-
-def reciprocal_rank(targets: Sequence[Target], results: Sequence[Result]) -> float:
-    """1 / the rank of the first target found among the first ten, 0 if there is none."""
-    found = ranks(targets, results)
-    return 1 / found[0] if found else 0.0

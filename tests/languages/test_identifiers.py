@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocosearchd.languages.identifiers import MAX_WORD, looks_like_identifier, split, split_text
+from cocosearchd.languages.identifiers import MAX_WORD, split, split_text
 
 CASES = {
     "getUserById": "get user by id getuserbyid",
@@ -79,19 +79,6 @@ def test_both_ways_to_find_humps_agree(name: str) -> None:
 
 def test_a_long_word_stays_in_one_piece() -> None:
     assert split("aB" * 500) == (("ab" * 500)[:MAX_WORD],)
-
-
-@pytest.mark.parametrize(
-    "word",
-    ["getUser", "HttpClient", "HTTPServer", "user_repository", "MAX_SIZE", "a.getUser", "std::push_back", "getUser()"],
-)
-def test_identifiers(word: str) -> None:
-    assert looks_like_identifier(word)
-
-
-@pytest.mark.parametrize("word", ["user", "User", "HTTP", "how", "", "_", "e.g.", "1_000", "well-known", "a b", "v2"])
-def test_ordinary_words(word: str) -> None:
-    assert not looks_like_identifier(word)
 
 
 @given(st.text(st.characters(max_codepoint=127)))

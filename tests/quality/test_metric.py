@@ -5,7 +5,7 @@ import math
 import pytest
 
 from benchmarks.quality.corpus import CATEGORIES, questions, repositories, strict_labels
-from benchmarks.quality.metric import Result, Target, found_by, ndcg, ranks, reciprocal_rank
+from benchmarks.quality.metric import Result, Target, found_by, ndcg, ranks
 
 
 def results(*paths: str) -> list[Result]:
@@ -35,7 +35,6 @@ def test_lines_must_overlap(lines: tuple[int, int], found: bool) -> None:
 
 def test_one_target_at_rank_three() -> None:
     assert ndcg([Target("c.py")], results("a.py", "b.py", "c.py")) == pytest.approx(1 / math.log2(4))
-    assert reciprocal_rank([Target("c.py")], results("a.py", "b.py", "c.py")) == pytest.approx(1 / 3)
 
 
 def test_two_targets_of_three() -> None:
@@ -62,7 +61,6 @@ def test_only_ten_results_count_and_the_ideal_has_ten_at_most() -> None:
 def test_nothing_found_and_nothing_asked() -> None:
     assert ndcg([Target("a.py")], []) == 0.0
     assert ndcg([], results("a.py")) == 0.0
-    assert reciprocal_rank([Target("a.py")], results("b.py")) == 0.0
 
 
 def test_strict_labels_prefer_the_exact_path() -> None:

@@ -14,8 +14,6 @@ _WORD = re.compile(r"\w+(?:-[^\W\d]\w*)*")
 # An upper-case run before a capitalised hump, a hump, an upper-case run, a digit run.
 _HUMP = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|[0-9]+")
 _CLASS_HUMP = re.compile(r"U+(?=Ul)|U?l+|U+|d+")
-_IDENTIFIER = re.compile(r"[^\W\d]\w*")
-_SEPARATORS = re.compile(r"::|->|[.#\\/]")
 # Of ASCII: what is in no word becomes a space. A piece between spaces is met again more often than not.
 _APART = bytes(byte if chr(byte).isalnum() or chr(byte) in "_-" else 32 for byte in range(128)).ljust(256)
 # Caches hold every distinct word of a mid-sized repository; an entry is about 200 bytes.
@@ -31,21 +29,6 @@ def split_text(text: str) -> str:
     """All words of a text, separated by one space. `split_text(a + " " + b)` is the two results joined."""
     pieces = text.encode().translate(_APART).decode().split() if text.isascii() else _WORD.findall(text)
     return " ".join(filter(None, map(_in_piece, pieces)))
-
-
-def looks_like_identifier(word: str) -> bool:
-    """True for camelCase, PascalCase of two humps or more, and snake_case; any part of a dotted or `::` name counts."""
-    return any(_is_compound(part) for part in _SEPARATORS.split(word.removesuffix("()")))
-
-
-def _is_compound(word: str) -> bool:
-    if not _IDENTIFIER.fullmatch(word):
-        return False
-    inner = word.strip("_")
-    if "_" in inner:
-        return True
-    humps = [hump for hump in _humps(inner) if not hump[0].isdigit()]
-    return len(humps) > 1 and any(character.islower() for character in inner)
 
 
 @lru_cache(_CACHED_WORDS)

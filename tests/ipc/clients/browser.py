@@ -1,6 +1,5 @@
 """A headless Chromium by its own protocol (CDP): no more of it than the test of the page needs."""
 
-import base64
 import itertools
 import json
 import shutil
@@ -72,11 +71,6 @@ class Page:
         """Prefer light or dark, in a window of this size."""
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
-
-    def screenshot(self, path: Path) -> None:
-        """What is in the window, as PNG."""
-        found = self.call("Page.captureScreenshot")
-        path.write_bytes(base64.b64decode(found["data"]))
 
     def _note(self, event: dict[str, Any]) -> None:
         params = event.get("params", {})
