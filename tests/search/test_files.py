@@ -4,12 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.search.disk import Disk
-from cocosearchd.search.files import get_file, list_files
+from cocosearchd.search.files import GAP, assembled, get_file, list_files
 from cocosearchd.search.related import find_related
 from cocosearchd.store.pool import Database
+from cocosearchd.store.rows import StoredChunk
 from tests.search.corpus import Corpus, new_corpus
 
 pytestmark = pytest.mark.anyio
@@ -138,6 +141,33 @@ async def test_blank_lines_that_no_chunk_has_keep_their_place(corpus: Corpus) ->
     lines, expected = file.content.split("\n"), text.rstrip("\n").split("\n")
     assert len(lines) == len(expected)
     assert all(line == wanted or not wanted for line, wanted in zip(lines, expected, strict=True))
+
+
+@given(st.text("ab \n", max_size=60), st.integers(1, 20), st.integers(0, 10))
+def test_overlaps_of_chunks_are_taken_once(text: str, size: int, overlap: int) -> None:
+    data = text.encode()
+    chunks = []
+    for start in range(0, len(data), size):
+        begin, end = max(0, start - overlap), min(len(data), start + size)
+        content, first = data[begin:end].decode(), data.count(b"\n", 0, begin) + 1
+        last = first + content.count("\n")
+        chunks.append(StoredChunk(begin, end, first, last, content, "", "", (), None, None))
+    assert assembled(chunks) == (text.removesuffix("\n").split("\n") if text else [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "let all = [" + ", ".join(f"'word{n}'" for n in range(2000)) + "]",
+        "# Titel\r\n\r\nZwei Sätze. " + " ".join(["Eine lange Zeile, die höher hinaus will."] * 400) + "\r\nEnde.",
+    ],
+    ids=["a line of many chunks", "ends of Windows"],
+)
+async def test_a_line_that_is_cut_is_put_together_again(corpus: Corpus, text: str) -> None:
+    await corpus.save("long.md", text)
+    corpus.root.joinpath("long.md").unlink()
+    file = await get_file(corpus.db, [corpus.record], "long.md", Disk())
+    assert file.content.split("\n") == [line.replace("\r", "") or GAP for line in text.split("\n")]
 
 
 async def test_only_indexed_files_are_given(corpus: Corpus) -> None:

@@ -140,7 +140,7 @@ async def get_file(
         await _check_text(db, record, path, readable=text is not None)
     if text is not None:
         return _content(record.name, path, language, text, (first_line, last_line), "disk")
-    whole = _assembled(stored[0].chunks if stored else ())
+    whole = assembled(stored[0].chunks if stored else ())
     lines = whole[first_line - 1 : last_line]
     shown_last = first_line + len(lines) - 1
     return FileContent(record.name, path, language, "\n".join(lines), first_line, shown_last, len(whole), "index")
@@ -210,12 +210,27 @@ def _unlike(path: str) -> Callable[[str], tuple[int, str]]:
     return key
 
 
-def _assembled(chunks: Sequence[queries.StoredChunk]) -> list[str]:
-    """The lines of a file as its chunks have them, each at its own place; overlaps are taken once."""
+def assembled(chunks: Sequence[queries.StoredChunk]) -> list[str]:
+    """The lines of a file as its chunks, in order, have them, each at its own place; overlaps are taken once.
+
+    A chunk may begin inside of a line, and only blanks are between chunks. Its text has as many bytes as its range, but
+    for what is no UTF-8.
+    """
     lines: dict[int, str] = {}
+    end = 0
     for chunk in chunks:
-        lines |= dict(enumerate(chunk.content.removesuffix("\n").split("\n"), chunk.start_line))
-    return [lines.get(number, GAP) for number in range(1, max(lines, default=0) + 1)]
+        if chunk.start_line in lines:
+            lines[chunk.start_line] += " " * (chunk.start_byte - end)
+        raw = chunk.content.encode()
+        known, new = raw[: max(0, end - chunk.start_byte)], raw[max(0, end - chunk.start_byte) :]
+        for number, piece in enumerate(
+            new.decode("utf-8", "replace").split("\n"), chunk.start_line + known.count(b"\n")
+        ):
+            lines[number] = lines.get(number, "") + piece
+        end = max(end, chunk.end_byte)
+    if lines and not lines[max(lines)]:
+        del lines[max(lines)]  # what comes after the last line's end
+    return [lines.get(number, GAP).removesuffix("\r") for number in range(1, max(lines, default=0) + 1)]
 
 
 def _language_ids(names: Sequence[str]) -> frozenset[str]:
