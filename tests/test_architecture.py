@@ -94,7 +94,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.embedding",
         "cocosearchd.supervise",
     },
-    "cocosearchd.search": {"cocosearchd.store", "cocosearchd.embedding", "cocosearchd.languages"},
+    "cocosearchd.search": {
+        "cocosearchd.store",
+        "cocosearchd.embedding",
+        "cocosearchd.languages",
+        "cocosearchd.interpreter",
+    },
     "cocosearchd.indexing": {
         "cocosearchd.interpreter",
         "cocosearchd.store",

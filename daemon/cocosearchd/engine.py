@@ -18,7 +18,7 @@ from cocosearch_ipc import workspace as w
 from cocosearchd import places, replies
 from cocosearchd.embedding.base import digest_of
 from cocosearchd.embedding.former import Embedders
-from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, StoreUnavailable
+from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, InvalidInput, NotFound, StoreUnavailable
 from cocosearchd.indexes import Indexes, RunningIndex
 from cocosearchd.indexing.updater import Updater
 from cocosearchd.model import Freshness
@@ -318,7 +318,9 @@ class Engine(Workspace):
 
     async def _progress(self, index: RunningIndex) -> p.IndexProgress:
         made = index.following or index
-        _, chunks = await self._counts(made)
+        files, chunks = await self._counts(made)
+        if made.refusal is not None:
+            return replies.refused_progress(index.record, _said_of(made.refusal), files, chunks)
         status = made.root.status()
         if status.pending and not status.reason:
             status = replace(status, reason=self._updater.status.paused)
@@ -327,8 +329,7 @@ class Engine(Workspace):
     async def _index_status(self, index: RunningIndex) -> p.IndexStatus:
         files, chunks = await self._counts(index)
         if index.refusal is not None:
-            reason = f"{index.refusal.message}: {index.refusal.hint}"
-            return replies.refused_status(index.record, reason, files, chunks)
+            return replies.refused_status(index.record, _said_of(index.refusal), files, chunks)
         found = replies.index_status(index.record, index.root.status(), files, chunks)
         notes = (*index.said, *await self._lacking(index))
         return replace(found, notes=notes, linked=index.settings.project.linked_indexes)
@@ -389,3 +390,7 @@ def _memory(pid: int) -> int:
         return int(getattr(process.memory_full_info(), "pss", 0) or process.memory_info().rss)
     except psutil.Error:
         return 0
+
+
+def _said_of(refusal: CocoSearchError) -> str:
+    return f"{refusal.message}: {refusal.hint}"

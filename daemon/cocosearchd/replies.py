@@ -37,6 +37,11 @@ def progress(record: IndexRecord, status: RootStatus, chunks: int) -> p.IndexPro
     )
 
 
+def refused_progress(record: IndexRecord, reason: str, files: int, chunks: int) -> p.IndexProgress:
+    """An index that is not worked on, as the configured embedder is not the one it was made by."""
+    return p.IndexProgress(record.name, "refused", files, files, chunks, 0, reason)
+
+
 def index_status(record: IndexRecord, status: RootStatus, files: int, chunks: int) -> p.IndexStatus:
     """One index, as `list` and `status` show it."""
     return p.IndexStatus(

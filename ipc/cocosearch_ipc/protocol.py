@@ -152,7 +152,7 @@ class IndexProgress:
     """A moment of an index's work. `done` and `total` count files; `total` is None until the first scan has ended."""
 
     index: str
-    state: str  # cold, scanning, indexing, live, lost, root_missing, degraded, failed
+    state: str  # cold, scanning, indexing, live, lost, root_missing, degraded, failed, refused
     done: int
     total: int | None
     chunks: int

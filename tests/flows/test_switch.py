@@ -68,6 +68,8 @@ def test_the_old_vectors_answer_until_the_new_ones_are_complete(
         daemon.variables |= ollama
         daemon.start()
         assert daemon.ctl("query", QUESTION, "--index", "sample", check=False).returncode != 0  # not asked for yet
+        told = daemon.ctl("up", str(root), check=False)
+        assert (told.returncode, "cocosearchctl reindex sample" in told.stderr) == (1, True), told.stdout
         script.status = 503  # from here on nothing can be completed
         daemon.ctl("reindex", "sample", "--no-wait")
         assert "vectors of ollama" in notes(daemon)

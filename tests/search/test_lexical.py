@@ -370,3 +370,24 @@ async def run_until_warm(index: LexicalIndex) -> None:
         tasks.start_soon(index.run)
         await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
+
+
+async def test_memory_is_given_back_after_each_save(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A double, as what the system gets cannot be told from what else happens in this process; see test_interpreter.
+    given, enough, folder = list[int](), threading.Event(), tmp_path / "one"
+
+    def give_back() -> None:
+        given.append(len(segments_in(folder)))
+        if len(given) > 2:
+            enough.set()
+
+    monkeypatch.setattr("cocosearchd.search.lexical.give_back", give_back)
+    monkeypatch.setattr("cocosearchd.search.lexical._SAVE_EVERY_S", 0.1)  # not to wait for minutes
+    index = await fresh(db, await filled(db), folder)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        assert await anyio.to_thread.run_sync(enough.wait, 10)
+        tasks.cancel_scope.cancel()
+    assert min(given) >= 1

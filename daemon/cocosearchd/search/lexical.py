@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.errors import CocoSearchError
+from cocosearchd.interpreter import give_back
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search import lexical_snapshot
 from cocosearchd.search.lexical_changes import (
@@ -105,6 +106,7 @@ class LexicalIndex:
                     await self.catch_up()
                     failures = 0
                     await self._save()
+                    await asyncio.to_thread(give_back)
                     await self._until_doubt()
                 except CocoSearchError as error:
                     log.warning("lexical_behind", extra={"index": self._record.name, "error": str(error)})
@@ -297,6 +299,7 @@ class LexicalIndex:
                     ordered = await self._put_in_order()
                 if now() >= save_at:
                     await self._save()
+                    await asyncio.to_thread(give_back)  # the arrays that are mapped from disk now
                     save_at = now() + _SAVE_EVERY_S
 
     async def _put_in_order(self) -> bool:

@@ -15,6 +15,7 @@ from cocosearch_ipc.render.answers import lacking
 from cocosearch_ipc.render.progress import Progress
 
 Env = Mapping[str, str]
+REFUSED = "refused"  # the state of an index that was made by another embedder
 AGAIN_S = 0.05
 SHORT_S = 0.5  # a person who waits longer sees what is going on
 
@@ -39,7 +40,7 @@ def up(args: argparse.Namespace, env: Env) -> int:
         out.document(reply | {"progress": last})
     else:
         _say_up(reply, last, progress)
-    return exits.OK
+    return exits.FAILED if last["state"] == REFUSED else exits.OK
 
 
 def _follow(env: Env, index: str, last: dict[str, Any], progress: Progress) -> dict[str, Any]:
@@ -65,6 +66,9 @@ def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> 
         out.line(f"{reply['index']}: {reply['root']} is watched ({last['state']}, {counts}, after {took})")
     for note in reply.get("notes") or ():
         out.line(f"{reply['index']}: {out.printable(note, keep='')}")
+    if last["state"] == REFUSED:
+        out.error(str(last["reason"]))
+        return
     if last["failed"]:
         out.line(f"{last['failed']} files did not index: `cocosearchctl status` says why")
     example = f'cocosearchctl query "where are errors handled" --index {shlex.quote(reply["index"])}'
