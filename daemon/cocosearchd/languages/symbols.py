@@ -9,6 +9,7 @@ a dot in every language.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cache
 from importlib import resources
@@ -50,6 +51,8 @@ REPLACE = "; replace"
 
 
 _Captures = dict[str, list[syntax.Node]]
+# A node, by itself and where it begins -> the types of which it has one child. A block of constants has thousands.
+_Single = dict[tuple[int, int], frozenset[str]]
 
 
 def extract(
@@ -60,8 +63,9 @@ def extract(
     if not text:
         return ()
     found: dict[tuple[int, int, str], _Found] = {}
+    single: _Single = {}
     for pattern, captures in syntax.matches(syntax.compiled(grammar, text), tree.root_node):
-        for item in _read(pattern, captures, data):
+        for item in _read(pattern, captures, data, single):
             known = found.get(item.key)
             if known is None or item.pattern < known.pattern:
                 found[item.key] = item
@@ -128,10 +132,10 @@ class _Found:
         "start_line",
     )
 
-    def __init__(self, capture: str, node: syntax.Node, captures: _Captures, data: bytes) -> None:
+    def __init__(self, capture: str, node: syntax.Node, captures: _Captures, data: bytes, single: _Single) -> None:
         group, _, self.kind = capture.partition(".")
         self.clause = group == "clause"
-        outer = _wrapped(node)
+        outer = _wrapped(node, single)
         self.start, self.end, self.start_line = outer.start_byte, outer.end_byte, outer.start_point.row + 1
         # Go by the last byte: some nodes end after a line break.
         self.end_line = max(self.start_line, outer.end_point.row + (outer.end_point.column > 0))
@@ -152,10 +156,10 @@ class _Found:
         return self.start, self.node_start, self.name
 
 
-def _read(pattern: int, captures: _Captures, data: bytes) -> Iterable[_Found]:
+def _read(pattern: int, captures: _Captures, data: bytes, single: _Single) -> Iterable[_Found]:
     for capture, nodes in captures.items():
         if capture.startswith(("definition.", "clause.")):
-            item = _Found(capture, nodes[0], captures, data)
+            item = _Found(capture, nodes[0], captures, data, single)
             item.pattern = pattern
             yield item
 
@@ -173,18 +177,23 @@ def _named(captures: _Captures, data: bytes) -> tuple[str, str]:
     return owner, last or "default"
 
 
-def _wrapped(node: syntax.Node) -> syntax.Node:
+def _wrapped(node: syntax.Node, single: _Single) -> syntax.Node:
     parent = node.parent
-    while parent is not None and parent.type in _WRAPPERS and _alone(node, parent):
+    while parent is not None and parent.type in _WRAPPERS and _alone(node, parent, single):
         node, parent = parent, parent.parent
     return node
 
 
-def _alone(node: syntax.Node, parent: syntax.Node) -> bool:
+def _alone(node: syntax.Node, parent: syntax.Node, single: _Single) -> bool:
     """Whether a node is the only one of its type in its parent: `const a = 1, b = 2` is two definitions."""
     if parent.named_child_count <= 1:
         return True
-    return sum(child.type == node.type for child in parent.named_children) == 1
+    key = parent.id, parent.start_byte
+    types = single.get(key)
+    if types is None:
+        counts = Counter(child.type for child in parent.named_children)
+        types = single[key] = frozenset(kind for kind, count in counts.items() if count == 1)
+    return node.type in types
 
 
 def _signature_start(outer: syntax.Node, node: syntax.Node) -> int:
