@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
 # Long enough for the daemon to be ready and answering, short enough for the first assistant to find MCP loaded.
 MCP_AFTER_S = 3.0
+MAX_DIGITS = 20  # of a deadline: Python divides no whole number of 400
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -270,4 +271,5 @@ async def _cancel_on_disconnect(request: Request, scope: anyio.CancelScope) -> N
 
 def _deadline_s(request: Request) -> float:
     given = request.headers.get("x-cocosearch-deadline-ms", "")
-    return min(int(given) / 1000, DEFAULT_DEADLINE_S) if given.isdecimal() else DEFAULT_DEADLINE_S
+    known = given.isdecimal() and len(given) <= MAX_DIGITS
+    return min(int(given) / 1000, DEFAULT_DEADLINE_S) if known else DEFAULT_DEADLINE_S

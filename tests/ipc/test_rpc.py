@@ -225,6 +225,14 @@ def test_a_deadline_of_the_caller_is_kept_by_the_daemon(served: Served) -> None:
     assert (reply["error"]["code"], served.engine.cancelled) == (p.TIMED_OUT, 1)
 
 
+@pytest.mark.parametrize("given", ["9" * 400, "9" * 5000, "soon", "-1"])
+def test_a_deadline_that_is_none_is_the_longest(served: Served, given: str) -> None:
+    status, reply = post(
+        served, b'{"jsonrpc": "2.0", "id": 1, "method": "status"}', **{"X-Cocosearch-Deadline-Ms": given}
+    )
+    assert (status, "result" in reply) == (200, True)
+
+
 def test_the_table_of_methods_is_published(served: Served) -> None:
     document = ask(served, "rpc.discover")["result"]
     assert [method["name"] for method in document["methods"]] == list(METHODS)
