@@ -7,7 +7,7 @@ with a sentence that names the parameter, so that no engine method has to.
 import difflib
 import functools
 import json
-import sys
+import math
 import types
 import typing
 from collections.abc import Hashable, Mapping
@@ -20,6 +20,7 @@ T = typing.TypeVar("T")
 
 # These name files, and a file name may hold bytes that are no UTF-8: Python's lone surrogates U+DC80..U+DCFF (PEP 383).
 _FILE_NAMES = {"path", "paths", "not_paths", "under", "pattern", "why_not", "cwd", "root"}
+MAX_WHOLE = 2**53 - 1  # what all readers of JSON agree on; 1e999 is infinity for Python's
 _JSON_NAMES = {str: "a text", int: "a whole number", float: "a number", bool: "true or false"}
 _SCHEMA_NAMES = {str: "string", int: "integer", float: "number", bool: "boolean"}
 
@@ -123,8 +124,8 @@ def _value(annotation: Any, value: object, name: str) -> Any:
 
 
 def _scalar(annotation: Any, value: object, name: str) -> Any:
-    if annotation is float and isinstance(value, int | float) and abs(value) > sys.float_info.max:
-        raise _invalid(f"{name} is beyond all numbers", "")  # 1e999 is infinity for Python, and no JSON
+    if (isinstance(value, int) and abs(value) > MAX_WHOLE) or value in (math.inf, -math.inf):
+        raise _invalid(f"{name} is beyond all numbers", f"{MAX_WHOLE} is the largest")
     if annotation is float and type(value) is int:
         return float(value)
     if annotation not in _JSON_NAMES or type(value) is not annotation:
