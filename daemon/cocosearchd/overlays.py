@@ -86,12 +86,14 @@ class Overlays:
         beyond the bounds.
         """
         held, key, change = self._of(session), (record.number, path), next(self._changes)
-        _check(held, key, data, rules, sum(each.size for each in self._sessions.values()))
+        _check(data, path, rules)
+        self._bound(held, key, data)
         held.latest[key] = change
         parsed = await anyio.to_thread.run_sync(parse, path, data)
         chunks = await anyio.to_thread.run_sync(chunk, parsed, rules.limits)
         vectors, note = await self._vectors(path, chunks, record, held.files.get(key))
         if self._of(session).latest.get(key) == change:  # else it was put again or cleared meanwhile
+            self._bound(held, key, data)  # others were put meanwhile
             symbols = scopes.pack(parsed.symbols)
             held.files[key] = OverlayFile(path, text_of(data), parsed.language, chunks, vectors, symbols)
             held.overlays.pop(record.number, None)
@@ -116,6 +118,13 @@ class Overlays:
             mine = (file for (number, _), file in held.files.items() if number == record.number)
             held.overlays[record.number] = overlay_of(mine)
         return held.overlays[record.number]
+
+    def _bound(self, held: _Session, key: tuple[int, str], data: bytes) -> None:
+        if key not in held.files and len(held.files) >= MAX_FILES:
+            raise Refused(f"this session has {MAX_FILES} unsaved files already", "overlay.clear those that are saved")
+        before = len(held.files[key].text.data) if key in held.files else 0
+        if sum(each.size for each in self._sessions.values()) - before + len(data) > MAX_BYTES:
+            raise Refused(f"more than {MAX_BYTES >> 20} MiB of unsaved text", "overlay.clear what is saved")
 
     def _of(self, session: str) -> _Session:
         if session not in self._sessions:
@@ -152,14 +161,9 @@ def _by_text(file: OverlayFile, made_by: tuple[tuple[str, str], ...]) -> Mapping
     return {text: vector for text, vector in zip(texts, file.vectors, strict=True) if vector.any()}
 
 
-def _check(held: _Session, key: tuple[int, str], data: bytes, rules: Rules, total: int) -> None:
+def _check(data: bytes, path: str, rules: Rules) -> None:
     skip = detect.skip_reason(data, rules.max_file_bytes)
     if skip is None and not rules.index_secrets and is_secret(data):
         skip = "secret"
     if skip is not None:
-        raise Refused(f"{key[1]} would not be searched on disk either: {skip}", "leave it out")
-    if key not in held.files and len(held.files) >= MAX_FILES:
-        raise Refused(f"this session has {MAX_FILES} unsaved files already", "overlay.clear those that are saved")
-    before = len(held.files[key].text.data) if key in held.files else 0
-    if total - before + len(data) > MAX_BYTES:
-        raise Refused(f"more than {MAX_BYTES >> 20} MiB of unsaved text", "overlay.clear what is saved")
+        raise Refused(f"{path} would not be searched on disk either: {skip}", "leave it out")

@@ -1,5 +1,6 @@
 """Unsaved text: the answers that would come if it were saved, for one client alone."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -209,6 +210,16 @@ async def test_bounds_and_refusals(corpus: Corpus, monkeypatch: pytest.MonkeyPat
         pass
     for each in sessions:
         each.__exit__(None, None, None)
+
+
+async def test_bounds_hold_for_what_is_put_at_the_same_time(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cocosearchd.overlays.MAX_FILES", 2)
+    overlays = Overlays(lambda _: corpus.embedder)
+    with overlays.session() as session:
+        put = [overlays.put(session, corpus.record, f"{number}.py", b"x = 1\n", RULES) for number in range(5)]
+        done = await asyncio.gather(*put, return_exceptions=True)
+        assert sum(isinstance(one, Refused) for one in done) == 3
+        assert overlays.clear(session, corpus.record, "other.py").files == 2
 
 
 async def test_words_are_found_while_the_model_is_away(corpus: Corpus) -> None:
