@@ -154,12 +154,15 @@ def test_doctor_finds_trouble_and_names_the_fix(
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "token").write_text("x" * 40)
     (tmp_path / "state" / "token").chmod(0o644)
+    (tmp_path / "state" / "some" / "where").mkdir(parents=True)
+    (tmp_path / "state" / "some" / "where" / "rows").write_bytes(b"x" * 2_000_000)
     assert run(["doctor", "--json"], env) == exits.FAILED
     found = {f["what"]: f for f in json.loads(capsys.readouterr().out)["findings"]}
     assert found["runtime directory"]["fix"] == f"chmod 700 {tmp_path / 'run'}"
     assert found["token"]["fix"] == f"chmod 600 {tmp_path / 'state' / 'token'}"
     assert found["daemon"]["state"] == "fail"
     assert found["clock"]["state"] == "ok"
+    assert found["disk"]["message"].endswith("state, which holds 2.0 MB")
     assert all(f["fix"] or f["what"] == "warning" for f in found.values() if f["state"] != "ok")
 
 

@@ -1,6 +1,7 @@
 """`doctor`: looks at everything the daemon stands on, and says for each trouble what mends it."""
 
 import argparse
+import contextlib
 import http.client
 import os
 import resource
@@ -108,18 +109,29 @@ def _token(env: Env) -> Finding:
 
 
 def _disk(state: Path) -> Iterator[Finding]:
-    """Free space, and whether the file system's clock is this machine's (it is not, on some network mounts)."""
+    """Free and used space; whether the file system's clock is this machine's (it is not, on some network mounts)."""
     existing = next(path for path in (state, *state.parents) if path.exists())
     free = shutil.disk_usage(existing).free
     low = free < MIN_FREE_BYTES
     fix = f"free some space on {existing}" if low else ""
-    yield Finding("disk", "warn" if low else "ok", f"{tables.size(free)} free for {state}", fix)
+    held = f", which holds {tables.size(_held(state))}" if existing == state else ""
+    yield Finding("disk", "warn" if low else "ok", f"{tables.size(free)} free for {state}{held}", fix)
     if existing == state and os.access(state, os.W_OK):
         with tempfile.NamedTemporaryFile(dir=state, prefix="doctor-") as file:
             skew = abs(os.fstat(file.fileno()).st_mtime - time.time())
         far = skew > MAX_SKEW_S
         fix = "keep COCOSEARCH_STATE_DIR on a local disk" if far else ""
         yield Finding("clock", "warn" if far else "ok", f"the file system's differs by {skew:.1f} s", fix)
+
+
+def _held(folder: Path) -> int:
+    """Bytes on disk below a directory, of what may be read; files that go meanwhile count as nothing."""
+    held = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                held += os.lstat(os.path.join(place, name)).st_blocks * 512
+    return held
 
 
 def _limit(what: str, name: str, least: int) -> Finding:
