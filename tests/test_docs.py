@@ -106,6 +106,14 @@ def test_the_code_map_names_what_exists() -> None:
     assert units_there <= mapped, "every unit has its place in the map"
 
 
+def test_what_to_touch_exists() -> None:
+    rows = (ROOT / "CONTRIBUTING.md").read_text("utf-8").partition("## Adding things")[2]
+    named = {name for name in re.findall(r"`([\w/.]+(?:/|\.(?:py|sql|md)))`", rows) if "<" not in name}
+    assert len(named) > 10
+    homes = (ROOT, ROOT / "daemon" / "cocosearchd", ROOT / "ipc" / "cocosearch_ipc")
+    assert not [name for name in named if not any((home / name).exists() for home in homes)]
+
+
 def _source(module: str) -> str:
     """The text of a module, or of all modules of a package, each after its file's name."""
     found = importlib.util.find_spec(module)
