@@ -13,7 +13,7 @@ import pytest
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.settings import IndexingSettings
 from cocosearchd.store import records
-from cocosearchd.store.pool import Connection, Database
+from cocosearchd.store.pool import Connection, Database, Silence
 from tests.test_tuning import shop
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -23,7 +23,7 @@ class Away(Database):
     """PostgreSQL that does not answer: the one of the tests is shared, and cannot be ended."""
 
     def __init__(self) -> None:
-        pass
+        self._silence = Silence()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

@@ -148,6 +148,15 @@ class Indexes(Lookup):
         index = self._running.get(name)
         return None if index is None else index.lexical
 
+    def waiting(self) -> bool:
+        """Whether something has failed, and waits to be tried again."""
+        return any(index.root.waits for index in self._every())
+
+    def retry(self) -> None:
+        """Try all of that now."""
+        for index in self._every():
+            index.root.retry()
+
     async def remove(self, name: str) -> tuple[int, int]:
         """Stop the index and drop its tables; (files, chunks) that are gone.
 

@@ -201,6 +201,7 @@ async def _engine(running: Running, embedders: Embedders, stop: anyio.Event) -> 
     running.tasks.start_soon(supervise, "updater", updater.run)
     await indexes.start_all()
     running.tasks.start_soon(supervise, "settings", indexes.watch_settings)
+    running.tasks.start_soon(supervise, "outages", partial(_end_outages, db, indexes))
     return Engine(db, embedders, indexes, pipeline, updater, settings, running.about(), stop.set), indexes
 
 
@@ -269,6 +270,24 @@ async def _ended(postgres: EmbeddedPostgres) -> None:
         os.close(handle)
 
 
+async def _end_outages(db: Database, indexes: Indexes) -> None:
+    """What waits for PostgreSQL goes on when that answers again, not at the end of a pause that has grown meanwhile."""
+    away = False
+    while True:
+        await anyio.sleep(beat_s(LOOK_S if away else CALM_LOOK_S))
+        if not away and not indexes.waiting():
+            continue
+        try:
+            await db.ping()
+        except StoreUnavailable:
+            away = True
+            continue
+        if away:
+            log.info("store_answers_again")
+            indexes.retry()
+        away = False
+
+
 async def _try_embedder(embedder: LateEmbedder) -> None:
     try:
         await embedder.opened()
@@ -296,7 +315,8 @@ async def _watchdog(notifier: Notifier, every_s: float, own: Database | None) ->
         if own is not None:
             with suppress(StoreUnavailable):
                 await own.ping()
-        notifier.alive()
+        if own is None or not own.silent:
+            notifier.alive()
         await anyio.sleep(every_s)
 
 

@@ -68,6 +68,8 @@ def complete(index: RunningIndex, following: RunningIndex) -> bool:
     settled = status.total is not None and status.state in ("live", "degraded") and not status.pending
     if not settled or following.lexical.generation < following.record.generation:
         return False
+    if index.root.status().state == "root_missing":
+        return False  # else an empty index would take the place of a full one
     failed = {file.path for file in index.root.failed()} if status.failed_count else set[str]()
     return all(file.retry_in_s is None or file.path in failed for file in following.root.failed())
 

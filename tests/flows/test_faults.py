@@ -85,20 +85,63 @@ def test_a_worker_that_was_stopped_makes_nothing_fresh(daemon: Daemon, project: 
     assert daemon.json("status")["worker"]["deaths"] == 0
 
 
-def test_a_frozen_server_can_be_seen(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
-    frozen = [server for root in daemon.postgres() for server in (root, *root.children(recursive=True))]
+@contextlib.contextmanager
+def freezing(servers: list[psutil.Process]) -> Iterator[None]:
+    """Stops processes, and what they have started, for a while."""
+    frozen = [server for root in servers for server in (root, *root.children(recursive=True))]
     for server in frozen:
         server.suspend()
     try:
-        status = daemon.json("status")
+        yield
     finally:
         for server in frozen:
-            server.resume()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                server.resume()
+
+
+def test_a_frozen_server_can_be_seen(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    with freezing(daemon.postgres()):
+        status = daemon.json("status")
     assert status["store"]["state"] == "down"
     assert "has not answered" in status["store"]["reason"]
     assert status["indexes"][0]["name"] == "project"
     assert told(ask(daemon, "should_retry"), "should_retry")
+
+
+def test_questions_to_a_frozen_server_end(daemon: Daemon, project: Path) -> None:
+    """Each is answered from memory or gets a sentence, and what was saved meanwhile is found soon after the thaw."""
+    daemon.ctl("up", str(project), "--wait")
+    assert told(ask(daemon, "should_retry"), "should_retry")
+    asked: list[tuple[str, dict[str, Any]]] = [
+        ("search", {"query": "listen and serve", "index": "project"}),
+        ("get_file", {"path": "README.md", "index": "project"}),
+        ("find_related", {"path": "src/retry.py", "line": 4, "index": "project"}),
+        ("list_files", {"index": "project"}),
+        ("index_stats", {"index": "project"}),
+        ("clear_index", {"index": "project"}),
+        ("index_codebase", {"path": str(project.parent)}),
+    ]
+    with freezing(daemon.postgres()):
+        assert told(ask(daemon, "should_retry"), "should_retry"), "it is kept"
+        assert daemon.call("sync", index="project")["fresh"], "nothing has changed"
+        for method, parameters in asked:
+            with pytest.raises(CallFailed, match="is there, and answers nothing"):
+                daemon.call(method, **parameters)
+        save(project, "written_while_frozen")
+        late = daemon.call("sync", index="project", timeout_ms=500)
+        assert (late["fresh"], late["pending"]) == (False, ["src/written_while_frozen.py"])
+        earlier = ask(daemon, "should_retry", 100)
+        assert told(earlier, "should_retry"), "it is kept, and said to be an earlier one"
+        assert not earlier["fresh"]
+    recovers(daemon, "written_while_frozen")
+    assert told(ask(daemon, "should_retry"), "should_retry"), "it was not cleared"
+
+
+def test_a_daemon_with_a_frozen_server_stops(daemon: Daemon) -> None:
+    with freezing(daemon.postgres()):
+        assert daemon.stop() == 0
+        assert daemon.postgres() == []
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process: Linux only")

@@ -52,6 +52,10 @@ class MemoryIndex:
     async def damaged_files(self) -> Sequence[str]:
         return self.damaged
 
+    async def devices(self) -> frozenset[int]:
+        await asyncio.sleep(0)
+        return frozenset(record.fingerprint.device for record in self.files.values() if record.fingerprint)
+
     async def follow(self, live: LiveRoot, limit: int = 16) -> None:
         while True:
             await self.paused.wait()

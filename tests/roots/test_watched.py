@@ -3,15 +3,19 @@
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import numpy as np
+import psycopg
+import pytest
 
-from cocosearchd.model import Chunk, IndexRecord, ParseReport, decode_path
+from cocosearchd.errors import StoreUnavailable
+from cocosearchd.model import Chunk, FileRecord, IndexRecord, ParseReport, decode_path
 from cocosearchd.roots.marks import Batch
-from cocosearchd.roots.watched import WatchedRoot
+from cocosearchd.roots.watched import StoredFiles, WatchedRoot
 from cocosearchd.settings import IndexingSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
@@ -89,3 +93,68 @@ async def test_a_restart_does_what_is_needed_and_no_more(db: Database, tmp_path:
         assert done == {("a.py", False), ("sub/c.py", False), ("b.py", True)}
         assert [file.path for file in await records.file_records(db, record)] == ["a.py", "b.py", "odd\\xff\n.py"]
         assert await records.damaged_files(db, record) == ()
+
+
+async def test_a_root_that_is_not_mounted_keeps_its_rows_over_a_restart(db: Database, dsn: str, tmp_path: Path) -> None:
+    """What was stored is said to be of another device, as where a disk is not there yet."""
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "a.py").write_text("x = 1\n")
+    record = await new_index(db, root=os.fsencode(root))
+    async with written(db, record, root, tmp_path / "sync") as (live, _):
+        assert (await live.sync(10)).fresh
+    device = root.stat().st_dev
+    assert await records.devices(db, record) == {device}
+    other = (device + 1).to_bytes(8)
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        (table,) = connection.execute(
+            "select tablename from pg_tables where tablename like %s", ["%%_files"]
+        ).fetchall()
+        change = psycopg.sql.SQL("update {} set fingerprint = %s || substring(fingerprint from 9)")
+        connection.execute(change.format(psycopg.sql.Identifier(table[0])), [other])
+    (root / "a.py").unlink()
+    async with written(db, record, root, tmp_path / "sync") as (live, _):
+        answer = await live.sync(10)
+        assert not answer.fresh
+        assert "on another file system" in (answer.reason or "")
+        assert live.status().state == "root_missing"
+        assert [file.path for file in await records.file_records(db, record)] == ["a.py"]
+        (root / "b.py").write_text("x = 2\n")
+        assert (await live.sync(10)).fresh
+        assert [file.path for file in await records.file_records(db, record)] == ["b.py"]
+
+
+async def test_what_waits_for_the_store_need_not_wait_longer(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The store was away, and the next try would be in an hour."""
+    root = tmp_path / "root"
+    root.mkdir()
+    record = await new_index(db, root=os.fsencode(root))
+    read, away = StoredFiles.file_records, True
+
+    async def records_of(self: StoredFiles, under: str = "") -> Sequence[FileRecord]:
+        if away:
+            raise StoreUnavailable("PostgreSQL does not answer")
+        return await read(self, under)
+
+    monkeypatch.setattr(StoredFiles, "file_records", records_of)
+    slow = replace(QUICK, retry_base_s=3600.0, retry_max_s=3600.0)
+    live = WatchedRoot(record, db, IndexingSettings(), slow, tmp_path / "sync")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(live.run)
+        answer = await live.sync(1)
+        assert (answer.fresh, answer.reason, live.waits) == (False, "PostgreSQL does not answer", True)
+        away = False
+        live.retry()
+        assert (await live.sync(10)).fresh
+        (root / "a.py").write_text("x = 1\n")
+        batch = await live.next_batch()
+        live.settle(batch, {"a.py": "PostgreSQL went away"})
+        assert live.waits
+        late = live.freshness()
+        assert "a.py: PostgreSQL went away" in (late.reason or "")
+        live.retry()
+        with anyio.fail_after(10):
+            assert (await live.next_batch()).paths == ("a.py",)
+        tasks.cancel_scope.cancel()

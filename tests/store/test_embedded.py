@@ -193,6 +193,22 @@ def test_server_outlives_the_daemon_and_is_adopted(postgres: EmbeddedPostgres) -
     assert postgres.pids()[0] == server
 
 
+def test_a_server_that_was_stopped_is_adopted_and_ends(postgres: EmbeddedPostgres) -> None:
+    """By a signal, with all of its processes: it would follow no order, and answer nobody."""
+
+    def stop_all() -> None:
+        for pid in postgres.pids():
+            os.kill(pid, signal.SIGSTOP)
+
+    first = postgres.pids()[0]
+    stop_all()
+    postgres.ensure()
+    assert postgres.pids()[0] == first
+    stop_all()
+    postgres.stop()
+    assert not postgres.running()
+
+
 def test_racing_daemons_get_one_server(servers: Servers) -> None:
     """On an empty directory, then after a crash."""
     daemons = [servers() for _ in range(4)]

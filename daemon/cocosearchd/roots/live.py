@@ -24,6 +24,7 @@ from cocosearchd.roots.gitgate import GitGate
 from cocosearchd.roots.hints.base import Cookie, Hint, Hints, Lost
 from cocosearchd.roots.hints.choose import open_hints
 from cocosearchd.roots.marks import Batch, Picked, Tree
+from cocosearchd.roots.presence import POLL_S, Presence
 from cocosearchd.roots.reconcile import Reconciler
 from cocosearchd.roots.scan import Identity, identity, look
 from cocosearchd.roots.status import FAILED_SHOWN, SHOWN, RootStatus, in_sync, lagging, live_state
@@ -33,7 +34,6 @@ from cocosearchd.settings import IndexingSettings, WatchingSettings
 log = logging.getLogger(__name__)
 
 TICK_S, QUIET_TICKS = 1.0, 5  # so many ticks are one while nothing changes: hints and questions look by themselves
-MISSING_POLL_S = 0.25
 RESTART_S, RESTART_MAX_S, STEADY_S = 0.02, 5.0, 30.0  # between epochs, doubling while they are short
 # A save is a truncation, some writes and a close, within microseconds: indexing the empty file between them is waste.
 SETTLE_S = 0.003
@@ -49,21 +49,21 @@ class LiveRoot:
         self._root, self._watching = root, watching
         self._sync_dir = os.fsencode(sync_dir)
         self._dirty = Reconciler(watching)
-        self._survey = Survey(root, known, indexing, self._dirty)
+        self._survey, self._presence = Survey(root, known, indexing, self._dirty), Presence(root, known)
         self._cookies = Cookies(self._sync_dir)
         self._schedule = Schedule(watching, time.monotonic())
         self._gate = GitGate()
         self._hints: Hints | None = None
         self._identity: Identity | None = None
         self._life, self._epochs, self._epoch = uuid.uuid4().hex[:12], count(1), ""
-        self._changes = Changes()
+        self._changes, self._hinted_at = Changes(), 0.0
         self._open = asyncio.Event()  # set while the root is there and its hints are running
         self._lost = asyncio.Event()
         self._lost.set()
         self._state, self._watcher, self._fallen_back = "cold", "", False
         self._reason: str | None = None
         self._scan_trouble: str | None = None
-        self._hinted_at = 0.0
+        self._again = asyncio.Event()  # what failed need not wait until its next try
         self._scanned = asyncio.Event()  # a scan says anew which directories no hint comes from
         self.on_top: Callable[[bytes], None] = lambda _: None  # is told the names of what changes in the root itself
         self.on_state: Callable[[], None] = lambda: None  # is told that `status` may be another one from now on
@@ -85,12 +85,15 @@ class LiveRoot:
             self._enter("failed", "watching failed, and starts again; the log says why")
 
     async def _wait_for_root(self) -> None:
-        while (found := await asyncio.to_thread(identity, self._root)) is None:
-            if self._state != "root_missing":
-                log.warning("root_missing", extra={"root": encode_path(self._root)})
-            self._enter("root_missing", "the root is missing; what was indexed of it is kept")
-            await anyio.sleep(MISSING_POLL_S)
+        while isinstance(found := await self._presence.look(), str):
+            if (self._state, self._reason) != ("root_missing", found):
+                log.warning("root_missing", extra={"root": encode_path(self._root), "reason": found})
+                self._enter("root_missing", found)
+            await self._presence.rest()
         self._identity = found
+        if self._state == "root_missing":
+            self._enter("cold", None)
+        self._presence.found()
 
     async def _live(self) -> None:
         """One epoch."""
@@ -176,7 +179,9 @@ class LiveRoot:
                 if not done:
                     self._dirty.fail_scan(trees)
             if not done:
-                await anyio.sleep(pause)
+                self._again.clear()
+                with anyio.move_on_after(pause):
+                    await self._again.wait()
                 pause = min(pause * 2, self._watching.retry_max_s)
 
     async def _scan(self, trees: tuple[Tree, ...]) -> bool:
@@ -267,10 +272,7 @@ class LiveRoot:
             self._lose("the root was replaced")
         if not taken:
             return None
-        # A hint alone is no reason to delete what is out of scope: it never was in the index, or a scan will say so.
-        gone = (*found.gone, *(path for path in found.outside if path in picked.stored))
-        for directory in {path.rpartition("/")[0] for path in found.closed}:
-            self._dirty.mark_tree(directory)  # a scan says what is closed, and keeps what is stored of it
+        gone = self._survey.gone(found, picked, sure=self._state != "scanning")
         if not found.present and not gone:
             self._dirty.settle(picked.id, {}, time.monotonic())
             return None
@@ -295,6 +297,9 @@ class LiveRoot:
         """Wait until everything that changed before the call has been applied, and say whether that is known."""
         try:
             async with asyncio.timeout(timeout_s):
+                for _ in range(2):  # the first look may have begun before the question
+                    if self._state == "root_missing":
+                        await self._presence.again()
                 while self._state != "root_missing":
                     if await self._sync():
                         return self._answer()
@@ -305,7 +310,7 @@ class LiveRoot:
     async def _sync(self) -> bool:
         """Whether it worked within one epoch."""
         if not self._open.is_set():
-            with anyio.move_on_after(MISSING_POLL_S):  # the root may turn out to be missing: then there is no waiting
+            with anyio.move_on_after(POLL_S):  # the root may turn out to be missing: then there is no waiting
                 await self._open.wait()
             return False
         epoch, hints = self._epoch, self._hints
@@ -335,9 +340,9 @@ class LiveRoot:
     def freshness(self) -> Freshness:
         """Without waiting: never known to be fresh."""
         dirty = self._dirty
-        lag = lagging(dirty.pending(), git=self._gate.waiting, scanning=dirty.scanning())
-        reason = self._scan_trouble or self._reason or lag
-        return Freshness(False, self._clock(), reason, self._dirty.pending_paths(SHOWN))
+        failed = dirty.failed(time.monotonic(), 1)
+        lag = lagging(dirty.pending(), failed, dirty.failing(), git=self._gate.waiting, scanning=dirty.scanning())
+        return Freshness(False, self._clock(), self._scan_trouble or self._reason or lag, dirty.pending_paths(SHOWN))
 
     def since(self, clock: Clock) -> tuple[str, ...] | None:
         """Paths that were applied, or left the index, after a clock that was given before; None: look at everything.

@@ -11,9 +11,10 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from cocosearchd.model import FileRecord, encode_path
+from cocosearchd.model import FileRecord, decode_path, encode_path
 from cocosearchd.roots.ignore import Scope
 from cocosearchd.roots.links import Linked, linked
+from cocosearchd.roots.mountpoints import is_bare, unmounted
 
 # "Racy git": within this time two writes can leave the same timestamps, so equal fingerprints prove nothing yet.
 RACY_NS = 2_000_000_000
@@ -27,10 +28,14 @@ _CLOSED = frozenset([errno.EACCES, errno.EPERM, errno.ENAMETOOLONG])
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """Why a directory could not be read; `closed` until its permissions change, else worth another try."""
+    """Why what is in a directory cannot be known; `closed` until its permissions change, else worth another try.
+
+    What is `unmounted` is closed as well, until something is mounted or appears there.
+    """
 
     error: str
     closed: bool
+    unmounted: bool = False
 
 
 @dataclass(slots=True)
@@ -83,6 +88,7 @@ class Scan:
         """With `force` every file counts as different."""
         self._scope, self._watch, self._force = scope, watch, force
         self._missing = dict(stored)  # what has not been seen yet
+        self._stored, self._bare = stored, list[str]()
         self._found, self._folders = Found(), Folders(scope.root)
         self._racy_after = time.time_ns() - RACY_NS
 
@@ -91,6 +97,9 @@ class Scan:
         for tree in trees:
             self._look(tree)
         found = self._found
+        if self._bare and self._missing:
+            for directory in unmounted(self._scope.root, self._bare, self._missing, self._stored):
+                found.unreadable[decode_path(directory)] = Unread("not mounted", closed=True, unmounted=True)
         unknown = tuple(os.path.join(encode_path(directory), "") for directory in found.unreadable)
         found.dirty += [path for path in self._missing if not path.startswith(unknown)]
         return found
@@ -134,6 +143,8 @@ class Scan:
         """Compares the files of a directory; the directories in it. Raises `OSError` if they cannot be known."""
         with os.scandir(os.path.join(self._scope.root, directory)) as listing:
             entries = list(listing)
+        if directory and is_bare(entries):  # of the root itself, `presence` judges
+            self._bare.append(encode_path(directory))
         self._files(directory, {e.name: e for e in entries if e.is_file(follow_symlinks=False)})
         lead = directory + b"/" if directory else b""
         return [lead + entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]

@@ -54,14 +54,19 @@ def live_state(forced: bool, git: bool, bulk: bool, degraded: bool) -> str:
     return "degraded" if degraded else "live"
 
 
-def lagging(pending: int, *, git: bool, scanning: bool) -> str:
-    """Why a root that follows its disk is not known to be as it is."""
+def lagging(pending: int, failed: Sequence[FailedPath], failing: int, *, git: bool, scanning: bool) -> str:
+    """Why a root that follows its disk is not known to be as it is; `failed` are some of `failing` files."""
     if git:
         return "git is working"
     if scanning:
         return "the root is being scanned"
-    counted = "1 change is" if pending == 1 else f"{pending} changes are"
-    return f"{counted} not applied yet" if pending else "not compared with the disk"
+    if pending:
+        return f"{'1 change is' if pending == 1 else f'{pending} changes are'} not applied yet"
+    return _failures(failed, failing) if failed else "not compared with the disk"
+
+
+def _failures(failed: Sequence[FailedPath], failing: int) -> str:
+    return f"files could not be indexed: {failing}, the first is {failed[0].path}: {failed[0].error}"
 
 
 def in_sync(
@@ -72,8 +77,7 @@ def in_sync(
     `failed` are some of `failing` files, at most `SHOWN`; `unknown` are directories, `why` is of them.
     """
     if failed:
-        reason = f"files could not be indexed: {failing}, the first is {failed[0].path}: {failed[0].error}"
-        return Freshness(False, clock, reason, tuple(file.path for file in failed))
+        return Freshness(False, clock, _failures(failed, failing), tuple(file.path for file in failed))
     if why is not None:
         return Freshness(False, clock, why, tuple(f"{directory}/" for directory in unknown)[:SHOWN])
     return Freshness(True, clock)

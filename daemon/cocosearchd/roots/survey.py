@@ -4,7 +4,7 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Protocol
 
 from cocosearchd.model import FileRecord, decode_path, encode_path
@@ -13,7 +13,7 @@ from cocosearchd.roots.ignore import IGNORE_FILES, Scope
 from cocosearchd.roots.links import Linked, Links
 from cocosearchd.roots.marks import Picked, Tree, below
 from cocosearchd.roots.reconcile import Reconciler
-from cocosearchd.roots.scan import Found, Scan, Unread
+from cocosearchd.roots.scan import Found, Looked, Scan, Unread
 from cocosearchd.settings import IndexingSettings
 
 AUDIT_SHARE = 144  # of the files are read again at each periodic scan, every 10 minutes: all of them within a day
@@ -28,6 +28,9 @@ class KnownFiles(Protocol):
 
     async def damaged_files(self) -> Sequence[str]:
         """Paths whose rows are not what was written."""
+
+    async def devices(self) -> Set[int]:
+        """The devices (`st_dev`) that its files were on when they were read."""
 
 
 class Survey:
@@ -58,6 +61,11 @@ class Survey:
         return tuple(directory + "/" for directory, unread in self._unreadable.items() if unread.closed)
 
     @property
+    def unmounted(self) -> tuple[str, ...]:
+        """Directories that files were mounted on, and are not."""
+        return tuple(directory for directory, unread in self._unreadable.items() if unread.unmounted)
+
+    @property
     def unknown(self) -> Mapping[str, str]:
         """Directories whose last reading failed for another reason -> why. What is in them may have changed."""
         return {directory: unread.error for directory, unread in self._unreadable.items() if not unread.closed}
@@ -69,7 +77,9 @@ class Survey:
 
     def closed_reason(self) -> str | None:
         """What to say of closed directories, if there are any."""
-        closed = self.closed
+        closed, away = self.closed, self.unmounted
+        if away:
+            return f"file systems are not mounted: {len(away)}, the first at {away[0]}/; what was indexed there is kept"
         return f"directories may not be read: {len(closed)}, the first is {closed[0]}" if closed else None
 
     async def open(self) -> None:
@@ -82,10 +92,26 @@ class Survey:
         directory, _, name = hint.path.rpartition(b"/")
         if name in IGNORE_FILES or name == b".git":
             self.rules_changed(directory)
+        if self._unreadable and encode_path(directory) in self.unmounted:
+            self._dirty.mark_tree(encode_path(directory))
         if isinstance(hint, DirtyTree):
             self._dirty.mark_tree(encode_path(hint.path))
         elif self.scope.considers(name):
             self._dirty.mark(encode_path(hint.path))
+
+    def gone(self, found: Looked, picked: Picked, *, sure: bool) -> tuple[str, ...]:
+        """Which of the paths are to be deleted. Where the disk does not say, a scan is to: it knows what it keeps.
+
+        `sure` is False before the first scan of an epoch: what was mounted may not be any more.
+        """
+        away = self.unmounted  # until a hint or the table of mounts says otherwise
+        kept = {path for path in found.gone if any(below(path, directory) for directory in away)} if away else set()
+        unsure = (*found.closed, *(() if sure else found.gone))
+        for path in unsure:
+            self._dirty.mark_tree(path.rpartition("/")[0], since=self._dirty.since(path))
+        # A hint alone is no reason to delete what is out of scope: it never was in the index, or a scan will say so.
+        outside = (path for path in found.outside if path in picked.stored)
+        return (*(path for path in found.gone if sure and path not in kept), *outside)
 
     # -- rules
 

@@ -1,6 +1,7 @@
 """A watched root of an index: `LiveRoot` with the store as what is known of its files."""
 
 import asyncio
+import math
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,6 +32,10 @@ class StoredFiles:
         """Paths whose chunk rows are not what was written. Raises `StoreUnavailable`."""
         return await records.damaged_files(self._db, self._record)
 
+    async def devices(self) -> frozenset[int]:
+        """What the files were on when they were read. Raises `StoreUnavailable`."""
+        return await records.devices(self._db, self._record)
+
 
 class WatchedRoot(LiveRoot):
     """One per index. `run` it in a supervised task; pull batches, settle them; ask it how fresh the index is.
@@ -57,3 +62,13 @@ class WatchedRoot(LiveRoot):
             return self.freshness().reason or "the root has not been looked at yet"
         why = await asyncio.to_thread(why_absent, scope, self._survey.indexing, decode_path(path))
         return why or f"it is to be indexed, and not yet: {self.freshness().reason}"
+
+    @property
+    def waits(self) -> bool:
+        """Whether something has failed and is tried again when its time comes."""
+        return self._scan_trouble is not None or self._dirty.retrying()
+
+    def retry(self) -> None:
+        """Its time has come: what it failed for is over."""
+        self._dirty.retry_due(math.inf)
+        self._again.set()

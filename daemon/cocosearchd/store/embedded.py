@@ -100,11 +100,17 @@ class EmbeddedPostgres:
         for order, patience_s in ((signal.SIGINT, STOP_LIMIT_S), (signal.SIGQUIT, 10.0)):
             deadline = time.monotonic() + patience_s
             _kill(server.pid, order)
+            self._resume()
             while time.monotonic() < deadline:
                 current = self._postmaster()
                 if current is None or current.pid != server.pid:
                     return
                 time.sleep(0.02)
+
+    def _resume(self) -> None:
+        """Who has stopped its processes does not keep it from being told anything."""
+        for pid in self.pids():
+            _kill(pid, signal.SIGCONT)
 
     def pids(self) -> tuple[int, ...]:
         """The server's processes, its first one in front; empty when it does not run."""
@@ -205,6 +211,7 @@ class EmbeddedPostgres:
     def _start(self, install: Install) -> None:
         """Waits until the server answers, starting it where none runs."""
         begin, launched_at = time.monotonic(), None  # launched_at: length of the log at our last launch
+        self._resume()
         while state := self._answer(install):
             waited = time.monotonic() - begin
             if self._postmaster() is None:

@@ -8,13 +8,15 @@ from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.store.pool import Connection, Database
 from cocosearchd.store.statements import compose, migrations, statement
 
+CHANGE_S = 120.0  # a minute for questions that hold the tables (`begin_schema_change`), and one for the change itself
+
 
 async def migrate_registry(db: Database) -> None:
     """Create or upgrade the registry, then the tables of every index in it.
 
     Idempotent; daemons that race take turns. Raises `StoreUnavailable` if a newer version was here.
     """
-    async with schema_change(db) as connection:
+    async with schema_change(db, patience_s=None) as connection:
         version = 0
         if await _one(connection, "registry_exists"):
             version = await _one(connection, "registry_version")
@@ -26,11 +28,16 @@ async def migrate_registry(db: Database) -> None:
 
 
 @asynccontextmanager
-async def schema_change(db: Database) -> AsyncIterator[Connection]:
-    """A transaction in which tables are made or dropped: one at a time in the whole database, and with time to wait."""
-    async with db.connection() as connection, connection.transaction():
-        await connection.execute(statement("begin_schema_change"))
-        yield connection
+async def schema_change(db: Database, patience_s: float | None = CHANGE_S) -> AsyncIterator[Connection]:
+    """A transaction in which tables are made or dropped: one at a time in the whole database, and with time to wait.
+
+    `patience_s` bounds each statement, in place of a timeout of the server: see `PatientConnection`.
+    """
+    async with db.connection() as connection:
+        with connection.patient(patience_s):
+            async with connection.transaction():
+                await connection.execute(statement("begin_schema_change"))
+                yield connection
 
 
 async def registered(

@@ -16,6 +16,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from cocosearchd.errors import TIMED_OUT, CocoSearchError, InvalidInput, NotFound, Refused, StoreUnavailable
 from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.binaries import MIN_PGVECTOR
+from cocosearchd.store.patient import SILENCE_S, PatientConnection, Silent
 
 MIN_SERVER = 140_000  # PostgreSQL 14, as server_version_num
 CONNECT_TIMEOUT_S, CHECKOUT_TIMEOUT_S, LOCK_TIMEOUT_MS = 5, 10.0, 2000
@@ -30,16 +31,38 @@ RECONNECT_S = 0.5
 _CONNECT: Mapping[str, Any] = {"autocommit": True, "prepare_threshold": None, "connect_timeout": CONNECT_TIMEOUT_S}
 _ONLY_WHEN_ASKED = sys.maxsize
 
-Connection = psycopg.AsyncConnection[tuple[Any, ...]]
+Connection = PatientConnection
+
+
+class Silence:
+    """Whether the server said nothing when it was asked last."""
+
+    def __init__(self) -> None:
+        self.known = False
+
+    async def check(self, connection: Connection) -> None:
+        """Of each connection that is handed out: a restarted server costs no caller an error, a frozen one no time."""
+        try:
+            with connection.patient(SILENCE_S):
+                await connection.execute("")
+        except Silent:
+            self.known = True
+            raise
+        self.known = False
 
 
 class Database:
     """A pool of connections to a PostgreSQL that was checked to be usable. Made by `open`."""
 
     def __init__(
-        self, pool: AsyncConnectionPool[Connection], conninfo: str, versions: tuple[str, str], patience_s: float
+        self,
+        pool: AsyncConnectionPool[Connection],
+        conninfo: str,
+        versions: tuple[str, str],
+        patience_s: float,
+        silence: Silence,
     ) -> None:
-        self._pool, self._conninfo, self._patience_s = pool, conninfo, patience_s
+        self._pool, self._conninfo, self._patience_s, self._silence = pool, conninfo, patience_s, silence
         self.server_version, self.pgvector_version = versions
 
     @classmethod
@@ -53,7 +76,8 @@ class Database:
     ) -> AsyncIterator["Database"]:
         """Check the server (PostgreSQL >= 14, pgvector >= 0.8) and hold a pool to it.
 
-        Whoever asks for a connection waits `checkout_timeout_s` for a server that is being restarted.
+        Whoever asks for a connection waits `checkout_timeout_s` for a server that is being restarted, and `SILENCE_S`
+        for one that is frozen. A statement is waited for a little longer than it may take.
         `successor` is the number of a series of processes, of which one lives at a time: what those before this one
         began in the database has ended, one way or the other, before this returns. A process that is killed does not
         end its transactions: a commit that the server has received may still be under way.
@@ -61,20 +85,28 @@ class Database:
         for each cause, and never shows a password.
         """
         conninfo = _conninfo(dsn, settings)
-        versions = await _check(conninfo, successor)
+        limit_ms, silence = settings.statement_timeout_ms, Silence()
+        patience_s = limit_ms / 1000 + SILENCE_S if limit_ms else None
+        versions = await _check(conninfo, successor, patience_s)
         pool = AsyncConnectionPool[Connection](
             conninfo,
+            connection_class=PatientConnection,
             min_size=settings.pool_min,
             max_size=settings.pool_max,
             timeout=checkout_timeout_s,
             reconnect_timeout=RECONNECT_S,
-            configure=partial(_configure, successor),
-            check=AsyncConnectionPool.check_connection,  # a restarted server costs no caller an error
+            configure=partial(_configure, successor, patience_s),
+            check=silence.check,
             open=False,
             kwargs={**_CONNECT, "prepare_threshold": None if settings.url else _ONLY_WHEN_ASKED},
         )
         async with pool:
-            yield cls(pool, conninfo, versions, checkout_timeout_s)
+            yield cls(pool, conninfo, versions, checkout_timeout_s, silence)
+
+    @property
+    def silent(self) -> bool:
+        """Whether the server was there and said nothing, when it was asked last."""
+        return self._silence.known
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -86,16 +118,19 @@ class Database:
             async with AsyncExitStack() as stack:
                 yield await self._checked_out(stack)
         except psycopg.Error as error:
+            self._silence.known |= isinstance(error, Silent)
             raise _translated(error) from error
 
     async def _checked_out(self, stack: AsyncExitStack) -> Connection:
-        """A connection that goes back with the stack. Raises `PoolTimeout`."""
-        deadline = time.monotonic() + self._patience_s
+        """A connection that goes back with the stack. Raises `PoolTimeout`, `Silent`."""
+        began = time.monotonic()
         while True:
-            left = deadline - time.monotonic()
+            left = began + self._patience_s - time.monotonic()
             try:
                 return await stack.enter_async_context(self._pool.connection(timeout=min(left, RECONNECT_S)))
             except PoolTimeout:
+                if self._silence.known and time.monotonic() - began >= SILENCE_S:
+                    raise Silent("the server is silent") from None
                 if left <= RECONNECT_S:
                     raise
 
@@ -107,9 +142,7 @@ class Database:
         given = conninfo_to_dict(self._conninfo).get("options") or ""
         options = " ".join([str(given), *(f"-c {name}={value}" for name, value in settings.items())])
         try:
-            connection = await psycopg.AsyncConnection.connect(
-                make_conninfo(self._conninfo, options=options), **_CONNECT
-            )
+            connection = await PatientConnection.connect(make_conninfo(self._conninfo, options=options), **_CONNECT)
             try:
                 yield connection
             finally:
@@ -146,8 +179,9 @@ def _options(given: Mapping[str, Any], settings: Mapping[str, str]) -> str:
     return " ".join([str(given.get("options") or ""), *(f"-c {name}={value}" for name, value in settings.items())])
 
 
-async def _configure(successor: int | None, connection: Connection) -> None:
+async def _configure(successor: int | None, patience_s: float | None, connection: Connection) -> None:
     """Of each new connection of a pool."""
+    connection.patience_s = patience_s
     await register_vector_async(connection)
     if successor is not None:
         await connection.execute("select pg_advisory_lock_shared(%s)", (successor,))
@@ -164,12 +198,13 @@ async def _outlive(connection: Connection, successor: int) -> None:
         ) from None
 
 
-async def _check(conninfo: str, successor: int | None) -> tuple[str, str]:
+async def _check(conninfo: str, successor: int | None, patience_s: float | None) -> tuple[str, str]:
     """Versions of server and pgvector of a database that can be used. Raises `StoreUnavailable`."""
     try:
-        connection = await psycopg.AsyncConnection.connect(conninfo, **_CONNECT)
+        connection = await PatientConnection.connect(conninfo, **_CONNECT)
     except psycopg.OperationalError as error:
         raise _cannot_connect(conninfo, error) from None
+    connection.patience_s = patience_s
     async with connection:
         check_server_version(connection.info.server_version)
         vector = await _ensure_pgvector(connection)
@@ -252,6 +287,12 @@ def _cannot_connect(conninfo: str, error: psycopg.OperationalError) -> StoreUnav
 
 # In this order, for errors that have a cause people can act on.
 _CAUSES: tuple[tuple[type[psycopg.Error], Callable[[str, str], CocoSearchError], str, str], ...] = (
+    (
+        Silent,
+        StoreUnavailable,
+        "PostgreSQL is there, and answers nothing",
+        "look at its processes, its disk and the network; it is used again as soon as it answers",
+    ),
     (PoolTimeout, StoreUnavailable, "PostgreSQL does not answer", "wait for it, or see `cocosearchctl status`"),
     (
         psycopg.errors.QueryCanceled,

@@ -106,6 +106,10 @@ from {files}
 where %(under)s = '' or filename = %(under)s or (filename >= %(under)s || '/' and filename < %(under)s || '0')
 order by filename
 
+-- name: devices
+-- What the files of an index were on when they were read: the first of the six numbers of a fingerprint.
+select distinct substring(fingerprint for 8) from {files} where fingerprint is not null
+
 -- name: file_generations
 -- Of the files that have chunks.
 select filename, generation from {files} where chunk_count > 0

@@ -186,6 +186,13 @@ async def file_records(db: Database, record: IndexRecord, under: str = "") -> tu
     return tuple(files)
 
 
+async def devices(db: Database, record: IndexRecord) -> frozenset[int]:
+    """The devices (`st_dev`) that files were on when they were read; those to be read again are left out."""
+    async with db.connection() as connection:
+        rows = await (await connection.execute(statement("devices", record))).fetchall()
+    return frozenset(int.from_bytes(row[0]) for row in rows)
+
+
 async def file_generations(db: Database, record: IndexRecord) -> dict[str, int]:
     """Path -> generation of every file with chunks: what a copy of the rows is compared with."""
     found = dict[str, int]()

@@ -59,7 +59,7 @@ def _follow(env: Env, index: str, last: dict[str, Any], progress: Progress) -> d
 
 def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> None:
     took = tables.duration(time.monotonic() - progress.began)
-    counts = f"{last['done']:,} files, {last['chunks']:,} chunks"
+    counts = f"{last['done']:,} files, {tables.count(last['chunks'])} chunks"
     if not reply["created"]:
         out.line(f"{reply['index']}: {reply['root']} is already watched, nothing changed ({last['state']}, {counts})")
     else:
@@ -139,7 +139,7 @@ def reindex(args: argparse.Namespace, env: Env) -> int:
     if args.json:
         out.document(last)
     else:
-        out.line(f"{last['index']}: {last['state']}, {last['done']:,} files, {last['chunks']:,} chunks")
+        out.line(f"{last['index']}: {last['state']}, {last['done']:,} files, {tables.count(last['chunks'])} chunks")
     return exits.OK
 
 

@@ -89,8 +89,8 @@ def _indexes(now: Status, seen: Seen, style: out.Style) -> Iterator[str]:
             (
                 index["name"],
                 index["state"],
-                f"{index['files']:,}",
-                f"{index['chunks']:,}",
+                tables.count(index["files"]),
+                tables.count(index["chunks"]),
                 "-" if size is None else tables.size(size),
                 f"{index['pending']:,}",
                 str(index["as_of"]["seq"]) if index["as_of"] else "-",

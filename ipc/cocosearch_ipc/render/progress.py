@@ -57,8 +57,9 @@ class Progress:
         done, total = value["done"], value["total"]
         parts = [f"{value['index']}: {value['state']}"]
         parts.append(f"{done:,} files" if total is None else f"{done:,} of {total:,} files")
-        parts.append(f"{value['chunks']:,} chunks")
-        if rate := self._rate(done):
+        if value["chunks"] >= 0:  # PostgreSQL has answered
+            parts.append(f"{value['chunks']:,} chunks")
+        if (rate := self._rate(done)) > 0:
             parts.append(f"{rate:,.0f} files/s")
             if total is not None and total > done:
                 parts.append(f"{tables.duration((total - done) / rate)} left")

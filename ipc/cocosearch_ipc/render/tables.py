@@ -56,7 +56,7 @@ def indexes(found: Sequence[dict[str, Any]], style: out.Style) -> Iterator[str]:
         return
     rows = [("name", "state", "files", "chunks", "pending", "root")]
     rows += [
-        (i["name"], i["state"], *(_count(i[name]) for name in ("files", "chunks", "pending")), _line(i["root"]))
+        (i["name"], i["state"], *(count(i[name]) for name in ("files", "chunks", "pending")), _line(i["root"]))
         for i in found
     ]
     head, *body = table(rows)
@@ -69,7 +69,7 @@ def indexes(found: Sequence[dict[str, Any]], style: out.Style) -> Iterator[str]:
         yield from _trouble(index, style)
 
 
-def _count(number: int) -> str:
+def count(number: int) -> str:
     """What is not known, as PostgreSQL does not answer, is less than nothing."""
     return "?" if number < 0 else f"{number:,}"
 

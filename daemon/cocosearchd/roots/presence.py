@@ -1,0 +1,95 @@
+"""Whether the files of a root can be there at all: a root may be missing, and a file system not mounted.
+
+Where a file system is to be mounted lies an empty directory. That it is empty says nothing of the files, so they are
+kept as those of a missing root are. It is told from a directory that was emptied by the devices of what was indexed:
+those files were on another one than the directory is now.
+"""
+
+import asyncio
+import os
+from collections.abc import Set
+from typing import Protocol
+
+from cocosearchd.errors import StoreUnavailable
+from cocosearchd.roots.clock import beat_s
+from cocosearchd.roots.mountpoints import is_bare, is_mounted
+from cocosearchd.roots.scan import Identity, identity
+
+# Questions look by themselves, so the beat is for those that follow an index, and for its state.
+POLL_S, CALM_POLL_S, CALM_AFTER = 0.25, 1.0, 40
+
+MISSING = "the root is missing; what was indexed of it is kept"
+UNMOUNTED = (
+    "the root is empty, and what was indexed of it is on another file system: mount that again, or put something into"
+    " the directory if it is to be indexed as it is; what was indexed is kept"
+)
+
+
+class KnownDevices(Protocol):
+    """What must be known of the index."""
+
+    async def devices(self) -> Set[int]:
+        """The devices (`st_dev`) that its files were on when they were read."""
+
+
+class Presence:
+    """Looks for one root, for one event loop."""
+
+    def __init__(self, root: bytes, known: KnownDevices) -> None:
+        self._root, self._known = root, known
+        self._judged: tuple[Identity, str | None] | None = None  # of an empty directory
+        self._asked, self._looked, self._looks = asyncio.Event(), asyncio.Event(), 0
+
+    async def look(self) -> Identity | str:
+        """Which directory the root is, or why its files are not there."""
+        found = await asyncio.to_thread(_seen, self._root)
+        if found is None:
+            return MISSING
+        place, bare = found
+        if not bare:
+            self._judged = None
+            return place
+        if self._judged is None or self._judged[0] != place:
+            try:
+                devices = await self._known.devices()
+            except StoreUnavailable as error:
+                return f"the root is empty, and whether files are to be there cannot be told: {error}"
+            self._judged = place, UNMOUNTED if devices and place[0] not in devices else None
+        return self._judged[1] or place
+
+    async def rest(self) -> None:
+        """Until the next look at a root that is not there."""
+        self._looks += 1
+        self._tell()
+        self._asked.clear()
+        try:
+            async with asyncio.timeout(beat_s(POLL_S if self._looks < CALM_AFTER else CALM_POLL_S)):
+                await self._asked.wait()
+        except TimeoutError:
+            return
+
+    def found(self) -> None:
+        """It is there."""
+        self._looks = 0
+        self._tell()
+
+    async def again(self) -> None:
+        """Returns when the next look has ended; it begins at once."""
+        self._asked.set()
+        await self._looked.wait()
+
+    def _tell(self) -> None:
+        event, self._looked = self._looked, asyncio.Event()
+        event.set()
+
+
+def _seen(root: bytes) -> tuple[Identity, bool] | None:
+    """Which directory the root is, and whether something may be to be mounted there."""
+    place = identity(root)
+    if place is None:
+        return None
+    try:
+        with os.scandir(root) as listing:
+            return place, is_bare(listing) and not is_mounted(root, place[0])
+    except OSError:
+        return place, False  # a scan says why
