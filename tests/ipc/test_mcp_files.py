@@ -8,6 +8,7 @@ from fastmcp import Client
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
 from cocosearch_ipc.mcp import reading
+from cocosearch_ipc.mcp import text as text_of
 from cocosearch_ipc.mcp.server import McpServer
 from tests.ipc.engine import FixedEngine
 
@@ -82,3 +83,18 @@ def test_one_line_is_given_whole() -> None:
     assert reading.bounded(reply) == reply
     two = w.GetFileReply("demo", "a.js", "javascript", f"{'x' * reading.MOST_CHARS}y\nz\n", 1, 2, 2, True)
     assert (reading.bounded(two).end_line, len(reading.bounded(two).content)) == (1, reading.MOST_CHARS + 2)
+
+
+def test_statistics_name_what_was_skipped_and_each_failure() -> None:
+    failure = {"path": "src/broken.py", "language": "python", "status": "partial", "errors": 2, "message": ""}
+    reply = p.StatsReply(
+        "demo", "/srv/demo", 3, 5, 4, 12_345, {}, {"python": {"partial": 1}}, {"minified": 2}, None, {}, 7,
+        (failure,), ("one file was made with other settings",),
+    )  # fmt: skip
+    said = text_of.stats(reply).splitlines()
+    assert "Not fully parsed: 1. Skipped: minified 2. Last change: never." in said[0]
+    assert said[1:] == ["one file was made with other settings", "src/broken.py  python  partial  2"]
+
+
+def test_no_file_is_told_with_what_paths_are_relative_to() -> None:
+    assert "relative to the root" in text_of.files(w.ListFilesReply((), None))

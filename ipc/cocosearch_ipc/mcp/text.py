@@ -33,6 +33,8 @@ def explained(reply: SearchReply) -> str:
 
 def files(reply: ListFilesReply) -> str:
     """A path a line, with its language."""
+    if not reply.files:
+        return "No such file is indexed: path_prefix and pattern are relative to the root of the index."
     lines = [f"{f.path}  {f.language}, {f.chunks} chunks" for f in reply.files]
     more = f"There are more: cursor={reply.cursor!r}." if reply.cursor else f"{len(reply.files)} files."
     return "\n".join([*lines, more])
@@ -57,15 +59,18 @@ def indexes(reply: IndexesReply) -> str:
 
 
 def stats(reply: StatsReply) -> str:
-    """Counts, languages by size, parse trouble."""
+    """Counts, languages by size, parse trouble; a line for each file that was asked for, and each note."""
     by_chunks = sorted(reply.languages.items(), key=lambda item: -item[1].get("chunks", 0))
     languages = ", ".join(f"{name} {counts.get('files', 0)}" for name, counts in by_chunks[:12])
     broken = sum(health.get("error", 0) + health.get("partial", 0) for health in reply.parse_health.values())
-    return (
+    skipped = ", ".join(f"{reason} {count}" for reason, count in reply.skipped.items())
+    counts = (
         f"{reply.index} ({reply.root}): {reply.files} files, {reply.chunks} chunks, {reply.symbols} symbols, "
         f"{reply.size_bytes / 1e6:.1f} MB. Files by language: {languages or 'none'}. "
-        f"Not fully parsed: {broken}. Last change: {reply.last_change or 'never'}."
+        f"Not fully parsed: {broken}. Skipped: {skipped or 'none'}. Last change: {reply.last_change or 'never'}."
     )
+    failures = ["  ".join(str(value) for value in one.values() if value) for one in reply.failures]
+    return "\n".join([counts, *reply.notes, *failures])
 
 
 def indexed(reply: IndexCodebaseReply) -> str:
