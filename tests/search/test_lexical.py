@@ -313,6 +313,27 @@ async def test_parts_are_put_in_order_when_commits_end(
     await assert_same(again, await fresh(db, record, tmp_path / "three"))
 
 
+async def test_between_commits_of_many_files_nothing_is_put_in_order(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cocosearchd.search.lexical._QUIET_S", 0.01)
+    monkeypatch.setattr("cocosearchd.search.lexical._QUIET_BULK_S", 0.5)
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        began = time.monotonic()
+        commit = await write(db, record, "src/more0.py", "one more session")
+        await index.apply(replace(commit, paths=("src/more0.py", *(f"gone{n}.py" for n in range(20)))))
+        await index.apply(await write(db, record, "src/more1.py", "one more session"))
+        assert index.sizes()["segments"] == 2
+        with anyio.fail_after(10):
+            while index.sizes()["segments"] > 1:  # noqa: ASYNC110 - what it does by itself has no event
+                await anyio.sleep(0.01)
+        assert time.monotonic() - began > 0.5
+        tasks.cancel_scope.cancel()
+
+
 async def test_what_was_merged_at_rest_is_saved(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")

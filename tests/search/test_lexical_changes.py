@@ -12,11 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.search import lexical_changes
-from cocosearchd.search.lexical_changes import NOTHING, Change, changed, kept_of, recognised, remembered
-from cocosearchd.search.lexical_merge import RESTING
+from cocosearchd.search.lexical_changes import NOTHING, Change, changed, put_in_order, recognised, remembered
 from cocosearchd.search.lexical_segment import size_bytes
 from cocosearchd.search.lexical_terms import Terms
-from cocosearchd.search.lexical_view import SIGNALS, View, evidence, merged, view
+from cocosearchd.search.lexical_view import SIGNALS, View, evidence, view
 from cocosearchd.store.texts import FileDigest, FileTexts
 
 DIMENSION = 4
@@ -56,11 +55,8 @@ def commit(
 
 
 def rested(state: View, former: View) -> tuple[View, View]:
-    made = merged(state, RESTING)
-    if made is None:
-        return state, former
-    found = made(state)
-    return found, kept_of(former, state.parts, found, state)
+    made = put_in_order(state)
+    return (state, former) if made is None else made.of(state, former)
 
 
 def living(state: View) -> dict[str, int]:

@@ -27,19 +27,18 @@ from cocosearchd.search.lexical_changes import (
     Change,
     changed,
     difference,
-    kept_of,
     longer,
     ordered,
     overlaid,
+    put_in_order,
     recognised,
     remembered,
 )
 from cocosearchd.search.lexical_living import Choice
-from cocosearchd.search.lexical_merge import RESTING
 from cocosearchd.search.lexical_segment import Part, Segment
 from cocosearchd.search.lexical_symbols import SymbolMasks
 from cocosearchd.search.lexical_terms import QueryTerms, Terms
-from cocosearchd.search.lexical_view import Evidence, View, evidence, merged
+from cocosearchd.search.lexical_view import Evidence, View, evidence
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
@@ -49,7 +48,10 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 _BATCH_CHUNKS = 5000  # counted in one go in a thread: about 0.2 s
 _SAVE_EVERY_S, _LAST_SAVE_S = 300.0, 5.0
-_QUIET_S = 1.0  # without a commit, after which parts are put in order
+# Without a commit, after which parts are put in order. After one of many files the next may take its time, and what is
+# merged before it would be merged again.
+_QUIET_S, _QUIET_BULK_S = 1.0, 5.0
+_BULK_FILES = 16
 _RETRY_S = (1.0, 5.0, 30.0)
 _SOME_PATHS = 1000  # asked of PostgreSQL at a time
 _KEPT_OVERLAYS = 8  # a view with an overlay shares all but the lists of its files with the one below
@@ -68,6 +70,7 @@ class LexicalIndex:
         self._saved = WeakKeyDictionary[Segment, str]()  # -> file
         self._saved_generation = -1
         self._kept = 0
+        self._busy_until = 0.0  # by the clock of the event loop
         self._lock, self._bulk = asyncio.Lock(), asyncio.Lock()
         self.moves = 0  # views so far: a generation alone does not tell two apart, see `apply`
         self._doubt, self._moved, self._stirred = asyncio.Event(), asyncio.Event(), asyncio.Event()
@@ -170,6 +173,8 @@ class LexicalIndex:
         """
         self._pending |= dict.fromkeys(commit.paths, commit.generation)
         self._pending.setdefault("", commit.generation)  # a commit without paths moves the generation, too
+        if len(commit.paths) >= _BULK_FILES:
+            self._busy_until = asyncio.get_running_loop().time() + _QUIET_BULK_S
         if self._view is None:
             return
         async with contextlib.AsyncExitStack() as turn:
@@ -290,7 +295,9 @@ class LexicalIndex:
         ordered, save_at = False, now() + _SAVE_EVERY_S
         while not self._doubt.is_set():
             try:
-                async with asyncio.timeout_at(save_at if ordered else min(save_at, now() + _QUIET_S)):
+                async with asyncio.timeout_at(
+                    save_at if ordered else min(save_at, max(now() + _QUIET_S, self._busy_until))
+                ):
                     await self._stirred.wait()
                 self._stirred.clear()
                 ordered = False
@@ -305,13 +312,12 @@ class LexicalIndex:
     async def _put_in_order(self) -> bool:
         """Merge what commits have left apart, beside them; whether there is nothing left to merge."""
         state = self._view
-        made = None if state is None else await asyncio.to_thread(merged, state, RESTING)
+        made = None if state is None else await asyncio.to_thread(put_in_order, state)
         if made is None:
             return True
         async with self._lock:
-            if (state := self._view) is not None:
-                found = await asyncio.to_thread(made, state)
-                self._former = kept_of(self._former, state.parts, found, state)
+            if self._view is not None:
+                found, self._former = await asyncio.to_thread(made.of, self._view, self._former)
                 self._show(found)
         return False
 

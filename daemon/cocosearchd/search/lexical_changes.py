@@ -4,15 +4,15 @@ What a file was is still in its segment once it is dead. A branch that is switch
 segments that leave a view are kept for a while, and a file that is stored as one has it is brought back, unread.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from cocosearchd.search.lexical_document import ChunkText, FileText, documents, names_of
-from cocosearchd.search.lexical_merge import BUSY, QUIET, compacted, merge
+from cocosearchd.search.lexical_merge import BUSY, QUIET, RESTING, compacted, merge
 from cocosearchd.search.lexical_segment import Part, Segment, build, size_bytes
 from cocosearchd.search.lexical_terms import Terms
-from cocosearchd.search.lexical_view import View, view
+from cocosearchd.search.lexical_view import View, merged, view
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.texts import FileDigest, FileTexts
 
@@ -30,6 +30,19 @@ class Change:
     generation: int
     read: Sequence[FileTexts] = ()
     returning: Sequence[FileDigest] = ()  # each of them `recognised`
+
+
+@dataclass(frozen=True, slots=True)
+class InOrder:
+    """Merges of the parts of a view, and the files that these leave behind."""
+
+    made: Callable[[View], View]
+    leaving: View
+
+    def of(self, now: View, former: View) -> tuple[View, View]:
+        """A later view in order, and what is kept of those before it."""
+        found = self.made(now)
+        return found, _kept(former, self.leaving, found)
 
 
 class _Place(NamedTuple):
@@ -68,25 +81,35 @@ def changed(state: View, former: View, change: Change, terms: Terms, dimension: 
     fresh = part_of(map(file_text, change.read), terms, dimension)
     kept = compacted([*parts, *fresh], BUSY) if fresh else tuple(part for part in parts if part.files_alive)
     now = view(kept, change.generation, state, former)
-    return now, kept_of(former, parts, now, state)
+    return now, _kept(former, view(_leaving(parts, now), -1, state, former), now)
 
 
-def kept_of(former: View, before: Sequence[Part], now: View, *states: View) -> View:
-    """What is kept where parts become those of `now`: the newest segments that have files which are not alive in it.
+def put_in_order(state: View) -> InOrder | None:
+    """What puts the parts of `state` in order, to be done beside commits; None if there is nothing to do."""
+    made = merged(state, RESTING)
+    if made is None:
+        return None
+    return InOrder(made, view([_died(part) for part in _leaving(state.parts, made(state))], -1, state))
 
-    The names of all segments are in `former` or in one of the `states`.
-    """
+
+def _leaving(before: Sequence[Part], now: View) -> list[Part]:
+    """The parts that are not in a view any more, and have files that may come back."""
     living = {part.segment for part in now.parts}
-    left = [_died(part) for part in before if part.segment not in living and _dead(part) >= _FORMER_FILES]
+    return [part for part in before if part.segment not in living and _dead(part) >= _FORMER_FILES]
+
+
+def _kept(former: View, leaving: View, now: View) -> View:
+    """The newest of the parts that are kept and of those that are leaving; none that is in a view again."""
+    living = {part.segment for part in now.parts}
     parts, size = list[Part](), 0
-    for part in reversed([*(part for part in former.parts if part.segment not in living), *left]):
+    for part in reversed([part for part in (*former.parts, *leaving.parts) if part.segment not in living]):
         size += size_bytes(part.segment)
         if size > FORMER_BYTES or len(parts) == _FORMER_SEGMENTS:
             break
         parts.append(_nobody(part.segment))
     if [part.segment for part in parts[::-1]] == [part.segment for part in former.parts]:
         return former
-    return view(parts[::-1], -1, former, *states)
+    return view(parts[::-1], -1, former, leaving)
 
 
 def longer(parts: Iterable[Part], files: Iterable[FileTexts], terms: Terms, dimension: int) -> tuple[Part, ...]:
