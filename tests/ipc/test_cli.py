@@ -16,14 +16,14 @@ from typing import Any
 import anyio.from_thread
 import pytest
 
-from cocosearch_ipc import address, extent, workspace
+from cocosearch_ipc import address, extent, rpc, workspace
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.cli import asking, daemon, exits, files, service, verbs
 from cocosearch_ipc.cli.main import plain_query
 from cocosearch_ipc.client import VERSION
 from cocosearch_ipc.render import answers, out, tables
 from tests.ipc.conftest import Served, start
-from tests.ipc.engine import EngineWithFiles
+from tests.ipc.engine import AS_OF, EngineWithFiles
 
 CTL = [sys.executable, "-c", "import sys; from cocosearch_ipc.cli.main import main; sys.exit(main())"]
 # What a plain query may load, beside what a bare interpreter has. Nothing here without a look at its cost.
@@ -171,6 +171,19 @@ def test_clear_asks_first(served: Served) -> None:
     assert ctl(served, "clear", "demo", "--yes").stdout == "demo is gone (2 files, 5 chunks)\n"
     gone = ctl(served, "clear", "demo", "--yes", "--json")
     assert (gone.returncode, json.loads(gone.stderr)["code"]) == (exits.FAILED, p.NOT_FOUND)
+
+
+def test_a_long_wait_is_asked_for_in_parts(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[int]()
+
+    async def sync(request: p.SyncRequest) -> p.SyncReply:
+        asked.append(request.timeout_ms)
+        return p.SyncReply("demo", len(asked) == 3, AS_OF)
+
+    monkeypatch.setattr(served.engine, "sync", sync)
+    assert ctl(served, "sync", "demo", "--timeout", "86400").returncode == exits.OK
+    assert len(asked) == 3
+    assert max(asked) / 1000 < rpc.DEFAULT_DEADLINE_S, "no call may take longer"
 
 
 @pytest.mark.parametrize("verb", ["query x", "status", "list", "stats", "sync", "clear x --yes", "reindex"])

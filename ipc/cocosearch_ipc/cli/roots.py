@@ -18,6 +18,7 @@ Env = Mapping[str, str]
 REFUSED = "refused"  # the state of an index that was made by another embedder
 AGAIN_S = 0.05
 SHORT_S = 0.5  # a person who waits longer sees what is going on
+LONG_S = 300.0  # of one call: the daemon gives up on those that take twice as long
 
 
 def up(args: argparse.Namespace, env: Env) -> int:
@@ -108,12 +109,11 @@ def sync(args: argparse.Namespace, env: Env) -> int:
     reply = _synced(env, params, min(args.timeout, SHORT_S))
     progress = Progress()
     while not reply["fresh"] and time.monotonic() < end:
-        time.sleep(
-            AGAIN_S
-        )  # it is answered at once where waiting is of no use now: of a missing root, of files that fail
+        # It is answered at once where waiting is of no use now: of a missing root, of files that fail.
+        time.sleep(AGAIN_S)
         if progress.live:
             progress.show(next(client.stream(address.rpc_socket(env), "follow", {"index": reply["index"]})))
-        reply = _synced(env, params, min(end - time.monotonic(), SHORT_S if progress.live else args.timeout))
+        reply = _synced(env, params, min(end - time.monotonic(), SHORT_S if progress.live else LONG_S))
     progress.close()
     if args.json:
         out.document(reply)
