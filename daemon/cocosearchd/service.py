@@ -27,7 +27,7 @@ from cocosearch_ipc.serve import serve
 from cocosearchd import logs
 from cocosearchd.embedding.former import Embedders
 from cocosearchd.embedding.late import LateEmbedder
-from cocosearchd.embedding.open import open_embedder
+from cocosearchd.embedding.open import open_embedder, patience_s
 from cocosearchd.engine import About, Engine
 from cocosearchd.errors import BadSettings, Conflict, EmbedderUnavailable, StoreUnavailable
 from cocosearchd.indexes import Indexes
@@ -159,9 +159,12 @@ async def _serve(running: Running) -> None:
     if running.store.postgres is not None:
         tasks.start_soon(supervise, "store", partial(_keep_store, running.store.postgres))
     await migrate_registry(db)
-    embedder = LateEmbedder(partial(open_embedder, settings.embedder, places.api_key))
+    embedder = LateEmbedder(
+        partial(open_embedder, settings.embedder, places.api_key), patience_s=patience_s(settings.embedder)
+    )
     embedders = Embedders(embedder, settings.embedder, partial(open_embedder, api_key=places.api_key), places.api_key)
-    await _try_embedder(embedder)
+    with anyio.move_on_after(patience_s(settings.embedder)):  # words are found without it
+        await _try_embedder(embedder)
     engine, indexes = await _engine(running, embedders, stop)
     engines.append((engine, indexes))
     if embedder.error is not None:

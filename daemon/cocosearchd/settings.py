@@ -75,6 +75,7 @@ class EmbedderSettings:
     max_tokens: int = _number(0, 0, 1_000_000)
     batch_size: int = _number(32, 1, 10_000)
     timeout_s: float = _number(60.0, 0.1, 3600)
+    query_timeout_s: float = _number(5.0, 0.1, 3600)  # then a question is answered without its vector
     cache_bytes: int = _number(256 << 20, 0, _TERABYTE)  # of vectors kept by text, for each embedder; 0: none
 
 

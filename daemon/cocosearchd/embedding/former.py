@@ -7,7 +7,7 @@ from functools import partial
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.catalogue import Model, catalogue
 from cocosearchd.embedding.late import LateEmbedder
-from cocosearchd.embedding.open import PROVIDERS
+from cocosearchd.embedding.open import PROVIDERS, patience_s
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
 from cocosearchd.settings import EmbedderSettings
 
@@ -39,7 +39,7 @@ class Embedders:
         ):
             return self.configured
         if pairs not in self._former:
-            self._former[pairs] = LateEmbedder(partial(self._opened, pairs))
+            self._former[pairs] = LateEmbedder(partial(self._opened, pairs), patience_s(as_made(self._settings, pairs)))
         return self._former[pairs]
 
     async def models(self) -> tuple[Model, ...]:

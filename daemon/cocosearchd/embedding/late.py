@@ -3,6 +3,7 @@
 The daemon starts, watches and finds words while a model server is down; it becomes whole by itself.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -13,15 +14,24 @@ from cocosearchd.errors import EmbedderUnavailable
 
 # A question that meets a dead server must not wait for its time-out again and again.
 RETRY_S = 2.0
+# Nor be patient while earlier ones are still not answered. So many go on by themselves, as a model that is being loaded
+# should be.
+HURRIED_S, LATE_AT_MOST = 0.25, 4
 
 
 class LateEmbedder:
-    """Implements `Embedder` over `open_it`. `fingerprint` raises `EmbedderUnavailable` until the first success."""
+    """Implements `Embedder` over `open_it`. `fingerprint` raises `EmbedderUnavailable` until the first success.
 
-    def __init__(self, open_it: Callable[[], Awaitable[Embedder]]) -> None:
-        self._open_it = open_it
+    A question waits `patience_s` for its vector; None: as long as it takes.
+    """
+
+    def __init__(self, open_it: Callable[[], Awaitable[Embedder]], patience_s: float | None = None) -> None:
+        self._open_it, self._patience_s = open_it, patience_s
+        self._late = set[asyncio.Task[Vectors]]()  # nobody waits for them any more
         self._embedder: Embedder | None = None
-        self._error = EmbedderUnavailable("the embedder has not been opened yet")
+        self._error = EmbedderUnavailable(
+            "the embedder has not answered yet", "it may be loading its model: this is tried again"
+        )
         self._tried_at = -RETRY_S
         self._opening = anyio.Lock()
 
@@ -56,9 +66,40 @@ class LateEmbedder:
 
     async def embed_query(self, text: str) -> Vectors:
         """As `Embedder`."""
+        if self._patience_s is None:
+            return await self._vector(text)
+        patience_s = min(HURRIED_S, self._patience_s) if self._late else self._patience_s
+        if len(self._late) >= LATE_AT_MOST:
+            raise _silent(self._patience_s)
+        task = asyncio.create_task(self._vector(text))
+        try:
+            done, _ = await asyncio.wait({task}, timeout=patience_s)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if not done:
+            self._late.add(task)
+            task.add_done_callback(self._arrived)
+            raise _silent(self._patience_s)
+        return task.result()
+
+    async def _vector(self, text: str) -> Vectors:
         return await (await self.opened()).embed_query(text)
+
+    def _arrived(self, task: asyncio.Task[Vectors]) -> None:
+        self._late.discard(task)
+        if not task.cancelled():
+            task.exception()  # nobody asks for it
 
     async def aclose(self) -> None:
         """As `Embedder`."""
+        for task in self._late:
+            task.cancel()
         if self._embedder is not None:
             await self._embedder.aclose()
+
+
+def _silent(seconds: float) -> EmbedderUnavailable:
+    return EmbedderUnavailable(
+        f"the model server has not answered for {seconds:g} s", "it may be loading the model, or busy with files"
+    )

@@ -23,7 +23,13 @@ PROVIDERS: dict[Provider, tuple[str, str]] = {
 }
 
 
+SERVERS = {"ollama", "openai"}  # what they are asked may take as long as they like
 EXTRAS = {"onnx", "sentence-transformers"}
+
+
+def patience_s(settings: EmbedderSettings) -> float | None:
+    """How long a question waits for its vector, in seconds; None: a model in this process is waited for."""
+    return settings.query_timeout_s if settings.provider in SERVERS else None
 
 
 async def open_embedder(settings: EmbedderSettings, api_key: str = "") -> Embedder:
