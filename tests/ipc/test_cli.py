@@ -19,8 +19,8 @@ import pytest
 from cocosearch_ipc import address, extent, rpc, workspace
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.cli import asking, daemon, exits, files, service, verbs
-from cocosearch_ipc.cli.main import plain_query
-from cocosearch_ipc.client import VERSION
+from cocosearch_ipc.cli.main import plain_query, run
+from cocosearch_ipc.client import VERSION, CallFailed
 from cocosearch_ipc.render import answers, out, tables
 from tests.ipc.conftest import Served, start
 from tests.ipc.engine import AS_OF, EngineWithFiles
@@ -184,6 +184,20 @@ def test_a_long_wait_is_asked_for_in_parts(served: Served, monkeypatch: pytest.M
     assert ctl(served, "sync", "demo", "--timeout", "86400").returncode == exits.OK
     assert len(asked) == 3
     assert max(asked) / 1000 < rpc.DEFAULT_DEADLINE_S, "no call may take longer"
+
+
+def test_a_question_that_waits_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[tuple[int, float]]()
+
+    def call(path: str, method: str, params: dict[str, Any], timeout_s: float = 60.0, *_: object) -> dict[str, Any]:
+        asked.append((params["sync_timeout_ms"], timeout_s))
+        return {"query": "x", "results": []}
+
+    monkeypatch.setattr("cocosearch_ipc.client.call", call)
+    for wait in ("120", "3600"):
+        run(["query", "x", "--open", "1", "--sync-timeout", wait], {"HOME": "/"})
+        wait_ms, timeout_s = asked[-1]
+        assert min(120, int(wait)) * 1000 <= wait_ms < timeout_s * 1000 < rpc.DEFAULT_DEADLINE_S * 1000 + 1
 
 
 @pytest.mark.parametrize("verb", ["query x", "status", "list", "stats", "sync", "clear x --yes", "reindex"])
@@ -448,6 +462,15 @@ def test_a_daemon_that_does_not_start_says_why(tmp_path: Path, monkeypatch: pyte
         daemon.ensure_running(environment, said.append)
     assert getattr(failed.value, "hint", "") == "mend it"
     assert said == ["starting cocosearchd (the first start makes its database) ..."]
+
+
+def test_a_check_that_hangs_is_given_up_in_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    hanging = [sys.executable, "-c", "import time; time.sleep(60)"]
+    monkeypatch.setattr("cocosearch_ipc.cli.program.command", lambda _: hanging)
+    monkeypatch.setattr("cocosearch_ipc.cli.config.LONG_S", 0.1)
+    with pytest.raises(CallFailed, match=r"did not end within 0\.1 s") as failed:
+        run(["config", "check"], {"HOME": "/"})
+    assert failed.value.code == p.TIMED_OUT
 
 
 def test_numbers_for_people() -> None:

@@ -9,6 +9,6 @@ import os
 
 # CocoIndex reports usage from its first import on, and its runtime takes as many threads as there are processors, which
 # then wait for the interpreter: with one, the child needs a tenth less for a switch of branches. This package is the
-# only one that may import it, so these lines run before; they are the one effect an import has in this project.
+# only one that may import it, so these lines run before: one of the two effects that an import has in this project.
 os.environ["COCOINDEX_DISABLE_USAGE_TRACKING"] = "1"
 os.environ.setdefault("TOKIO_WORKER_THREADS", "1")

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from cocosearchd.model import IndexIdentity, IndexRecord, decode_path, encode_path
 from cocosearchd.settings import DatabaseSettings, EmbedderSettings, IndexingSettings
 
-LINE_BYTES = 1 << 22  # 64 paths of 4 kB, escaped, fit a line
+LINE_BYTES = 1 << 22  # 128 paths of 4 kB, escaped, fit a line
 
 T = TypeVar("T")
 

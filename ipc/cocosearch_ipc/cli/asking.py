@@ -7,13 +7,13 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, query
 from cocosearch_ipc.render import answers, out
 from cocosearch_ipc.render.explain import explanation
 
 Env = Mapping[str, str]
 
+LONGEST_SYNC_S = 540.0  # the daemon gives up on a call after ten minutes
 # How programs are told to go to a line; all others know `+LINE PATH`, as vi, emacs, nano and their kin do.
 GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf", "positron")  # --goto PATH:LINE
 COLON = ("subl", "sublime_text", "zed", "zeditor", "hx", "helix")  # PATH:LINE
@@ -37,7 +37,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 
 def open_hit(params: dict[str, Any], env: Env, number: int) -> int:
     """Open `$VISUAL` or `$EDITOR` at the `number`th hit, in place of this process."""
-    reply = client.call(address.rpc_socket(env), "search", query.with_place(params))
+    reply = query.asked(params, env)
     hits = reply["results"]
     if not 1 <= number <= len(hits):
         out.error(f"there is no hit {number}", f"there are {len(hits)}")
@@ -82,7 +82,7 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
     found |= {name: getattr(args, name) for name in plain if getattr(args, name) is not None}
     found |= {name: True for name in ("all_indexes", "all_chunks", "explain") if getattr(args, name)}
     if args.sync_timeout is not None:
-        found["sync_timeout_ms"] = round(args.sync_timeout * 1000)
+        found["sync_timeout_ms"] = round(min(args.sync_timeout, LONGEST_SYNC_S) * 1000)
     if args.lines_around is not None:
         found = {"lines_before": args.lines_around, "lines_after": args.lines_around} | found
     if indexes := [name for given in args.index for name in given.split(",") if name]:

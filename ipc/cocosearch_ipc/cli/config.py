@@ -62,7 +62,14 @@ def check(args: argparse.Namespace, env: Env) -> int:
 def _ask_program(env: Env, flag: str) -> dict[str, Any]:
     """What the daemon's program says with a flag, without becoming a daemon. Raises `client.CallFailed`."""
     command = [*program.command(env), flag, "--project", os.getcwd()]
-    done = subprocess.run(command, env=dict(env), capture_output=True, text=True, timeout=LONG_S, check=False)
+    try:
+        done = subprocess.run(command, env=dict(env), capture_output=True, text=True, timeout=LONG_S, check=False)
+    except subprocess.TimeoutExpired:
+        message, hint = (
+            f"{command[0]} {flag} did not end within {LONG_S:g} s",
+            "does the database or the embedder hang?",
+        )
+        raise client.CallFailed(message, hint, code=client.TIMED_OUT) from None
     try:
         answer: dict[str, Any] = json.loads(done.stdout)
     except ValueError:

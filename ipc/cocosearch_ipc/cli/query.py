@@ -10,15 +10,15 @@ from cocosearch_ipc.render import answers, out
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
+
+WORK_S = 60.0
 
 
 def run(params: dict[str, Any], env: Mapping[str, str], how: str = "text", *, full: bool = False) -> dict[str, Any]:
     """Ask and print; `how` is text, compact, json or grep. Returns the reply."""
-    reply: dict[str, Any] = client.call(
-        address.rpc_socket(env), "search", with_place(params), 60.0, None if how == "json" else _other
-    )
+    reply = asked(params, env, None if how == "json" else _other)
     if how == "json":
         out.document(reply)
     elif how == "compact":
@@ -31,6 +31,15 @@ def run(params: dict[str, Any], env: Mapping[str, str], how: str = "text", *, fu
         style = out.Style.of(sys.stdout, env)
         for line in answers.text(reply, style, roots(env) if style.links else {}, full=full):
             out.line(line)
+    return reply
+
+
+def asked(
+    params: dict[str, Any], env: Mapping[str, str], other: Callable[[str], object] | None = None
+) -> dict[str, Any]:
+    """The reply of `search`, which first waits for changes and then works. `other` as for `client.call`."""
+    patience_s = WORK_S + params.get("sync_timeout_ms", 0) / 1000
+    reply: dict[str, Any] = client.call(address.rpc_socket(env), "search", with_place(params), patience_s, other)
     return reply
 
 
