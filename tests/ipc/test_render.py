@@ -293,3 +293,9 @@ def test_names_of_files_do_not_drive_the_terminal() -> None:
 def test_a_word_in_its_other_forms_keeps_the_first_line() -> None:
     found = hit("class SessionInterface:\n    '''The default session interface.'''\n")
     assert list(answers.grep(reply("session", found), {}, "")) == ["a.py:9:class SessionInterface:"]
+
+
+def test_a_long_text_of_an_explanation_is_shown_whole() -> None:
+    reason = f"its directory {'deep/' * 30} is left out by the built-in exclusions"
+    lines = list(explain.outline({"why_not": {"reason": reason, "near": [reason, "b"]}}, 0, PLAIN))
+    assert lines == ["why_not:", f"  reason: {reason}", "  near:", f"    1: {reason}", "    2: b"]

@@ -23,13 +23,13 @@ def explanation(reply: Mapping[str, Any], style: out.Style) -> Iterator[str]:
 
 
 def outline(value: object, depth: int, style: out.Style) -> Iterator[str]:
-    """Nested values as indented lines: what fits into a line is one, a list of like objects a table."""
+    """Nested values as indented lines: a text, and what fits into a line, is one; a list of like objects a table."""
     pad = "  " * depth
     pairs = value.items() if isinstance(value, dict) else enumerate(value, 1) if isinstance(value, list) else ()
     for name, inner in pairs:
         label = style.paint(out.printable(f"{name}:", keep=""), out.CYAN)
         flat = _flat(inner)
-        if flat is not None and len(flat) <= WIDE:
+        if flat is not None and (len(flat) <= WIDE or not isinstance(inner, dict | list)):
             yield f"{pad}{label} {out.printable(flat, keep='')}"
         elif isinstance(inner, list) and inner and all(isinstance(row, dict) for row in inner):
             yield f"{pad}{label}"
