@@ -76,6 +76,7 @@ async def test_a_long_file_comes_in_pieces_that_make_the_whole() -> None:
 
 async def test_lines_that_were_not_asked_for_are_not_missed() -> None:
     assert text(await got(filename="src/a.py", start_line=3, end_line=5)).endswith("```")
+    assert text(await got(filename="src/a.py:3-5")).endswith("```")
 
 
 def test_one_line_is_given_whole() -> None:

@@ -159,7 +159,8 @@ def test_the_order_of_alternatives_means_nothing() -> None:
         ({"limit": 201}, "1 to 200"),
         ({"min_score": 1.5}, "0 to 1"),
         ({"paths": ("./",)}, "path:"),
-        ({"symbol_types": ("startDaemon",)}, "name:startDaemon is for a name"),
+        ({"symbol_types": ("containerStart",)}, "constructor? name:containerStart is for a name"),
+        ({"symbol_types": ("xyzzyQ",)}, "; name:xyzzyQ is for a name"),
     ],
 )
 def test_a_wrong_value_names_the_nearest_valid_one(parameters: dict[str, object], hint: str) -> None:

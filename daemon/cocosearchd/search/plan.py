@@ -299,4 +299,4 @@ def one_of(what: str, value: str, valid: Iterable[str], also: str = "") -> str:
     # A long list of everything helps nobody who mistyped one letter.
     near = difflib.get_close_matches(value, options, 3, 0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"use one of {', '.join(options)}"
-    raise InvalidInput(f"unknown {what} {value!r}", f"{hint}; {also}" if also else hint)
+    raise InvalidInput(f"unknown {what} {value!r}", f"{hint}{' ' if near else '; '}{also}" if also else hint)

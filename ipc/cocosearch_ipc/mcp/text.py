@@ -16,6 +16,7 @@ from cocosearch_ipc.protocol import (
 )
 from cocosearch_ipc.workspace import GetFileReply, ListFilesReply
 
+LINE = 120  # characters of a failure: there may be a hundred
 PENDING = 5  # paths that are named: an assistant reads those by itself
 
 
@@ -69,7 +70,7 @@ def stats(reply: StatsReply) -> str:
         f"{reply.size_bytes / 1e6:.1f} MB. Files by language: {languages or 'none'}. "
         f"Not fully parsed: {broken}. Skipped: {skipped or 'none'}. Last change: {reply.last_change or 'never'}."
     )
-    failures = ["  ".join(str(value) for value in one.values() if value) for one in reply.failures]
+    failures = ["  ".join(str(value) for value in one.values() if value)[:LINE] for one in reply.failures]
     return "\n".join([counts, *reply.notes, *failures])
 
 

@@ -10,6 +10,7 @@ from pydantic import Field
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import shapes, workspace
+from cocosearch_ipc.extent import place as place_of
 from cocosearch_ipc.mcp import answering, reading, text
 from cocosearch_ipc.methods import METHODS
 
@@ -152,7 +153,7 @@ def _get_file(server: FastMCP, engine: Any) -> None:
         request = workspace.GetFileRequest(
             filename, index=place.index, cwd=place.cwd, topic=topic, start_line=start_line, end_line=end_line
         )
-        shown = partial(text.file, last=end_line)
+        shown = partial(text.file, last=end_line or (place_of(filename)[2] if start_line is None else None))
         return await answering.answered(reading.read(engine, answering.checked(request)), shown, place)
 
 
