@@ -6,6 +6,7 @@ Each time: nothing that is not known is called fresh while it lasts, and afterwa
 import contextlib
 import os
 import resource
+import shutil
 import signal
 import subprocess
 import time
@@ -179,6 +180,45 @@ def small_disk(daemon: Daemon, part: str, size: int) -> Iterator[Path]:
     finally:
         daemon.sweep()
         subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@contextlib.contextmanager
+def mounted(*arguments: str | Path) -> Iterator[None]:
+    """Mounts for a while; skips where that is not allowed."""
+    done = subprocess.run(["mount", *arguments], capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", arguments[-1]], check=True)
+
+
+def test_a_disk_that_is_unplugged_and_comes_after_the_daemon(daemon: Daemon, project: Path, tmp_path: Path) -> None:
+    """Its files are kept and not called fresh, over a restart as well; with the disk nothing is made anew."""
+    disk, place = tmp_path / "disk", tmp_path / "place"
+    disk.mkdir()
+    place.mkdir()
+    with mounted("-t", "tmpfs", "none", disk):
+        shutil.copytree(project, disk, dirs_exist_ok=True)
+        with mounted("--bind", disk, place):
+            daemon.ctl("up", str(place), "--name", "project", "--wait")
+        for _ in range(2):
+            late = ask(daemon, "should_retry", 5000)
+            assert told(late, "should_retry")
+            assert (late["fresh"], "mount that again" in late["stale_reason"]) == (False, True)
+            (shown,) = daemon.call("status")["indexes"]
+            assert (shown["state"], shown["files"] > 0) == ("root_missing", True)
+            assert daemon.stop() == 0
+            daemon.start()
+        with mounted("--bind", disk, place):
+            back = ask(daemon, "should_retry")
+            assert (told(back, "should_retry"), back["fresh"]) == (True, True)
+            worker = daemon.call("status")["worker"]
+            assert (worker["computed"], worker["parsed"]) == (0, 0)
+            for entry in disk.iterdir():
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+            assert not told(ask(daemon, "should_retry"), "should_retry"), "what is deleted there is deleted"
 
 
 def fill(disk: Path) -> Path:
