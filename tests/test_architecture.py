@@ -33,8 +33,10 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cocosearchd.supervise": set(),
     "cocosearchd.notify": set(),
+    "cocosearchd.resources": set(),
     "cocosearchd.engine": {
         "cocosearchd.requests",
+        "cocosearchd.resources",
         "cocosearchd.overlays",
         "cocosearchd.patience",
         "cocosearchd.places",
@@ -227,7 +229,7 @@ ONLY_IN = {
     "structlog": "cocosearchd.logs",
     "yaml": "cocosearchd.settings_files",
     "dotenv": "cocosearchd.settings_files",
-    "psutil": "cocosearchd.engine",
+    "psutil": "cocosearchd.resources",
     "Stemmer": "cocosearchd.languages",
     "tree_sitter_language_pack": "cocosearchd.languages",
 }

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import psutil
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
@@ -25,6 +24,7 @@ from cocosearchd.model import Freshness
 from cocosearchd.overlays import Overlays
 from cocosearchd.patience import soon
 from cocosearchd.requests import explains, query_of, wants_symbols, with_defaults
+from cocosearchd.resources import lacking_handles, resident
 from cocosearchd.saved import MIN_RELEVANCE, SavedQuery, gathered
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.pipeline import Answer, Pipeline
@@ -252,9 +252,13 @@ class Engine(Workspace):
             embedder=self._embedder_status(),
             worker=asdict(self._updater.status),
             cache=asdict(self._pipeline.cache_statistics()),
-            rss_bytes=await anyio.to_thread.run_sync(_resident, self._updater.pid, about.postgres()),
+            rss_bytes=await anyio.to_thread.run_sync(resident, self._updater.pid, about.postgres),
             indexes=(await self.list_indexes(request)).indexes,
-            warnings=(*about.warnings(), *self._indexes.said, *filter(None, (self._updater.status.paused,))),
+            warnings=(
+                *about.warnings(),
+                *self._indexes.said,
+                *filter(None, (self._updater.status.paused, lacking_handles())),
+            ),
             queries=self._latency.summary(),
         )
 
@@ -375,21 +379,6 @@ def _judged(freshness: Freshness, answer: Answer) -> Freshness:
         reason = "files changed while the question was answered"
         return Freshness(False, freshness.as_of, reason, answer.changed_paths[:20])
     return freshness
-
-
-def _resident(worker: int | None, postgres: tuple[int, ...]) -> dict[str, int]:
-    """Bytes of memory. PostgreSQL's processes share theirs, so their private parts are added up where that is known."""
-    sizes = {"daemon": _memory(os.getpid()), "worker": _memory(worker) if worker else 0}
-    sizes["postgres"] = sum(_memory(pid) for pid in postgres)
-    return sizes | {"total": sum(sizes.values())}
-
-
-def _memory(pid: int) -> int:
-    try:
-        process = psutil.Process(pid)
-        return int(getattr(process.memory_full_info(), "pss", 0) or process.memory_info().rss)
-    except psutil.Error:
-        return 0
 
 
 def _said_of(refusal: CocoSearchError) -> str:

@@ -4,6 +4,7 @@ Knows nothing of HTTP. Batches run side by side; a notification gets no answer; 
 streamed (`Dispatcher.stream`) or run to its end and answered with the last value.
 """
 
+import errno
 import json
 import logging
 import math
@@ -182,6 +183,9 @@ def _failure(error: Exception, call: Call | None) -> Failure:
     method = call.method if call else ""
     if isinstance(error, TimeoutError):
         return Failure(f"{method} took longer than its deadline", "ask for less, or give it more time", code=TIMED_OUT)
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        hint = "raise the daemon's limit (ulimit -n, LimitNOFILE= in its unit)"
+        return Failure("no file handles are left", hint, code=UNAVAILABLE)
     log.error("rpc_failed", exc_info=error, extra={"method": method})
     return Failure("internal error", "the log says more: `cocosearchctl logs`", code=INTERNAL_ERROR)
 

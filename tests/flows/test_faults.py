@@ -4,6 +4,7 @@ Each time: nothing that is not known is called fresh while it lasts, and afterwa
 """
 
 import contextlib
+import itertools
 import os
 import resource
 import shutil
@@ -164,6 +165,26 @@ def test_no_file_handles_left(daemon: Daemon, project: Path, victim: str) -> Non
     resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
     for number in range(3):
         recovers(daemon, f"written_without_handles{number}")
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process: Linux only")
+def test_a_daemon_without_file_handles_says_so(daemon: Daemon, project: Path) -> None:
+    """`status` is what people ask then, and `up` asks it, too."""
+    daemon.ctl("up", str(project), "--wait")
+    pid = daemon.call("status")["pid"]
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    free = next(number for number in itertools.count() if number not in used)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + 1, before[1]))  # one is left: for whoever asks
+    try:
+        assert any("no file handles are left" in warning for warning in daemon.call("status")["warnings"])
+        other = project.parent / "other"
+        other.mkdir()
+        assert "no file handles are left" in daemon.ctl("up", str(other), check=False, limit_s=30).stderr
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert not any("handles" in warning for warning in daemon.call("status")["warnings"])
+    recovers(daemon, "should_retry")
 
 
 @contextlib.contextmanager
