@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from cocosearchd.model import Commit, IndexRecord
-from cocosearchd.search import lexical_snapshot
+from cocosearchd.search import lexical, lexical_snapshot
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.lexical_merge import Merge, Order, merges
 from cocosearchd.search.lexical_segment import Part
@@ -115,6 +115,33 @@ async def test_what_was_just_saved_waits_for_one_commit_of_bulk_work_at_most(
             await anyio.wait_all_tasks_blocked()
         go.set()
     assert turns == [["one.py"], ["saved.py"], ["two.py"]]
+    await assert_same(index, await fresh(db, record, tmp_path / "two"))
+
+
+async def test_what_was_just_saved_waits_for_no_large_commit_to_end(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lexical, "_TURN_FILES", 2)
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    commits = [await write(db, record, f"{name}.py", f"{name}: some words") for name in "abcde"]
+    saved = replace(await write(db, record, "saved.py", "saved: some words"), urgent=True)
+    turns, read = list[list[str]](), index._texts
+
+    async def slowly(paths: list[str]) -> AsyncIterator[list[FileTexts]]:
+        turns.append(paths)
+        await anyio.wait_all_tasks_blocked()
+        async for texts in read(paths):
+            yield texts
+
+    monkeypatch.setattr(index, "_texts", slowly)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(
+            index.apply, Commit(record.name, commits[-1].generation, tuple(f"{name}.py" for name in "abcde"))
+        )
+        tasks.start_soon(index.apply, saved)
+    assert turns == [["a.py", "b.py"], ["saved.py"], ["c.py", "d.py"], ["e.py"]]
+    assert index.generation == saved.generation
     await assert_same(index, await fresh(db, record, tmp_path / "two"))
 
 

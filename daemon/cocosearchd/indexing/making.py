@@ -4,6 +4,7 @@ What is known of a content or of a text is looked up for all of them at once, an
 once: for a file whose content is known, that was most of the cost.
 """
 
+import asyncio
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -80,6 +81,7 @@ class Maker:
             files, made = list(zip(sources, found, strict=True)), list[FileWrite | EmbedderUnavailable]()
             for some in batches(files):
                 if not urgent:
+                    await asyncio.sleep(0)  # what is urgent may have come, and is not heard of otherwise
                     await self._precedence.pause()
                 made += await self._embedded(some)
         return made

@@ -7,7 +7,7 @@ the end of its first catch-up on; while it is not, or is behind, the caller answ
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -52,6 +52,8 @@ _SAVE_EVERY_S, _LAST_SAVE_S = 300.0, 5.0
 # merged before it would be merged again.
 _QUIET_S, _QUIET_BULK_S = 1.0, 5.0
 _BULK_FILES = 16
+# Of a commit of many files, applied before one of a few may be: some 25 ms.
+_TURN_FILES = 32
 _RETRY_S = (1.0, 5.0, 30.0)
 _SOME_PATHS = 1000  # asked of PostgreSQL at a time
 _KEPT_OVERLAYS = 8  # a view with an overlay shares all but the lists of its files with the one below
@@ -180,14 +182,20 @@ class LexicalIndex:
         async with contextlib.AsyncExitStack() as turn:
             if not commit.urgent:
                 await turn.enter_async_context(self._bulk)
-            await turn.enter_async_context(self._lock)
-            if self._pending and self._view is not None:
-                try:
-                    await self._apply_pending(self._view, commit.paths if commit.urgent else None)
-                except CocoSearchError:
-                    self._doubt.set()
-                    self._stirred.set()
-                    raise
+            paths = commit.paths if commit.urgent else [*self._pending]
+            for first in range(0, max(len(paths), 1), _TURN_FILES):
+                async with self._lock:
+                    await self._apply_some(paths[first : first + _TURN_FILES], urgent=commit.urgent)
+
+    async def _apply_some(self, paths: Sequence[str], *, urgent: bool) -> None:
+        if self._view is None:
+            return
+        try:
+            await self._apply_pending(self._view, paths, urgent=urgent)
+        except CocoSearchError:
+            self._doubt.set()
+            self._stirred.set()
+            raise
 
     async def catch_up(self) -> None:
         """Compare file generations with the stored ones and read what differs. Raises `StoreUnavailable`."""
@@ -203,7 +211,7 @@ class LexicalIndex:
                 parts = await asyncio.to_thread(longer, parts, texts, self._terms, self._record.dimension)
             self._publish(await asyncio.to_thread(ordered, parts, generation, self._view))
             while self._pending and self._view is not None:
-                await self._apply_pending(self._view)
+                await self._apply_pending(self._view, [*self._pending])
         log.info("lexical_warm", extra={"index": self._record.name, "generation": self.generation, **self.sizes()})
 
     async def discard(self) -> None:
@@ -224,13 +232,13 @@ class LexicalIndex:
             self._overlaid[overlay.digest] = known
         return known[1]
 
-    async def _apply_pending(self, state: View, only: Iterable[str] | None = None) -> None:
-        wanted = list(self._pending) if only is None else [path for path in only if path in self._pending]
+    async def _apply_pending(self, state: View, only: Iterable[str], *, urgent: bool = False) -> None:
+        wanted = [path for path in only if path in self._pending]
         paths = {path: self._pending.pop(path) for path in wanted}
         if not paths:
             return  # another commit took them along
         try:
-            back = [] if only is not None else await self._returning(state, wanted)  # a save is seldom what there was
+            back = [] if urgent else await self._returning(state, wanted)  # a save is seldom what there was
             asked = set(filter(None, wanted)).difference(file.path for file in back)
             texts = [file async for batch in self._texts(sorted(asked)) for file in batch]
         except CocoSearchError:

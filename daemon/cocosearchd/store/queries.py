@@ -4,7 +4,7 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,8 @@ MAX_BREADTH = 1000  # pgvector's limit
 # Chunks of an index from which on planning how to read some of them, at twice the price of doing it, is done once. Of a
 # smaller one the plan may be to read all of it, and would be kept while it grows.
 PLANNED_ONCE = 10_000
+TURN_ITEMS = 8  # files compared or rows sent, before others have their turn: at most 2 ms
+T = TypeVar("T")
 ENOUGH_HITS = 50  # with fewer hits for all terms, any of the rare ones will do
 ANY_TERM_ROWS, ANY_TERMS = 2000, 16  # ranking a row costs 2.5 to 5 microseconds and more with each term
 
@@ -87,7 +89,7 @@ async def replace_files(
     moved. Where nothing differs but fingerprints there is no new generation. Raises `NotFound` if the index is gone and
     `IdentityMismatch` if it now belongs to another embedder.
     """
-    wanted = [WantedRows(write, record.dimension) for write in writes]
+    wanted = [row async for row in _in_turns(WantedRows(write, record.dimension) for write in writes)]
     paths = sorted([*(write.path for write in writes), *gone])
     async with db.connection() as connection, connection.transaction():
         await connection.execute(statement("lock_files", record), {"filenames": paths})
@@ -268,11 +270,8 @@ async def _changes(connection: Connection, record: IndexRecord, wanted: Sequence
         return []
     paths = {"filenames": [rows.write.path for rows in wanted]}
     stored = await (await connection.execute(statement("stored_files", record), paths)).fetchall()
-    changes = list[FileChange]()
-    for rows, each in zip(wanted, stored, strict=True):
-        changes.append(rows.compared(each))
-        await asyncio.sleep(0)  # a group is many milliseconds, and what is urgent may be waiting
-    return changes
+    pairs = zip(wanted, stored, strict=True)
+    return [change async for change in _in_turns(rows.compared(each) for rows, each in pairs)]
 
 
 async def _write_chunks(connection: Connection, record: IndexRecord, changed: Sequence[FileChange]) -> None:
@@ -303,8 +302,16 @@ async def _write_files(
 async def _copy(connection: Connection, record: IndexRecord, rows: Sequence[Row]) -> None:
     async with connection.cursor() as cursor, cursor.copy(statement("copy_chunks", record)) as copy:
         copy.set_types(COPY_TYPES)
-        for row in rows:
+        async for row in _in_turns(rows):
             await copy.write_row(row)
+
+
+async def _in_turns(items: Iterable[T]) -> AsyncIterator[T]:
+    """The items as they are, or are made. A group of files is many milliseconds, and what is urgent may be waiting."""
+    for number, item in enumerate(items):
+        yield item
+        if number % TURN_ITEMS == 0:
+            await asyncio.sleep(0)
 
 
 async def _bump(connection: Connection, record: IndexRecord) -> int:
