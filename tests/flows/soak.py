@@ -194,6 +194,16 @@ class Soak:
         finally:
             process.send_signal(signal.SIGCONT)
 
+    def _circumstances(self, request: dict[str, Any], reply: dict[str, Any]) -> str:
+        """What there is to learn of a wrong answer: how it came to be, and whether the next one is right."""
+        told = {name: reply[name] for name in ("as_of", "cache", "timings_ms")}
+        shown = [(hit["path"], hit["match_type"], hit["content"][:60]) for hit in reply["results"]]
+        try:
+            again = call(self.socket, "search", request | {"limit": 3}, timeout_s=30)
+        except CallFailed as error:
+            return f"{told}, {shown}; asked again: {error}"
+        return f"{told}, {shown}; asked again: {again['as_of']}, {[hit['path'] for hit in again['results']]}"
+
     def _probe(self, done: threading.Event) -> None:
         """Save and ask, all the time: an answer that calls itself fresh must hold what was saved before it."""
         place = Path(os.fsdecode(self.plots[0].path)) / "probe"
@@ -210,7 +220,9 @@ class Soak:
                 continue
             self.tally.count("questions answered fresh" if reply["fresh"] else "questions answered not fresh")
             if reply["fresh"] and not any(word in hit["content"] for hit in reply["results"]):
-                self.tally.differs(f"seed {self.seed}: fresh, but {word} was not found")
+                self.tally.differs(
+                    f"seed {self.seed}: fresh, but {word} was not found: {self._circumstances(request, reply)}"
+                )
 
     # -- the comparison
 
