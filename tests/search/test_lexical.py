@@ -12,6 +12,7 @@ import anyio
 import numpy as np
 import pytest
 
+from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search import lexical, lexical_snapshot
 from cocosearchd.search.lexical import LexicalIndex
@@ -142,6 +143,33 @@ async def test_what_was_just_saved_waits_for_no_large_commit_to_end(
         tasks.start_soon(index.apply, saved)
     assert turns == [["a.py", "b.py"], ["saved.py"], ["c.py", "d.py"], ["e.py"]]
     assert index.generation == saved.generation
+    await assert_same(index, await fresh(db, record, tmp_path / "two"))
+
+
+async def test_what_was_committed_while_it_was_cold_is_in_the_first_view_that_answers(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await filled(db)
+    index, read = LexicalIndex(db, record, tmp_path / "one"), LexicalIndex._texts
+    saved = await write(db, record, "saved.py", "saved: some words")
+    met = list[bool]()
+
+    async def once(self: LexicalIndex, paths: list[str] | None) -> AsyncIterator[list[FileTexts]]:
+        met.append(True)
+        if len(met) == 1:
+            await index.apply(saved)  # cold: told that it is done
+        elif len(met) == 2:
+            raise StoreUnavailable("the server is away", "wait")
+        async for texts in read(self, paths):
+            yield texts
+
+    monkeypatch.setattr(LexicalIndex, "_texts", once)
+    with pytest.raises(StoreUnavailable):
+        await index.catch_up()
+    later = await write(db, record, "later.py", "later: some words")
+    await index.apply(replace(later, urgent=True))
+    assert not await index.reach(later.generation, 0)
+    await index.catch_up()
     await assert_same(index, await fresh(db, record, tmp_path / "two"))
 
 

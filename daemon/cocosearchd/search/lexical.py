@@ -201,6 +201,7 @@ class LexicalIndex:
         """Compare file generations with the stored ones and read what differs. Raises `StoreUnavailable`."""
         async with self._lock:
             self._doubt.clear()
+            cold = self._view is None
             generation = await records.generation(self._db, self._record)
             stored = await records.file_generations(self._db, self._record)
             parts = await self._known_parts(generation)
@@ -210,8 +211,13 @@ class LexicalIndex:
             async for texts in self._texts(None if everything else sorted(wanted)):
                 parts = await asyncio.to_thread(longer, parts, texts, self._terms, self._record.dimension)
             self._publish(await asyncio.to_thread(ordered, parts, generation, self._view))
-            while self._pending and self._view is not None:
-                await self._apply_pending(self._view, [*self._pending])
+            try:
+                while self._pending and self._view is not None:
+                    await self._apply_pending(self._view, [*self._pending])
+            except CocoSearchError:
+                if cold:  # who committed meanwhile was told that it was done: a later commit would hide that it is not
+                    self._view = None
+                raise
         log.info("lexical_warm", extra={"index": self._record.name, "generation": self.generation, **self.sizes()})
 
     async def discard(self) -> None:
