@@ -62,6 +62,11 @@ class Daemon:
         """Start and wait until it answers; fails with the log when it does not."""
         self._copy_cluster()
         self.process = self.launch()
+        self.await_answers()
+
+    def await_answers(self) -> None:
+        """Wait until one that was launched answers."""
+        assert self.process is not None
         end = time.monotonic() + START_S
         while not self.answers():
             assert self.process.poll() is None, f"the daemon ended: {self.log[-4000:]}"

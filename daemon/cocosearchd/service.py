@@ -201,6 +201,8 @@ async def _engine(running: Running, embedders: Embedders, stop: anyio.Event) -> 
     updater = Updater(spec, on_commit)
     indexes = Indexes(db, updater, embedder, running.loaded, places.state, running.tasks)
     pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of, embedders.of)
+    # What is read of an index must have in it what a daemon that was killed has sent: nobody tells of that any more.
+    await db.outlive(spec.series)
     running.tasks.start_soon(supervise, "updater", updater.run)
     await indexes.start_all()
     running.tasks.start_soon(supervise, "settings", indexes.watch_settings)

@@ -8,8 +8,11 @@ import random
 import time
 from pathlib import Path
 
+import psycopg
 import pytest
 
+from cocosearch_ipc.client import CallFailed, call
+from cocosearchd.indexing.wire import WorkerSpec
 from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
@@ -100,3 +103,20 @@ def test_after_kills_the_index_equals_a_fresh_one(daemon: Daemon, other_daemon: 
 @pytest.mark.parametrize("seed", range(20))
 def test_after_many_kills_too(daemon: Daemon, other_daemon: Daemon, tmp_path: Path, seed: int) -> None:
     crash_rounds(daemon, other_daemon, tmp_path / "root", seed=seed, strikes=12, files=600)
+
+
+def test_nothing_is_read_while_a_killed_daemon_may_still_commit(daemon: Daemon, project: Path) -> None:
+    """Of such a commit nobody would tell: what was read before it would be without it, and be called fresh."""
+    daemon.ctl("up", str(project), "--name", "project", "--wait")
+    dsn, series = daemon.call("status")["store"]["dsn"], WorkerSpec("", str(daemon.home / "state")).series
+    daemon.kill()
+    with psycopg.connect(dsn, autocommit=True) as former:
+        former.execute("select pg_advisory_lock_shared(%s)", (series,))
+        daemon.process = daemon.launch()
+        end = time.monotonic() + 5
+        while time.monotonic() < end:
+            with pytest.raises(CallFailed):
+                call(str(daemon.home / "run" / "rpc.sock"), "status", {}, timeout_s=1)
+            time.sleep(0.1)
+    daemon.await_answers()
+    assert daemon.paths("should_retry", "--index", "project")[0] == "src/retry.py"

@@ -11,7 +11,7 @@ from psycopg.conninfo import make_conninfo
 
 from cocosearchd.errors import TIMED_OUT, CocoSearchError, NotFound, StoreUnavailable
 from cocosearchd.settings import DatabaseSettings
-from cocosearchd.store.pool import Database, check_server_version, without_password
+from cocosearchd.store.pool import LOCK_TIMEOUT_MS, Database, check_server_version, without_password
 from tests.store.remote import PASSWORD, RemoteServer, free_port
 
 SECRET = "hunter2-Tr0ub4dor"
@@ -203,3 +203,14 @@ async def test_a_process_waits_for_the_transactions_of_the_one_before_it(dsn: st
             await elsewhere.ping()
     async with Database.open(dsn, DatabaseSettings(), successor=7) as after:
         await after.ping()
+
+
+async def test_who_reads_waits_for_them_as_well(dsn: str, db: Database) -> None:
+    async with Database.open(dsn, DatabaseSettings(), successor=7) as before, before.connection() as connection:
+        await connection.execute("select 1")
+        with pytest.raises(StoreUnavailable, match="for a process that has ended"):
+            await db.outlive(7, limit_s=0)
+        await db.outlive(8, limit_s=0)
+        reading = asyncio.create_task(db.outlive(7))
+        assert not (await asyncio.wait({reading}, timeout=LOCK_TIMEOUT_MS / 1000 + 0.5))[0]
+    await reading

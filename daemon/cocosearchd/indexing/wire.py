@@ -13,9 +13,12 @@
 matters only between the lines of one index. This module knows neither CocoIndex nor sockets: both ends import it.
 """
 
+import hashlib
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 from cocosearchd.model import IndexIdentity, IndexRecord, decode_path, encode_path
@@ -31,7 +34,7 @@ class WorkerSpec:
     """All that the child must know to start. It reads neither files of settings nor the environment."""
 
     dsn: str
-    state_dir: str  # CocoIndex's memories live in `cocoindex` below it
+    state_dir: str
     database: DatabaseSettings = field(default_factory=DatabaseSettings)
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
     indexing: IndexingSettings = field(default_factory=IndexingSettings)
@@ -41,6 +44,16 @@ class WorkerSpec:
     # so. No real file is known that reliably does that to a parser, and what is done about it is worth little untested.
     crash_on: str = ""
     hang_on: str = ""
+
+    @property
+    def memories(self) -> Path:
+        """CocoIndex's, of all databases."""
+        return Path(self.state_dir) / "cocoindex"
+
+    @property
+    def series(self) -> int:
+        """The number of the children of this state directory: one of them lives at a time."""
+        return int.from_bytes(hashlib.blake2b(os.fsencode(self.memories), digest_size=7).digest())
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,6 @@ import contextlib
 import ctypes
 import faulthandler
 import fcntl
-import hashlib
 import logging
 import os
 import shutil
@@ -162,14 +161,12 @@ class Worker:
             if self._store is None:
                 patient = max(self._spec.database.statement_timeout_ms, WRITE_TIMEOUT_MS)
                 settings = replace(self._spec.database, statement_timeout_ms=patient)
-                memories = Path(self._spec.state_dir) / "cocoindex"
-                digest = hashlib.blake2b(os.fsencode(memories), digest_size=7).digest()
-                opening = Database.open(self._spec.dsn, settings, self._spec.store_wait_s, int.from_bytes(digest))
+                opening = Database.open(self._spec.dsn, settings, self._spec.store_wait_s, self._spec.series)
                 async with contextlib.AsyncExitStack() as stack:  # what is not of use is closed
                     database = await stack.enter_async_context(opening)
-                    memory = memories / await records.incarnation(database)
+                    memory = self._spec.memories / await records.incarnation(database)
                     numbers = {str(number) for number in await records.numbers(database)}
-                    await asyncio.to_thread(prune, memories, memory, numbers)
+                    await asyncio.to_thread(prune, self._spec.memories, memory, numbers)
                     self._stack.push_async_callback(stack.pop_all().aclose)
                 self._store = database, memory
             return self._store

@@ -24,6 +24,7 @@ EXTENSION_LOCK = 0x636F_636F_0001  # advisory: CREATE EXTENSION IF NOT EXISTS fa
 # The pool tries again with pauses that double; whoever comes after it gave up makes it try at once. So that a server is
 # used as soon as it is back, it gives up early, and callers ask again.
 RECONNECT_S = 0.5
+OUTLIVE_S = 60.0  # the longest statement of who writes
 
 # A prepared plan outlives changed settings and grown tables: a filtered vector query then kept an index scan with a
 # recall of one half. Without a threshold nothing is prepared; with this one, what is asked to be. On somebody else's
@@ -149,6 +150,21 @@ class Database:
                 await connection.close()  # does not wait, so a cancelled task gets here too
         except psycopg.Error as error:
             raise _translated(error) from error
+
+    async def outlive(self, successor: int, limit_s: float = OUTLIVE_S) -> None:
+        """Wait until nothing is under way that processes of a series have begun, none of which may be alive any more.
+
+        For who reads beside such processes: rows that were read before would be without that. Raises `StoreUnavailable`
+        after `limit_s`.
+        """
+        end = time.monotonic() + limit_s
+        while True:
+            try:
+                async with self.connection() as connection:
+                    return await _outlive(connection, successor)
+            except StoreUnavailable:
+                if time.monotonic() >= end:
+                    raise
 
     async def ping(self) -> None:
         """Raises `StoreUnavailable` when the server does not answer."""
