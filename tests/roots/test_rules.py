@@ -102,6 +102,17 @@ async def test_rules_above_the_root(tmp_path: Path) -> None:
         assert held(index) == {"c.py"}
 
 
+def test_a_root_that_a_repository_above_ignores_has_the_rules_in_it_alone(root: Path, tmp_path: Path) -> None:
+    """As below a home directory whose repository ignores everything."""
+    git(tmp_path, "init", "-q")
+    (tmp_path / ".gitignore").write_text("*\n")
+    put(root, a="1", hidden="1")
+    (root / ".gitignore").write_text("hidden.py\n")
+    scope = Scope(os.fsencode(root), IndexingSettings())
+    assert scope.allows(b"a.py")
+    assert not scope.allows(b"hidden.py")
+
+
 @pytest.fixture
 def repository(root: Path) -> Path:
     """A file that is ignored, one that is not, and an ignore file in a directory."""

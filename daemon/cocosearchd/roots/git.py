@@ -95,7 +95,7 @@ def read_rules(repository: Repository) -> GitRules:
 def hides(repository: Repository, directory: bytes) -> bool:
     """Whether the repository ignores a directory inside of it."""
     inner = os.path.relpath(directory, repository.top)
-    return bool(inner != b"." and _git(repository, "check-ignore", "--no-index", "-z", "--", os.fsdecode(inner)))
+    return bool(inner != b"." and _git(repository, "check-ignore", "--no-index", "--", os.fsdecode(inner)))
 
 
 def default_excludes_file() -> bytes:
