@@ -1,20 +1,76 @@
 """What is known of the git repository around or below a root, without changing anything in it.
 
 Facts that are files are read as files. git itself is asked for what only it knows: its configuration, and what it
-tracks. Without git, or in a repository that git refuses to read, those are empty.
+tracks. Without git, or in a repository that git refuses to read, those are empty. That git fails in another way says
+nothing of the repository: see `Trouble`.
 """
 
 import contextlib
+import errno
 import os
 import subprocess
+import time
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from cocosearchd.model import encode_path
+
 TIMEOUT_S = 30.0
+# Until git is asked again. A refusal ends by a change of permissions or of git itself, which no stamp shows.
+RETRY_S, RETRY_MAX_S, REFUSED_S = 0.5, 30.0, 600.0
+SAID = 200  # characters of what git says
+# A file of rules is not there, or not to be read by us, for as long as nobody changes that.
+_ABSENT = frozenset([errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP])
+# In what git and `env` say: nothing but a person changes this. A failure that names none of these may pass.
+_FOR_GOOD = (
+    b"dubious ownership",
+    b"unsafe repository",
+    b"not a git repository",
+    b"git repo version",
+    b"repository extension",
+    b"Permission denied",
+    b"Operation not permitted",
+)
 # A daemon that was started by a hook, a bisection or a rebase has these of another repository, and they come before -C.
-_GIT = ("env", *(f"-u{name}" for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")), "git")
+_OTHERS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
+_GIT = ("env", *(f"-u{name}" for name in _OTHERS), "LC_ALL=C", "git")
 Signature = tuple[tuple[int, int, int] | None, ...]
+
+
+class Refused(Exception):
+    """There is no git, or it does not read this repository."""
+
+
+class Silent(Exception):
+    """git could not be asked, or failed; it may answer soon."""
+
+
+@dataclass(frozen=True, slots=True)
+class Trouble:
+    """Why git gave no answer. If it `passes`, what git said before holds meanwhile; else git has nothing to say.
+
+    `again_at` is of the monotonic clock.
+    """
+
+    why: str
+    passes: bool
+    pause_s: float
+    again_at: float
+
+    @classmethod
+    def of(cls, error: Refused | Silent, before: "Trouble | None") -> "Trouble":
+        """`before`: what the question met the last time."""
+        passes = isinstance(error, Silent)
+        pause = min(before.pause_s * 2, RETRY_MAX_S) if before is not None and before.passes else RETRY_S
+        pause = pause if passes else REFUSED_S
+        return cls(str(error), passes, pause, time.monotonic() + pause)
+
+    @property
+    def due(self) -> bool:
+        """Whether git is to be asked again."""
+        return time.monotonic() >= self.again_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +87,7 @@ class GitRules:
     """What shapes the ignore rules of a repository, beside the `.gitignore` files in its tree.
 
     `tracked` are relative to `top`: git never ignores what it tracks. `read_at` is the `signature` that all of this was
-    read under: while it holds, the rules do.
+    read under: while it holds, the rules do. With a `trouble` they are not known to be those of now.
     """
 
     repository: Repository
@@ -40,6 +96,7 @@ class GitRules:
     ignore_case: bool
     tracked: tuple[bytes, ...] = field(repr=False)  # sorted
     read_at: Signature = field(default=(), repr=False, compare=False)
+    trouble: Trouble | None = field(default=None, compare=False)
 
     def keeps(self, path: bytes) -> bool:
         """Whether git tracks a file, or a directory (its path ends in `/`): something in it, or a submodule there."""
@@ -75,39 +132,47 @@ def repository_around(directory: bytes) -> Repository | None:
         directory = parent
 
 
-def read_rules(repository: Repository) -> GitRules:
-    """Ask git. Blocking: two short processes."""
-    config = _config(repository)
-    chosen = config.get(b"core.excludesfile")
-    global_file = os.path.expanduser(os.path.join(repository.top, chosen)) if chosen else default_excludes_file()
-    if chosen and chosen.startswith(b"~"):
-        global_file = os.path.expanduser(chosen)
-    files = (os.path.join(repository.common_dir, b"info", b"exclude"), *([global_file] if global_file else []))
-    return GitRules(
-        repository,
-        files,
-        tuple(_content(file) for file in files),
-        config.get(b"core.ignorecase", b"false").lower() == b"true",
-        tuple(sorted(filter(None, _git(repository, "ls-files", "-z", "--cached").split(b"\0")))),
-    )
+def read_rules(repository: Repository, before: GitRules | None = None) -> GitRules:
+    """Ask git; `before` is what it said the last time. Blocking: two short processes.
+
+    What git fails to say is as it was before. Without a configuration of before everything counts as ignored: nothing
+    that one hides is to come into an index because git could not be asked.
+    """
+    met = before.trouble if before is not None else None
+    try:
+        configured = _configured(repository)
+    except Silent as error:
+        unknown = GitRules(repository, (_info_exclude(repository),), (b"*",), ignore_case=False, tracked=())
+        return replace(before or unknown, trouble=Trouble.of(error, met))
+    try:
+        return replace(configured, tracked=_tracked(repository))
+    except Refused as error:
+        return replace(configured, trouble=Trouble.of(error, met))
+    except Silent as error:
+        return replace(configured, tracked=before.tracked if before else (), trouble=Trouble.of(error, met))
 
 
 def hides(repository: Repository, directory: bytes) -> bool:
-    """Whether the repository ignores a directory inside of it."""
+    """Whether the repository ignores a directory inside of it. Raises `Silent`."""
     inner = os.path.relpath(directory, repository.top)
-    return bool(inner != b"." and _git(repository, "check-ignore", "--no-index", "--", os.fsdecode(inner)))
+    asked = ("check-ignore", "--no-index", "--", os.fsdecode(inner))
+    with contextlib.suppress(Refused):
+        return bool(inner != b"." and _git(repository, *asked, none=1))
+    return False
 
 
 def default_excludes_file() -> bytes:
     """Where git looks for patterns of the user when its configuration names no file."""
     # The shell is asked, because nothing but the settings reads the daemon's environment.
     script = 'printf %s "${XDG_CONFIG_HOME:-$HOME/.config}/git/ignore"'
-    return subprocess.run(["/bin/sh", "-c", script], capture_output=True, check=False, timeout=TIMEOUT_S).stdout
+    return _run(["/bin/sh", "-c", script]).stdout
 
 
 def outdated(rules: GitRules) -> bool:
-    """Whether the rules may have changed. A few `stat` calls."""
-    return signature(rules.repository, rules.exclude_files) != rules.read_at
+    """Whether the rules may have changed, or git is to be asked again. A few `stat` calls."""
+    return (rules.trouble is not None and rules.trouble.due) or signature(
+        rules.repository, rules.exclude_files
+    ) != rules.read_at
 
 
 def signature(repository: Repository, exclude_files: tuple[bytes, ...]) -> Signature:
@@ -133,9 +198,12 @@ def stamp(path: bytes) -> tuple[int, int, int] | None:
 
 
 def _content(file: bytes) -> bytes:
-    with contextlib.suppress(OSError):
+    try:
         return Path(os.fsdecode(file)).read_bytes()
-    return b""
+    except OSError as error:
+        if error.errno not in _ABSENT:
+            raise Silent(f"{encode_path(file)}: {error.strerror}") from error
+        return b""
 
 
 def _pointer(file: bytes, base: bytes, prefix: bytes = b"") -> bytes | None:
@@ -147,17 +215,51 @@ def _pointer(file: bytes, base: bytes, prefix: bytes = b"") -> bytes | None:
     return None
 
 
+def _info_exclude(repository: Repository) -> bytes:
+    return os.path.join(repository.common_dir, b"info", b"exclude")
+
+
+def _configured(repository: Repository) -> GitRules:
+    """The rules, but for what is tracked. Raises `Silent`."""
+    config = _config(repository)
+    chosen = config.get(b"core.excludesfile")
+    global_file = os.path.expanduser(os.path.join(repository.top, chosen)) if chosen else default_excludes_file()
+    if chosen and chosen.startswith(b"~"):
+        global_file = os.path.expanduser(chosen)
+    files = (_info_exclude(repository), *([global_file] if global_file else []))
+    ignore_case = config.get(b"core.ignorecase", b"false").lower() == b"true"
+    return GitRules(repository, files, tuple(_content(file) for file in files), ignore_case, tracked=())
+
+
 def _config(repository: Repository) -> dict[bytes, bytes]:
-    listed = _git(repository, "config", "-z", "--get-regexp", r"^core\.(excludesfile|ignorecase)$")
+    listed = b""
+    with contextlib.suppress(Refused):  # what comes next is refused as well, and says so
+        listed = _git(repository, "config", "-z", "--list")  # a question for some keys fails where there are none
     pairs = (entry.partition(b"\n") for entry in listed.split(b"\0") if entry)
     return {key.lower(): value for key, _, value in pairs}
 
 
-def _git(repository: Repository, *arguments: str) -> bytes:
-    """What git prints; nothing if there is no git, or if it fails."""
-    command = [*_GIT, "--no-optional-locks", "-C", os.fsdecode(repository.top), *arguments]
+def _tracked(repository: Repository) -> tuple[bytes, ...]:
+    return tuple(sorted(filter(None, _git(repository, "ls-files", "-z", "--cached").split(b"\0"))))
+
+
+def _git(repository: Repository, *arguments: str, none: int = 0) -> bytes:
+    """What git prints; nothing for the exit code `none`. Raises `Refused` and `Silent`."""
+    done = _run([*_GIT, "--no-optional-locks", "-C", os.fsdecode(repository.top), *arguments])
+    if done.returncode in (0, none):
+        return done.stdout if done.returncode == 0 else b""
+    said = os.fsdecode(done.stderr.strip().partition(b"\n")[0])[:SAID] or f"git ended with {done.returncode}"
+    missing = done.returncode == 127 and done.stderr.startswith(b"env: ")
+    raise (Refused if missing or any(words in done.stderr for words in _FOR_GOOD) else Silent)(said)
+
+
+def _run(command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
+    """Raises `Refused` if there is no such program, and `Silent`."""
     try:
-        done = subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=TIMEOUT_S)
-    except (OSError, subprocess.TimeoutExpired):
-        return b""
-    return done.stdout if done.returncode == 0 else b""
+        return subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=TIMEOUT_S)
+    except (FileNotFoundError, PermissionError) as error:
+        raise Refused(str(error)) from error
+    except subprocess.TimeoutExpired as error:
+        raise Silent(f"git has not answered for {TIMEOUT_S:g} s") from error
+    except OSError as error:
+        raise Silent(f"git cannot be started: {error.strerror}") from error

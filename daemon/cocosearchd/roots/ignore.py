@@ -16,17 +16,15 @@ from dataclasses import dataclass, replace
 from cocosearchd.languages.detect import supported
 from cocosearchd.model import encode_path
 from cocosearchd.roots import defaults, patterns
+from cocosearchd.roots.facts import Facts
 from cocosearchd.roots.git import (
     GitRules,
     Repository,
     Signature,
-    default_excludes_file,
-    hides,
+    Trouble,
     outdated,
-    read_rules,
     repository_around,
     repository_at,
-    signature,
     stamp,
 )
 from cocosearchd.roots.patterns import EMPTY, Patterns
@@ -72,49 +70,30 @@ class _Folder:
         return self.rules is not None and self.rules.keeps(self.outer + path[self.base :])
 
 
-class _Facts:
-    """What git said, kept for as long as the files it comes from stay as they are."""
-
-    def __init__(self) -> None:
-        self._known: dict[bytes, GitRules] = {}
-        self._default: bytes | None = None
-
-    def rules(self, repository: Repository) -> GitRules:
-        known = self._known.get(repository.top)
-        if known is not None and known.repository == repository and not outdated(known):
-            return known
-        while True:  # until nothing changed while git was asked
-            files = known.exclude_files if known is not None else ()
-            before = signature(repository, files)
-            known = self._known[repository.top] = replace(read_rules(repository), read_at=before)
-            if known.exclude_files == files and not outdated(known):
-                return known
-
-    def default_excludes(self) -> bytes:
-        if self._default is None:
-            self._default = default_excludes_file()
-        return self._default
-
-
 class Scope:
     """Which paths of one root are in. Paths are bytes, relative to the root, without a leading or trailing `/`."""
 
-    def __init__(self, root: bytes, settings: IndexingSettings, facts: _Facts | None = None) -> None:
+    def __init__(self, root: bytes, settings: IndexingSettings, facts: Facts | None = None) -> None:
         """Blocking: asks git where `facts` are not known."""
         self.root = root
-        self._settings, self._facts = settings, facts or _Facts()
+        self._settings, self._facts = settings, facts or Facts()
         self._exclude = _of_settings(*settings.exclude, *settings.extend_exclude)
         self._include = _of_settings(*settings.include) if settings.include else None
         self._also = _of_settings(*settings.extend_include)
         self._nested: dict[bytes, GitRules] = {}
         self._unborn: set[bytes] = set()  # directories with a `.git` that is no repository, or not yet
         self._above = self._stamps_above()
+        self._trouble: Trouble | None = None
         self._around = self._find_around()
         self._folders = {b"": self._top()}
 
     def renewed(self) -> "Scope":
         """The scope of now. Blocking."""
         return Scope(self.root, self._settings, self._facts)
+
+    def anew(self, settings: IndexingSettings) -> "Scope":
+        """The scope of now by other settings, with git asked again whatever is known. Blocking."""
+        return Scope(self.root, settings, self._facts.doubted())
 
     def without(self, *trees: bytes) -> "Scope":
         """The same scope, but the ignore files at and below these directories will be read again."""
@@ -133,7 +112,18 @@ class Scope:
 
     def outdated(self) -> bool:
         """Whether rules outside of the tree may have changed. A few `stat` calls for each repository."""
-        return any(map(outdated, self.git_rules())) or self._stamps_above() != self._above or self._born()
+        late = self._trouble is not None and self._trouble.due
+        return late or any(map(outdated, self.git_rules())) or self._stamps_above() != self._above or self._born()
+
+    def troubles(self) -> dict[bytes, Trouble]:
+        """Directories of repositories that git did not answer for. Of one around the root, "" is the directory."""
+        around = self._trouble or (self._around.trouble if self._around else None)
+        found = {directory: rules.trouble for directory, rules in list(self._nested.items())}
+        return {directory: trouble for directory, trouble in ({b"": around} | found).items() if trouble}
+
+    def doubts(self) -> tuple[bytes, ...]:
+        """Directories of which git could not be asked for now: that something in them is out of scope may be wrong."""
+        return tuple(directory for directory, trouble in self.troubles().items() if trouble.passes)
 
     def _born(self) -> bool:
         """Whether `git init` has got further: no event comes from inside of a `.git`."""
@@ -170,7 +160,8 @@ class Scope:
                 return None
             if new is not None:
                 fresh._nested[directory] = new  # what it knows before a path leads there: it would not notice a change
-        return fresh
+        answers = set(self.doubts()) - set(fresh.doubts())
+        return None if answers else fresh  # what was kept while git failed may have to go
 
     def _harmless(self, lead: bytes, old: GitRules | None, new: GitRules | None) -> bool:
         """Whether a repository tracks more or less than before, but nothing that rules would hide."""
@@ -290,7 +281,10 @@ class Scope:
         if not self._settings.respect_gitignore:
             return None
         repository = self._repository_at(b"") or repository_around(self.root)
-        if repository is None or hides(repository, self.root):
+        if repository is None:
+            return None
+        hidden, self._trouble = self._facts.hides(repository, self.root)
+        if hidden:
             return None  # somebody wants an ignored directory indexed: then only what is in it counts
         return self._facts.rules(repository)
 

@@ -200,7 +200,7 @@ class LiveRoot:
 
     async def _tick_for_ever(self) -> None:
         while True:
-            quiet = self.local and self._state == "live" and not self._dirty.retrying()
+            quiet = self.local and self._state == "live" and not (self._dirty.retrying() or self._survey.unknown)
             await self._schedule.rest(TICK_S, TICK_S * QUIET_TICKS, quiet=quiet)
             self._dirty.retry_due(time.monotonic())
             await self._still_there()
@@ -227,7 +227,7 @@ class LiveRoot:
 
     def _mark_unseen(self, blind: Iterable[bytes]) -> None:
         """What is in these directories, and in those whose last reading failed, is known by a scan alone."""
-        for directory in {*map(encode_path, blind), *self._survey.unknown}:
+        for directory in {*map(encode_path, blind), *self._survey.unread}:
             self._dirty.mark_tree(directory)
 
     async def _still_there(self) -> bool:
@@ -385,7 +385,7 @@ class LiveRoot:
             self._dirty.failed(time.monotonic(), FAILED_SHOWN),
             self._survey.skipped,
             f"{self._watcher} ({trouble})" if trouble else self._watcher,
-            self._trouble(trouble),
+            self._reason or self._scan_trouble or trouble or self._survey.reason(),
             self._clock(),
             (*self._survey.closed, *self._survey.closed_files)[:SHOWN],
             self._dirty.failing(),
@@ -394,7 +394,3 @@ class LiveRoot:
     def _shown(self, trouble: str | None) -> str:
         degraded = trouble is not None or self._fallen_back
         return live_state(self._survey.force, self._gate.waiting, self._dirty.bulk(), degraded)
-
-    def _trouble(self, hints: str | None) -> str | None:
-        survey = self._survey
-        return self._reason or self._scan_trouble or hints or survey.unknown_reason() or survey.closed_reason()

@@ -1,6 +1,7 @@
 """What is in scope of one root and how it compares with the index: the scope of now, scans, and what they counted."""
 
 import asyncio
+import logging
 import os
 import time
 from collections import Counter
@@ -8,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Protocol
 
 from cocosearchd.model import FileRecord, decode_path, encode_path
+from cocosearchd.roots.git import Trouble
 from cocosearchd.roots.hints.base import Dirty, DirtyTree
 from cocosearchd.roots.ignore import IGNORE_FILES, Scope
 from cocosearchd.roots.links import Linked, Links
@@ -15,6 +17,8 @@ from cocosearchd.roots.marks import Picked, Tree, below
 from cocosearchd.roots.reconcile import Reconciler
 from cocosearchd.roots.scan import Found, Looked, Scan, Unread
 from cocosearchd.settings import IndexingSettings
+
+log = logging.getLogger(__name__)
 
 AUDIT_SHARE = 144  # of the files are read again at each periodic scan, every 10 minutes: all of them within a day
 MANY_TREES = 16  # more than that are compared with one reading of the whole store
@@ -54,6 +58,8 @@ class Survey:
         self._checked = False
         self._links = Links()
         self._refused: dict[str, object] = {}  # what lstat said of files that failed
+        self._checking: asyncio.Task[None] | None = None
+        self._told: dict[bytes, Trouble] = {}  # what git did not answer, as it is in the log
 
     @property
     def closed(self) -> tuple[str, ...]:
@@ -66,14 +72,33 @@ class Survey:
         return tuple(directory for directory, unread in self._unreadable.items() if unread.unmounted)
 
     @property
-    def unknown(self) -> Mapping[str, str]:
+    def unread(self) -> Mapping[str, str]:
         """Directories whose last reading failed for another reason -> why. What is in them may have changed."""
         return {directory: unread.error for directory, unread in self._unreadable.items() if not unread.closed}
 
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Directories of which it is not known what is in them, or what git ignores of it."""
+        doubts = self.scope.doubts() if self.scope is not None else ()
+        return tuple({**self.unread, **dict.fromkeys(map(encode_path, doubts))})
+
     def unknown_reason(self) -> str | None:
         """Why no answer is known to be right, if there are unknown directories."""
-        first = next(iter(self.unknown.items()), None)
-        return first and f"directories cannot be read: {len(self.unknown)}, the first is {first[0]}/: {first[1]}"
+        if unread := self.unread:
+            first, why = next(iter(unread.items()))
+            return f"directories cannot be read: {len(unread)}, the first is {first}/: {why}"
+        return self._git_reason("git does not answer, so its rules of before hold", passes=True)
+
+    def reason(self) -> str | None:
+        """What to say of a root that is as well as it can be."""
+        refused = "git does not read a repository, so what it tracks is not known"
+        return self.unknown_reason() or self.closed_reason() or self._git_reason(refused, passes=False)
+
+    def _git_reason(self, what: str, *, passes: bool) -> str | None:
+        troubles = self.scope.troubles() if self.scope is not None else {}
+        found = {at: trouble.why for at, trouble in troubles.items() if trouble.passes == passes}
+        first = next(iter(found.items()), None)
+        return first and f"{what}: {encode_path(os.path.join(self._root, first[0]))}: {first[1]}"
 
     def closed_reason(self) -> str | None:
         """What to say of closed directories, if there are any."""
@@ -84,7 +109,12 @@ class Survey:
 
     async def open(self) -> None:
         """Read the rules of now."""
-        self.scope = await asyncio.to_thread(Scope, self._root, self.indexing)
+        self.scope = await self._anew()
+
+    async def _anew(self) -> Scope:
+        if self.scope is None:
+            return await asyncio.to_thread(Scope, self._root, self.indexing)
+        return await asyncio.to_thread(self.scope.anew, self.indexing)
 
     def hinted(self, hint: Dirty | DirtyTree) -> None:
         """Something may have changed there."""
@@ -110,7 +140,9 @@ class Survey:
         for path in unsure:
             self._dirty.mark_tree(path.rpartition("/")[0], since=self._dirty.since(path))
         # A hint alone is no reason to delete what is out of scope: it never was in the index, or a scan will say so.
-        outside = (path for path in found.outside if path in picked.stored)
+        outside = [path for path in found.outside if path in picked.stored]
+        doubts = [encode_path(directory) for directory in self.scope.doubts()] if outside and self.scope else []
+        outside = [path for path in outside if not any(below(path, directory) for directory in doubts)]
         return (*(path for path in found.gone if sure and path not in kept), *outside)
 
     # -- rules
@@ -119,7 +151,7 @@ class Survey:
         """Decide by other settings from here on, and compare everything by them."""
         self.indexing = indexing
         if self.scope is not None:
-            self.scope = await asyncio.to_thread(Scope, self._root, indexing)
+            self.scope = await self._anew()
             self.rules_changed(b"")
 
     def rules_changed(self, directory: bytes) -> None:
@@ -131,6 +163,13 @@ class Survey:
 
     async def check_rules(self) -> None:
         """Rules that live outside of the tree: git's configuration, its index, the user's excludes file."""
+        if self.scope is not None and self.scope.outdated():
+            # One at a time, to its end: a git that hangs is to hold one thread, however many ask and give up.
+            if self._checking is None or self._checking.done():
+                self._checking = asyncio.create_task(self._check_rules())
+            await asyncio.shield(self._checking)
+
+    async def _check_rules(self) -> None:
         while self.scope is not None and self.scope.outdated():
             scope = self.scope
             fresh = await asyncio.to_thread(scope.refreshed)
@@ -140,6 +179,18 @@ class Survey:
                 self.rules_changed(b"")
                 return  # the scan that is due by that renews the scope
             self.scope = fresh
+            self._tell(everything=False)
+
+    def _tell(self, *, everything: bool) -> None:
+        """Log what git did not answer, once; `everything`: what is not so any more is told when it is again."""
+        troubles = self.scope.troubles() if self.scope is not None else {}
+        for directory, trouble in troubles.items():
+            told = self._told.get(directory)
+            if told is None or (told.why, told.passes) != (trouble.why, trouble.passes):
+                place = encode_path(os.path.join(self._root, directory))
+                event = "git_silent" if trouble.passes else "git_refuses"
+                log.warning(event, extra={"directory": place, "reason": trouble.why})
+        self._told = troubles if everything else self._told | troubles
 
     async def _renew_scope(self) -> Scope:
         while True:
@@ -181,6 +232,7 @@ class Survey:
         kept = {path: why for path, why in self._unreadable.items() if not any(below(path, t.path) for t in trees)}
         self._unreadable = kept | {encode_path(directory): why for directory, why in found.unreadable.items()}
         self._links.scanned(found.links, everything=full)
+        self._tell(everything=full)
         if full:
             self.force, self._checked = self.force and not force, True
             self._count(stored.values(), found)
