@@ -136,12 +136,32 @@ async def test_quarantine_ends_with_a_change_only(dirty: Reconciler) -> None:
 
 
 async def test_a_path_that_changed_while_it_did_harm_is_not_quarantined(dirty: Reconciler) -> None:
+    """It was not applied either: who asked before it changed again still waits for it."""
     dirty.mark("a")
+    waiting = asyncio.ensure_future(dirty.applied(dirty.seq))
     first = take(dirty)
     dirty.mark("a")
-    dirty.settle(first.id, {}, now=0)
+    dirty.settle(first.id, {"a": "it kills"}, now=0)
     dirty.quarantine("a", "it kills")
-    assert paths(dirty) == ["a"]
+    second = take(dirty)
+    assert list(second.seqs) == ["a"]
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    dirty.settle(second.id, {}, now=0)
+    await asyncio.wait_for(waiting, 1)
+
+
+async def test_paths_that_did_harm_together_are_not_taken_for_an_outage(dirty: Reconciler) -> None:
+    for name in "ab":
+        dirty.mark(name)
+    dirty.settle(take(dirty).id, dict.fromkeys("ab", "it kills"), now=0)
+    for name in "ab":
+        dirty.quarantine(name, "it kills")
+    assert [failed.tries for failed in dirty.failed(0)] == [1, 1]
+    dirty.mark("c")
+    dirty.settle(take(dirty).id, {}, now=0)
+    dirty.retry_due(math.inf)
+    assert dirty.take(10) is None
 
 
 async def test_batches_are_forced_or_not(dirty: Reconciler) -> None:
@@ -182,6 +202,34 @@ async def test_a_sync_does_not_wait_for_what_failed(dirty: Reconciler) -> None:
     dirty.mark("a")
     waiting = asyncio.ensure_future(dirty.applied(dirty.seq))
     dirty.settle(take(dirty).id, {"a": "broken"}, now=0)
+    await asyncio.wait_for(waiting, 1)
+
+
+@pytest.mark.parametrize("how", ["its time has come", "it changed", "the outage is over"])
+async def test_a_sync_waits_for_what_failed_and_was_taken_up_again_before_it_was_awake(
+    dirty: Reconciler, how: str
+) -> None:
+    """Both may come in one turn of the event loop; then nothing says any more that it has failed."""
+    for name in "ab":
+        dirty.mark(name)
+    waiting = asyncio.ensure_future(dirty.applied(dirty.seq))
+    first = take(dirty)
+    dirty.mark("other")
+    other = take(dirty)
+    await asyncio.sleep(0)
+    dirty.settle(first.id, dict.fromkeys("ab", "no connection"), now=0)
+    if how == "its time has come":
+        dirty.retry_due(now=8)
+    elif how == "it changed":
+        dirty.mark("a")
+        dirty.mark("b")
+    else:
+        dirty.settle(other.id, {}, now=0)
+    assert not dirty.failing()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    dirty.settle(take(dirty).id, {}, now=8)
     await asyncio.wait_for(waiting, 1)
 
 

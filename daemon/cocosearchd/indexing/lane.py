@@ -57,7 +57,7 @@ class BatchSource(Protocol[B]):
         """The batch is committed and its hook has run, except for `failed` (path -> why): to be tried again later."""
 
     def quarantine(self, path: str, error: str) -> None:
-        """The path must not be given again until the file changes."""
+        """The path, which has just been settled as failed, must not be given again until the file changes."""
 
 
 @dataclass(frozen=True, slots=True)

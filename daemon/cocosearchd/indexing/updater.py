@@ -77,7 +77,7 @@ class _Job:
 
 @dataclass(slots=True)
 class _Answer:
-    """What the child said of a batch, pieces added up."""
+    """What the child said of a batch, pieces added up. `aside` are those of `failed` that ended it."""
 
     generation: int
     failed: dict[str, str]
@@ -305,7 +305,7 @@ class Updater:
             lane.source.settle(batch, failed)
         for path in answer.aside:
             log.error("path_set_aside", extra={"index": lane.record.name, "path": path})
-            lane.source.quarantine(path, f"indexing this file ends the indexing process ({self._error})")
+            lane.source.quarantine(path, answer.failed[path])
 
     async def _published(self, job: _Job, piece: Piece, answer: _Answer) -> dict[str, str]:
         """Run the hook for what is committed; the paths that are not done, and why.
@@ -313,7 +313,7 @@ class Updater:
         All paths are told, not only those that this child has written: what a child had committed before it died
         comes back as unchanged from the next one.
         """
-        paths = tuple(p for p in piece.all if p not in answer.failed and p not in answer.aside)
+        paths = tuple(p for p in piece.all if p not in answer.failed)
         if not paths:
             return answer.failed
         try:
@@ -367,6 +367,8 @@ class Updater:
                     pieces.append(piece)
                 else:
                     total.aside.extend(piece.all)
+                    why = f"indexing this file ends the indexing process ({self._error})"
+                    total.failed |= dict.fromkeys(piece.all, why)
             else:
                 total.generation = max(total.generation, answer.generation)
                 total.failed |= answer.failed

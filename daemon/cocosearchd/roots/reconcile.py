@@ -38,7 +38,7 @@ class Reconciler:
         self._oldest: list[tuple[int, str]] = []  # heap of (since, path); entries that moved on are skipped
         self._batches = 0
         self._hinted = 0
-        self._waiting: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[int, asyncio.Future[bool]]] = []
         self.changed = asyncio.Event()  # replaced at every settle
         self.work = asyncio.Event()  # set while something can be handed out
         self.edits = asyncio.Event()  # set while something urgent can
@@ -224,14 +224,14 @@ class Reconciler:
         self._settled()
 
     def quarantine(self, path: str, error: str) -> None:
-        """The path is not handed out again until it is marked again."""
+        """The path, which has just been settled as failed, is not handed out again until it is marked again."""
         entry = self._entries.get(path)
         if entry is None:
             self.seq += 1
-            entry = self._entries[path] = Entry(self.seq, self.seq, urgent=False, force=False, stored=True)
+            entry = self._entries[path] = Entry(self.seq, self.seq, urgent=False, force=False, stored=True, tries=1)
         elif entry.error is None:
             return  # changed meanwhile: it gets another chance
-        entry.error, entry.retry_at, entry.tries = error, None, entry.tries + 1
+        entry.error, entry.retry_at, entry.outage = error, None, False
         self._aside[path] = None
         self._settled()
 
@@ -297,18 +297,21 @@ class Reconciler:
         return min([*scanned, *waiting, self._oldest[0][0] if self._oldest else math.inf])
 
     async def applied(self, seq: int) -> None:
-        """Returns when every change up to this number has been applied or set aside, or when `interrupt` is called."""
-        if self.oldest() > seq:
-            return
-        future = asyncio.get_running_loop().create_future()
-        self._waiting.append((seq, future))
-        await future
+        """Returns when every change up to this number has been applied or set aside, or when `interrupt` is called.
+
+        It is so at the moment of the return: what was set aside may be taken up again before who waits for it is awake.
+        """
+        while self.oldest() <= seq:
+            future: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+            self._waiting.append((seq, future))
+            if not await future:
+                return
 
     def interrupt(self) -> None:
         """Nobody is to wait any more for what cannot be applied now."""
         for _, future in self._waiting:
             if not future.done():
-                future.set_result(None)
+                future.set_result(False)
         self._waiting = []
 
     def applied_seq(self) -> int:
@@ -367,5 +370,5 @@ class Reconciler:
             oldest = self.oldest()
             for seq, future in self._waiting:
                 if oldest > seq and not future.done():
-                    future.set_result(None)
+                    future.set_result(True)
             self._waiting = [(seq, future) for seq, future in self._waiting if not future.done()]
