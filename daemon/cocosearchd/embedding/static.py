@@ -175,7 +175,7 @@ class Encoder:
         if not self._model.buckets:
             return np.zeros(self._model.dimension, dtype=np.float32)
         rows = np.array(pieces(word, self._model.buckets)) + len(self._model.words)
-        mean: Vectors = (self._model.scales[rows] / len(rows)) @ self._model.rows[rows].astype(np.float32)
+        mean: Vectors = (self._scales[rows] / len(rows)) @ self._rows[rows].astype(np.float32)
         return mean
 
     def _add(self, texts: Sequence[Counts], sums: Vectors) -> None:
@@ -207,6 +207,9 @@ class Encoder:
         return vectors
 
     def _forget(self) -> None:
-        self._runs.clear()
+        if len(self._runs) > REMEMBERED_RUNS:
+            self._runs.clear()
+        for run in [run for run, numbers in self._runs.items() if max(numbers, default=0) >= self._first_unknown]:
+            del self._runs[run]
         self._unknown.clear()
         self._unknown_vectors.clear()
