@@ -289,6 +289,18 @@ def test_log_is_bounded(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> No
     assert 500 < server.log.stat().st_size < 1000
 
 
+def test_used_log_of_writes_goes(postgres: EmbeddedPostgres) -> None:
+    """A large index leaves a gigabyte of it."""
+    log = postgres.data / "pg_wal"
+    with psycopg.connect(postgres.ensure(), autocommit=True) as connection:
+        for _ in range(6):
+            connection.execute("insert into committed values (0)")
+            connection.execute("select pg_switch_wal()")
+        assert len([file for file in log.iterdir() if file.is_file()]) >= 6
+        connection.execute("checkpoint")
+    assert len([file for file in log.iterdir() if file.is_file()]) <= 2
+
+
 def test_hostile_environment_and_a_long_path(public_state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"PGPORT": "1", "PGDATA": "/nowhere", "PGHOST": "nowhere", "LC_ALL": "xx_YY"}.items():
         monkeypatch.setenv(name, value)

@@ -42,6 +42,7 @@ DEFAULTS = {
     "wal_compression": "on",
     "max_wal_size": "1GB",
     "checkpoint_timeout": "30min",
+    "wal_recycle": "off",  # else a gigabyte of used log stays for hours after a large index, for more of it to come
     "bgwriter_delay": "10s",
     "autovacuum_naptime": "5min",
     "jit": "off",
