@@ -6,12 +6,14 @@ import errno
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cocosearchd.roots.scan import Found, Scan
 from tests.roots.support import BACKENDS, QUICK, digest, following, in_sync, on_disk
 from tests.roots.test_live import held, put
 
@@ -87,6 +89,33 @@ async def test_a_hint_from_a_directory_that_was_closed_behind_it(root: Path, hom
         assert held(index) == {"a.py", "b/c.py"}
         assert live.status().failed == ()
         (root / "b").chmod(0o700)
+
+
+async def test_a_closed_directory_is_not_scanned_again_and_again(
+    root: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A path that is looked at during a scan is looked at again after it; that look is no reason for the next scan."""
+    put(root, a="1", b__c="1")
+    real = Scan.run
+
+    def slow(self: Scan, trees: Iterable[bytes]) -> Found:  # as one of many files is
+        time.sleep(0.05)
+        return real(self, trees)
+
+    async with following(root, home / "sync") as (live, index):
+        await in_sync(live)
+        (root / "b").chmod(0o444)
+        await in_sync(live)
+        monkeypatch.setattr(Scan, "run", slow)
+        live.rescan("a test")
+        await asyncio.sleep(0.02)
+        live._dirty.mark("b/c.py")
+        await in_sync(live, 5)
+        assert held(index) == {"a.py", "b/c.py"}
+        (root / "b").chmod(0o700)
+        (root / "b" / "c.py").unlink()
+        await in_sync(live)
+        assert held(index) == {"a.py"}
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

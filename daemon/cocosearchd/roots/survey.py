@@ -136,7 +136,9 @@ class Survey:
         """
         away = self.unmounted  # until a hint or the table of mounts says otherwise
         kept = {path for path in found.gone if any(below(path, directory) for directory in away)} if away else set()
-        unsure = (*found.closed, *(() if sure else found.gone))
+        # Of a directory that a scan found closed nothing is learnt by another one: a change of it makes a hint.
+        closed = [path for path in found.closed if not any(path.startswith(directory) for directory in self.closed)]
+        unsure = (*closed, *(() if sure else found.gone))
         for path in unsure:
             self._dirty.mark_tree(path.rpartition("/")[0], since=self._dirty.since(path))
         # A hint alone is no reason to delete what is out of scope: it never was in the index, or a scan will say so.
