@@ -6,7 +6,6 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import asdict, dataclass, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +115,7 @@ class Engine(Workspace):
 
     async def _meant(self, request: p.SearchRequest) -> tuple[tuple[RunningIndex, ...], Query, tuple[str, ...]]:
         """Where to search, what, and what to say of it. One index brings those it links, and its project's defaults."""
-        indexes, notes = self._wanted(request), tuple[str, ...]()
+        indexes, notes = await self._wanted(request), tuple[str, ...]()
         asked = query_of(request)
         if len(indexes) == 1:
             if request.sync_timeout_ms != 0:
@@ -125,8 +124,8 @@ class Engine(Workspace):
             linked, notes = self._indexes.linked(indexes[0]) if request.linked else ((), ())
             indexes += linked
         if request.why_not is not None:
-            named = partial(places.explained, self._indexes, indexes[0], request.why_not, request.cwd)
-            asked = replace(asked, why_not=await anyio.to_thread.run_sync(named))
+            named = await places.explained(self._indexes, indexes[0], request.why_not, request.cwd)
+            asked = replace(asked, why_not=named)
         if wants_symbols(request):
             notes += tuple([note for index in indexes for note in await self._lacking(index)])
         return indexes, asked, notes
@@ -164,7 +163,7 @@ class Engine(Workspace):
 
     async def follow(self, request: p.IndexRequest) -> AsyncGenerator[p.IndexProgress, None]:
         """Progress until the index is searchable and nothing is pending."""
-        index = self._indexes.one(request.index, request.cwd)
+        index = await self._indexes.one(request.index, request.cwd)
         while True:
             yield await self._progress(index)
             status = index.root.status()
@@ -188,7 +187,7 @@ class Engine(Workspace):
                 changed = None if missed.kind == "missed" else missed.changed
                 if (matches := await saved.new(missed.index, changed)) or changed is None:
                     yield replace(missed, kind="matches" if matches else missed.kind, matches=matches)
-            for index in self._wanted(replace(asked, index=request.index, all_indexes=request.index is None)):
+            for index in await self._wanted(replace(asked, index=request.index, all_indexes=request.index is None)):
                 await saved.begin(index.record.name)
             while batch := await gathered(commits):
                 for commit in batch:
@@ -203,7 +202,7 @@ class Engine(Workspace):
 
     async def index_stats(self, request: p.StatsRequest) -> p.StatsReply:
         """Counts, languages, parse health."""
-        index = self._indexes.one(request.index, request.cwd)
+        index = await self._indexes.one(request.index, request.cwd)
         record = index.record
         found = await records.statistics(self._db, record)
         failures = await records.parse_failures(self._db, record, FAILURES_SHOWN) if request.include_failures else ()
@@ -220,13 +219,13 @@ class Engine(Workspace):
 
     async def reindex(self, request: p.IndexRequest) -> p.IndexProgress:
         """Index every file again, with the embedder and settings of now."""
-        name = self._indexes.one(request.index, request.cwd).record.name
+        name = (await self._indexes.one(request.index, request.cwd)).record.name
         await self._embedder.opened()
         return await self._progress(await self._indexes.rebuild(name))
 
     async def sync(self, request: p.SyncRequest) -> p.SyncReply:
         """Wait for pending changes: of one index, or of all when none is named and `cwd` is in none."""
-        here = self._indexes.around(request.cwd) if request.cwd else None
+        here = await self._indexes.around(request.cwd) if request.cwd else None
         every = tuple(index for index in self._indexes.all() if index.refusal is None)
         if request.index is None and here is None and len(every) > 1:
             found = await self._all_fresh(every, request.timeout_ms)
@@ -234,7 +233,7 @@ class Engine(Workspace):
             return replace(
                 replies.sync(*min(zip(names, found, strict=True), key=lambda one: one[1].fresh)), indexes=names
             )
-        index = self._indexes.one(request.index, request.cwd)
+        index = await self._indexes.one(request.index, request.cwd)
         if index.refusal is not None:
             raise index.refusal
         return replies.sync(index.record.name, await self._freshness(index, request.timeout_ms))
@@ -278,7 +277,7 @@ class Engine(Workspace):
         self._stop()
         return p.ShutdownReply(os.getpid())
 
-    def _wanted(self, request: p.SearchRequest) -> tuple[RunningIndex, ...]:
+    async def _wanted(self, request: p.SearchRequest) -> tuple[RunningIndex, ...]:
         """Where to search; filters inside the question (`index:`, `topic:`) count as named. Refused ones are errors."""
         inline = parse_inline(request.query)
         names = dict.fromkeys((*request.indexes, *inline.indexes, *((request.index,) if request.index else ())))
@@ -289,7 +288,7 @@ class Engine(Workspace):
             found = tuple(self._indexes.get(name) for name in names)
             found += tuple(i for i in self._indexes.of_topics(topics) if i not in found) if topics else ()
         else:
-            found = (self._indexes.one(None, request.cwd),)
+            found = (await self._indexes.one(None, request.cwd),)
         if not found:
             raise NotFound("there is no index yet", "cocosearchctl up DIRECTORY")
         for index in found:

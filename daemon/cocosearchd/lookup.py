@@ -3,8 +3,14 @@
 import os
 from collections.abc import Collection
 
+import anyio
+
 from cocosearchd.errors import NotFound
 from cocosearchd.tuning import RunningIndex
+
+# A link is followed within microseconds, by a disk that sleeps within seconds, on a network that is away never.
+LINKS_S = 0.5
+LOOKS = 4  # so many threads at most wait for such a network
 
 
 class Lookup:
@@ -12,6 +18,7 @@ class Lookup:
 
     def __init__(self) -> None:
         self._running: dict[str, RunningIndex] = {}
+        self._looks = anyio.CapacityLimiter(LOOKS)
 
     def all(self) -> tuple[RunningIndex, ...]:
         """Every index, refused ones too."""
@@ -33,15 +40,25 @@ class Lookup:
         ]
         return max(holding, key=lambda index: len(index.record.root), default=None)
 
-    def around(self, directory: str) -> RunningIndex | None:
+    async def around(self, directory: str) -> RunningIndex | None:
         """The index around a directory as a person or program names it: links are followed."""
-        return self.at(os.path.realpath(os.fsencode(directory)))
+        return self.at(await self.resolved(os.fsencode(directory)))
 
-    def one(self, name: str | None, cwd: str | None) -> RunningIndex:
+    async def resolved(self, directory: bytes) -> bytes:
+        """A directory without links; as it is named where the disk does not say within `LINKS_S`."""
+        if any(directory == index.record.root for index in self._running.values()):
+            return directory  # roots are resolved, and most questions come from one
+        with anyio.move_on_after(LINKS_S):
+            return await anyio.to_thread.run_sync(
+                os.path.realpath, directory, abandon_on_cancel=True, limiter=self._looks
+            )
+        return directory
+
+    async def one(self, name: str | None, cwd: str | None) -> RunningIndex:
         """The index that is named, else the one around `cwd`, else the only one. Raises `NotFound`."""
         if name is not None:
             return self.get(name)
-        if cwd is not None and (found := self.around(cwd)) is not None:
+        if cwd is not None and (found := await self.around(cwd)) is not None:
             return found
         indexes = self.all()
         if len(indexes) == 1:

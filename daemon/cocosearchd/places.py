@@ -4,6 +4,8 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+import anyio
+
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.lookup import Lookup
 from cocosearchd.model import decode_path, encode_path, named_path
@@ -13,13 +15,13 @@ Found = TypeVar("Found")
 Among = tuple[RunningIndex, ...]
 
 
-def at(indexes: Lookup, path: str, name: str | None = None) -> tuple[RunningIndex, str] | None:
+async def at(indexes: Lookup, path: str, name: str | None = None) -> tuple[RunningIndex, str] | None:
     """The index (the one of this name, if there is one) and the path in it of an absolute path.
 
     Its directory may be reached through links; its last part is what it is, and may be missing.
     """
-    directory, base = os.path.split(os.path.normpath(os.fsencode(path)))
-    place = os.path.realpath(directory)
+    directory, base = _split(path)
+    place = await indexes.resolved(directory)
     found = indexes.at(place) if name is None else indexes.get(name)
     if found is None or not base:
         return None
@@ -27,14 +29,18 @@ def at(indexes: Lookup, path: str, name: str | None = None) -> tuple[RunningInde
     return (found, encode_path(raw[len(root) :])) if raw.startswith(root) else None
 
 
-def unsaved(indexes: Lookup, path: str, name: str | None, cwd: str | None) -> tuple[RunningIndex, str]:
+def _split(path: str) -> tuple[bytes, bytes]:
+    return os.path.split(os.path.normpath(os.fsencode(path)))
+
+
+async def unsaved(indexes: Lookup, path: str, name: str | None, cwd: str | None) -> tuple[RunningIndex, str]:
     """Where an editor's text belongs: absolute, or as results name it. Raises `NotFound`, `InvalidInput`."""
     if path.startswith("/"):
-        placed = at(indexes, path, name)
+        placed = await at(indexes, path, name)
         if placed is None:
             raise NotFound(f"{path} is in no index" if name is None else f"{path} is not in index {name}", "")
         return placed
-    index, inside = indexes.one(name, cwd), path.removeprefix("./")
+    index, inside = await indexes.one(name, cwd), path.removeprefix("./")
     if not inside or ".." in inside.split("/"):
         raise InvalidInput(f"{path!r} is not the path of a file in a root", "give it as results have it")
     return index, named_path(inside)
@@ -53,7 +59,7 @@ async def first(
     With no index named or around `cwd`, it may be in any. Raises the first `NotFound` if it is at none of them.
     """
     missing: NotFound | None = None
-    for among, inside in _meant(indexes, path, name, cwd, topic):
+    for among, inside in await _meant(indexes, path, name, cwd, topic):
         try:
             return await look(among, inside)
         except NotFound as error:
@@ -61,34 +67,40 @@ async def first(
     raise missing or NotFound(f"{path} is in no index", "`cocosearchctl list` shows the roots")
 
 
-def _meant(indexes: Lookup, path: str, name: str | None, cwd: str | None, topic: str | None) -> list[tuple[Among, str]]:
+async def _meant(
+    indexes: Lookup, path: str, name: str | None, cwd: str | None, topic: str | None
+) -> list[tuple[Among, str]]:
     found = list[tuple[Among, str]]()
     if not path.startswith("/"):
-        found.append((_among(indexes, name, cwd, topic), named_path(path.removeprefix("./"))))
+        found.append((await _among(indexes, name, cwd, topic), named_path(path.removeprefix("./"))))
     if path.startswith("/") or cwd is not None:
-        placed = at(indexes, path if path.startswith("/") else f"{cwd}/{path}", name)
+        placed = await at(indexes, path if path.startswith("/") else f"{cwd}/{path}", name)
         found += [((placed[0],), placed[1])] if placed is not None else []
     return found
 
 
-def _among(indexes: Lookup, name: str | None, cwd: str | None, topic: str | None) -> Among:
+async def _among(indexes: Lookup, name: str | None, cwd: str | None, topic: str | None) -> Among:
     if name is None and topic is not None:
         return indexes.of_topics((topic,))
     every = indexes.all()
-    if name is None and len(every) > 1 and (cwd is None or indexes.around(cwd) is None):
+    if name is None and len(every) > 1 and (cwd is None or await indexes.around(cwd) is None):
         return every
-    return (indexes.one(name, cwd),)
+    return (await indexes.one(name, cwd),)
 
 
-def explained(indexes: Lookup, index: RunningIndex, path: str, cwd: str | None) -> str:
-    """The path in `index` of a file that somebody misses among results. Blocking.
+async def explained(indexes: Lookup, index: RunningIndex, path: str, cwd: str | None) -> str:
+    """The path in `index` of a file that somebody misses among results.
 
     What is there as results name it is meant, else what is there as seen from `cwd`.
     """
     absolute = path.startswith("/")
     named = named_path(path)
-    if not absolute and (cwd is None or os.path.lexists(index.record.root + b"/" + decode_path(named))):
+    if not absolute and (cwd is None or await _there(index.record.root + b"/" + decode_path(named))):
         return named
     raw = path if absolute else f"{cwd}/{path}"
-    placed = at(indexes, raw, index.record.name)
-    return placed[1] if placed is not None and (absolute or os.path.lexists(raw)) else named
+    placed = await at(indexes, raw, index.record.name)
+    return placed[1] if placed is not None and (absolute or await _there(os.fsencode(raw))) else named
+
+
+async def _there(path: bytes) -> bool:
+    return await anyio.to_thread.run_sync(os.path.lexists, path)

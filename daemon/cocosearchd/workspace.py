@@ -44,7 +44,7 @@ class Workspace:
         """Indexed files, page by page."""
         page = await files.list_files(
             self._db,
-            [index.record for index in self._among(request.index, request.cwd, request.topic)],
+            [index.record for index in await self._among(request.index, request.cwd, request.topic)],
             under=named_path(request.under),
             pattern=None if request.pattern is None else named_glob(request.pattern),
             limit=request.limit,
@@ -104,7 +104,7 @@ class Workspace:
 
     async def config(self, request: w.ConfigRequest) -> w.ConfigReply:
         """The settings that hold, each with where it comes from."""
-        index = self._indexes.around(request.cwd) if request.cwd else None
+        index = await self._indexes.around(request.cwd) if request.cwd else None
         if request.index is not None:
             index = self._indexes.get(request.index)
         settings = index.settings if index is not None else IndexSettings(self._indexes.loaded)
@@ -132,7 +132,7 @@ class Workspace:
     async def locate(self, request: w.LocateRequest) -> w.LocateReply:
         """The index around the first of some directories that any is around. Looks at no disk but for links."""
         for path in request.paths:
-            if (found := self._indexes.around(path)) is not None:
+            if (found := await self._indexes.around(path)) is not None:
                 return w.LocateReply(found.record.name, os.fsdecode(found.record.root), path)
         return w.LocateReply()
 
@@ -178,7 +178,7 @@ class Workspace:
         """What has changed since the clock of a request, as one event; None if none was given or nothing has."""
         if request.since is None:
             return None
-        index = self._indexes.one(request.index, request.cwd)
+        index = await self._indexes.one(request.index, request.cwd)
         paths = index.root.since(Clock(request.since.epoch, request.since.seq))
         if paths is None:
             return replace(self._seen()[index.record.name], kind="missed")
@@ -217,7 +217,7 @@ class Workspace:
 
     async def overlay_put(self, request: w.OverlayPutRequest) -> w.OverlayReply:
         """Hold the unsaved text of a file."""
-        index, path = places.unsaved(self._indexes, request.path, request.index, request.cwd)
+        index, path = await places.unsaved(self._indexes, request.path, request.index, request.cwd)
         indexing = index.settings.indexing
         rules = Rules(limits_of(indexing), indexing.max_file_bytes, indexing.index_secrets)
         held = await self._overlays.put(request.session, index.record, path, request.text.encode(), rules)
@@ -230,7 +230,7 @@ class Workspace:
             record = None if request.index is None else self._indexes.get(request.index).record
             held = self._overlays.clear(request.session, record)
             return w.OverlayReply(held.files, held.bytes, request.index)
-        index, path = places.unsaved(self._indexes, request.path, request.index, request.cwd)
+        index, path = await places.unsaved(self._indexes, request.path, request.index, request.cwd)
         held = self._overlays.clear(request.session, index.record, path)
         return w.OverlayReply(held.files, held.bytes, index.record.name, path)
 
@@ -239,11 +239,11 @@ class Workspace:
         found = ((index.record.name, self._overlays.of(session, index.record)) for index in indexes)
         return {name: overlay for name, overlay in found if overlay is not None}
 
-    def _among(self, name: str | None, cwd: str | None, topic: str | None) -> tuple[RunningIndex, ...]:
+    async def _among(self, name: str | None, cwd: str | None, topic: str | None) -> tuple[RunningIndex, ...]:
         """The indexes of a topic, else the one that is meant."""
         if name is None and topic is not None:
             return self._indexes.of_topics((topic,))
-        return (self._indexes.one(name, cwd),)
+        return (await self._indexes.one(name, cwd),)
 
     async def _say_absence(self, index: RunningIndex, told: dict[str, Any]) -> None:
         """Why a file that was asked about is not in the index: search does not know the rules, its root does."""
