@@ -1,12 +1,16 @@
 """The layers of settings: which wins, where each value came from, and what each kind of mistake says."""
 
+import inspect
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
+from cocosearch_ipc import client
+from cocosearch_ipc.cli import query
 from cocosearchd.errors import BadSettings
 from cocosearchd.index_settings import IndexSettings, shown
-from cocosearchd.settings import Loaded, Origin, Settings, keys, value_of
+from cocosearchd.settings import Loaded, Origin, SearchSettings, Settings, keys, value_of
 from cocosearchd.settings_layers import load
 from cocosearchd.store.pool import without_password
 
@@ -146,6 +150,13 @@ def test_no_number_may_be_just_any(tmp_path: Path) -> None:
             with pytest.raises(BadSettings):
                 load(None, {}, {key: value})
         load(None, {}, {key: value_of(Settings(), key)})
+
+
+def test_clients_wait_longer_than_a_question_does_by_itself() -> None:
+    """They do not know what is configured: `cocosearchctl`, and editors with the client as it is."""
+    longest = next(field for field in fields(SearchSettings) if field.name == "sync_timeout_ms").metadata["within"][1]
+    patience_s = inspect.signature(client.call).parameters["timeout_s"].default
+    assert longest / 1000 <= min(patience_s, query.WORK_S) / 2
 
 
 def test_what_says_nothing(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ class SearchSettings:
 
     profile: Literal["code", "classic"] = "code"
     limit: int = _number(10, 1, 200)
-    sync_timeout_ms: int = _number(2000, 0, 600_000)
+    sync_timeout_ms: int = _number(2000, 0, 30_000)  # at most half of what clients wait for an answer by themselves
     reranker: Literal["auto", "functional", "spacy", "disabled"] = "disabled"
     cache_bytes: int = _number(64 << 20, 0, _TERABYTE)
     cache_ttl_s: float = _number(86_400.0, 0, 3650 * _DAY_S)
