@@ -1,6 +1,5 @@
 """The registry: names, slugs, identity, what is left after a drop."""
 
-from dataclasses import replace
 from itertools import islice
 
 import pytest
@@ -11,6 +10,7 @@ from cocosearchd.errors import Conflict, NotFound
 from cocosearchd.model import Fingerprint
 from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database
+from cocosearchd.store.queries import replace_file
 from cocosearchd.store.records import (
     counts,
     create_index,
@@ -19,13 +19,12 @@ from cocosearchd.store.records import (
     incarnation,
     list_indexes,
     pack_fingerprint,
-    set_identity,
     set_topics,
     slugs,
     statistics,
     unpack_fingerprint,
 )
-from tests.store.support import DIMENSION, IDENTITY, new_index
+from tests.store.support import DIMENSION, IDENTITY, file_write, new_index
 
 
 async def test_created_index_is_listed_and_empty(db: Database) -> None:
@@ -61,24 +60,16 @@ async def test_names_that_are_alike_get_tables_of_their_own(db: Database) -> Non
 
 async def test_dropped_index_is_gone_and_its_generations_are_not_used_again(db: Database) -> None:
     record = await new_index(db)
-    record = await set_identity(db, record, 4, IDENTITY)
-    assert await drop_index(db, record) == (0, 0)
+    await replace_file(db, record, file_write("a.py", "one: 1"))
+    assert await drop_index(db, record) == (1, 1)
     assert await list_indexes(db) == ()
     with pytest.raises(NotFound, match="no index code"):
         await generation(db, record)
     with pytest.raises(NotFound):
         await drop_index(db, record)
     again = await new_index(db)
-    assert again.generation == record.generation == 1
+    assert again.generation == 1
     assert again.number != record.number
-
-
-async def test_set_identity_empties_and_moves_on(db: Database) -> None:
-    record = await new_index(db)
-    other = replace(IDENTITY, chunker="recursive-1:1000/300")
-    changed = await set_identity(db, record, 16, other)
-    assert changed == replace(record, dimension=16, identity=other, generation=1)
-    assert await list_indexes(db) == (changed,)
 
 
 async def test_topics_can_be_replaced(db: Database) -> None:

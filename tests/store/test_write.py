@@ -29,10 +29,10 @@ from cocosearchd.store.records import (
     generation,
     list_indexes,
     parse_failures,
-    set_identity,
     statistics,
     table_digest,
 )
+from cocosearchd.store.remake import Affected, remake
 from cocosearchd.store.statements import compose
 from tests.store.support import IDENTITY, file_write, fingerprint, new_index, words_of
 
@@ -241,11 +241,12 @@ async def test_damage_is_noticed(db: Database) -> None:
 async def test_a_write_for_another_identity_leaves_nothing(db: Database) -> None:
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", "one: 1"))
-    changed = await set_identity(db, record, record.dimension, replace(IDENTITY, header_version=2))
+    changed, _ = await remake(db, record, replace(IDENTITY, header_version=2), {}, Affected())
+    before = await table_digest(db, changed)
     with pytest.raises(IdentityMismatch):
-        await replace_file(db, record, file_write("a.py", "one: 1"))
-    assert await counts(db, changed) == (0, 0)
-    assert await replace_file(db, changed, file_write("a.py", "one: 1")) == 3
+        await replace_file(db, record, file_write("a.py", "two: 2"))
+    assert await table_digest(db, changed) == before
+    assert await replace_file(db, changed, file_write("a.py", "two: 2")) == 2
     await drop_index(db, changed)
     with pytest.raises(NotFound):
         await replace_file(db, changed, file_write("a.py", "one: 1"))

@@ -50,12 +50,6 @@ set standing = 'current', name = %(name)s, last_change = now(),
     generation = greatest(generation, (select generation from cocosearch_indexes where number = %(old)s)) + 1
 where number = %(new)s
 
--- name: set_identity
-update cocosearch_indexes
-set dimension = %(dimension)s, embedder = %(embedder)s, chunker = %(chunker)s, header_version = %(header_version)s,
-    identity = %(identity)s, generation = generation + 1, last_change = now()
-where number = %(number)s
-
 -- name: set_chunker
 -- No row has changed by that alone, so it is no new generation.
 update cocosearch_indexes

@@ -141,21 +141,6 @@ async def drop_index(db: Database, record: IndexRecord) -> tuple[int, int]:
     return counts
 
 
-async def set_identity(db: Database, record: IndexRecord, dimension: int, identity: IndexIdentity) -> IndexRecord:
-    """Empty an index and give it another embedder, chunker or header: every file must be indexed again.
-
-    Raises `NotFound`.
-    """
-    async with schema_change(db) as connection:
-        await still_there(connection, record)
-        await drop_tables(connection, record)
-        values = identity_values(dimension, identity) | {"number": record.number}
-        await connection.execute(statement("set_identity"), values)
-        (changed,) = await registered(connection, record.name)
-        await upgrade_tables(connection, changed)
-    return changed
-
-
 async def set_topics(db: Database, record: IndexRecord, topics: tuple[str, ...]) -> None:
     """Replace the topics of an index."""
     async with db.connection() as connection:
@@ -270,7 +255,7 @@ async def table_digest(db: Database, record: IndexRecord) -> tuple[int, str, str
 
 
 def identity_values(dimension: int, identity: IndexIdentity) -> dict[str, Any]:
-    """Of the statement set_identity, without the number."""
+    """Of the statements that write an identity, without the number."""
     return {
         "dimension": dimension,
         "embedder": Jsonb(dict(identity.embedder)),
