@@ -146,8 +146,11 @@ async def test_what_was_just_saved_waits_for_no_large_commit_to_end(
     await assert_same(index, await fresh(db, record, tmp_path / "two"))
 
 
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable("the server is away", "wait"), RuntimeError("can't start new thread")]
+)
 async def test_what_was_committed_while_it_was_cold_is_in_the_first_view_that_answers(
-    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     record = await filled(db)
     index, read = LexicalIndex(db, record, tmp_path / "one"), LexicalIndex._texts
@@ -159,12 +162,12 @@ async def test_what_was_committed_while_it_was_cold_is_in_the_first_view_that_an
         if len(met) == 1:
             await index.apply(saved)  # cold: told that it is done
         elif len(met) == 2:
-            raise StoreUnavailable("the server is away", "wait")
+            raise error
         async for texts in read(self, paths):
             yield texts
 
     monkeypatch.setattr(LexicalIndex, "_texts", once)
-    with pytest.raises(StoreUnavailable):
+    with pytest.raises(type(error)):
         await index.catch_up()
     later = await write(db, record, "later.py", "later: some words")
     await index.apply(replace(later, urgent=True))

@@ -214,10 +214,9 @@ class LexicalIndex:
             try:
                 while self._pending and self._view is not None:
                     await self._apply_pending(self._view, [*self._pending])
-            except CocoSearchError:
-                if cold:  # who committed meanwhile was told that it was done: a later commit would hide that it is not
-                    self._view = None
-                raise
+            finally:
+                if cold and self._pending:  # who committed meanwhile was told that it was done: a later commit would
+                    self._view = None  # hide that it is not
         log.info("lexical_warm", extra={"index": self._record.name, "generation": self.generation, **self.sizes()})
 
     async def discard(self) -> None:
@@ -247,12 +246,13 @@ class LexicalIndex:
             back = [] if urgent else await self._returning(state, wanted)  # a save is seldom what there was
             asked = set(filter(None, wanted)).difference(file.path for file in back)
             texts = [file async for batch in self._texts(sorted(asked)) for file in batch]
-        except CocoSearchError:
-            self._pending = paths | self._pending
-            raise
-        change = Change(tuple(wanted), max(state.generation, *paths.values()), texts, back)
-        made = asyncio.to_thread(changed, state, self._former, change, self._terms, self._record.dimension)
-        now, self._former = await made
+            change = Change(tuple(wanted), max(state.generation, *paths.values()), texts, back)
+            made = asyncio.to_thread(changed, state, self._former, change, self._terms, self._record.dimension)
+            now, self._former = await made
+            paths = {}
+        finally:
+            if paths:  # whatever it was that kept them from being applied
+                self._pending = paths | self._pending
         self._publish(now)
 
     async def _returning(self, state: View, paths: Iterable[str]) -> list[FileDigest]:
