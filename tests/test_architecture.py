@@ -116,7 +116,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.store": set(),
     "cocosearchd.kept": set(),
     "cocosearchd.interpreter": set(),
-    "cocosearchd.embedding": {"cocosearchd.kept"},
+    "cocosearchd.embedding": {"cocosearchd.kept", "cocosearchd.patience"},
     "cocosearchd.languages": set(),
     "cocosearchd.settings": set(),
     "cocosearchd.settings_files": set(),

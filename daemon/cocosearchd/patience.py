@@ -16,6 +16,13 @@ async def soon(call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
     waits for that answer: cancelling would hang as well.
     """
     task = asyncio.ensure_future(call)
+    if not await ended(task, within_s):
+        raise StoreUnavailable(f"PostgreSQL has not answered for {within_s:g} s", "look at its processes and its disk")
+    return task.result()
+
+
+async def ended(task: "asyncio.Future[Any]", within_s: float) -> bool:
+    """Whether a task ends in that time; else it goes on by itself. It is cancelled with whoever waits here."""
     try:
         done, _ = await asyncio.wait({task}, timeout=within_s)
     except asyncio.CancelledError:
@@ -23,8 +30,7 @@ async def soon(call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
         raise
     if not done:
         task.add_done_callback(_forget)
-        raise StoreUnavailable(f"PostgreSQL has not answered for {within_s:g} s", "look at its processes and its disk")
-    return task.result()
+    return bool(done)
 
 
 def _forget(task: "asyncio.Future[Any]") -> None:

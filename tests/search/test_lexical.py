@@ -3,8 +3,9 @@
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -100,16 +101,8 @@ async def test_what_was_just_saved_waits_for_one_commit_of_bulk_work_at_most(
     record = await filled(db)
     index = await fresh(db, record, tmp_path / "one")
     commits = [await write(db, record, f"{name}.py", f"{name}: some words") for name in ("one", "two", "saved")]
-    turns, go = list[list[str]](), anyio.Event()
-    read = index._texts
-
-    async def slowly(paths: list[str]) -> AsyncIterator[list[FileTexts]]:
-        turns.append(paths)
-        await go.wait()
-        async for texts in read(paths):
-            yield texts
-
-    monkeypatch.setattr(index, "_texts", slowly)
+    go = anyio.Event()
+    turns = reads_of(index, monkeypatch, go.wait)
     async with anyio.create_task_group() as tasks:
         for commit in commits:
             tasks.start_soon(index.apply, replace(commit, urgent=commit.paths == ("saved.py",)))
@@ -127,15 +120,7 @@ async def test_what_was_just_saved_waits_for_no_large_commit_to_end(
     index = await fresh(db, record, tmp_path / "one")
     commits = [await write(db, record, f"{name}.py", f"{name}: some words") for name in "abcde"]
     saved = replace(await write(db, record, "saved.py", "saved: some words"), urgent=True)
-    turns, read = list[list[str]](), index._texts
-
-    async def slowly(paths: list[str]) -> AsyncIterator[list[FileTexts]]:
-        turns.append(paths)
-        await anyio.wait_all_tasks_blocked()
-        async for texts in read(paths):
-            yield texts
-
-    monkeypatch.setattr(index, "_texts", slowly)
+    turns = reads_of(index, monkeypatch, anyio.wait_all_tasks_blocked)
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(
             index.apply, Commit(record.name, commits[-1].generation, tuple(f"{name}.py" for name in "abcde"))
@@ -183,10 +168,10 @@ async def test_what_comes_back_is_not_read_again(db: Database, tmp_path: Path, m
     path, gone = "src/session.py", "README.md"
     await index.apply(await write(db, record, path, "open: reads nothing"))
     await index.apply(Commit(record.name, await delete_file(db, record, gone), (gone,)))
-    assert asked == [path, gone]
+    assert list(chain(*asked)) == [path, gone]
     back = [await write(db, record, name, *FILES[name]) for name in (path, gone)]
     await index.apply(Commit(record.name, back[1].generation, (path, gone)))
-    assert asked == [path, gone]
+    assert list(chain(*asked)) == [path, gone]
     await assert_same(index, await fresh(db, record, tmp_path / "two"))
     await index.catch_up()
     assert index.sizes()["kept"] == len(FILES)  # which commit it is of is known
@@ -205,7 +190,7 @@ async def test_what_was_just_saved_is_read_at_once(
     path = "src/session.py"
     for texts in (("open: reads nothing",), FILES[path]):
         await index.apply(replace(await write(db, record, path, *texts), urgent=True))
-    assert asked == [path, path]
+    assert list(chain(*asked)) == [path, path]
 
 
 async def test_what_was_merged_away_comes_back(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -222,22 +207,27 @@ async def test_what_was_merged_away_comes_back(db: Database, tmp_path: Path, mon
             while index.sizes()["segments"] > 1:  # noqa: ASYNC110 - what it does by itself has no event
                 await anyio.sleep(0.01)
         await index.apply(await write(db, record, path, *FILES[path]))
-        assert asked == [path]
+        assert list(chain(*asked)) == [path]
         await assert_same(index, await fresh(db, record, tmp_path / "two"))
         tasks.cancel_scope.cancel()
 
 
-def reads_of(index: LexicalIndex, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """The paths whose texts are asked for from now on."""
-    asked, read = list[str](), index._texts
+def reads_of(
+    index: LexicalIndex,
+    monkeypatch: pytest.MonkeyPatch,
+    wait: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
+) -> list[list[str]]:
+    """The paths whose texts are asked for from now on, by turns; `wait` comes before each is read."""
+    turns, read = list[list[str]](), index._texts
 
     async def noted(paths: list[str]) -> AsyncIterator[list[FileTexts]]:
-        asked.extend(paths)
+        turns.append(paths)
+        await wait()
         async for texts in read(paths):
             yield texts
 
     monkeypatch.setattr(index, "_texts", noted)
-    return asked
+    return turns
 
 
 async def test_is_cold_until_it_has_caught_up_and_then_knows_earlier_commits(db: Database, tmp_path: Path) -> None:

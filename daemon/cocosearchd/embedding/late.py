@@ -11,6 +11,7 @@ import anyio
 
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Vectors
 from cocosearchd.errors import EmbedderUnavailable
+from cocosearchd.patience import ended
 
 # A question that meets a dead server must not wait for its time-out again and again.
 RETRY_S = 2.0
@@ -72,24 +73,14 @@ class LateEmbedder:
         if len(self._late) >= LATE_AT_MOST:
             raise _silent(self._patience_s)
         task = asyncio.create_task(self._vector(text))
-        try:
-            done, _ = await asyncio.wait({task}, timeout=patience_s)
-        except asyncio.CancelledError:
-            task.cancel()
-            raise
-        if not done:
+        if not await ended(task, patience_s):
             self._late.add(task)
-            task.add_done_callback(self._arrived)
+            task.add_done_callback(self._late.discard)
             raise _silent(self._patience_s)
         return task.result()
 
     async def _vector(self, text: str) -> Vectors:
         return await (await self.opened()).embed_query(text)
-
-    def _arrived(self, task: asyncio.Task[Vectors]) -> None:
-        self._late.discard(task)
-        if not task.cancelled():
-            task.exception()  # nobody asks for it
 
     async def aclose(self) -> None:
         """As `Embedder`."""
