@@ -39,7 +39,6 @@ DEFAULTS = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "max_logical_replication_workers": "0",
-    "wal_compression": "on",
     "max_wal_size": "1GB",
     "checkpoint_timeout": "30min",
     "wal_recycle": "off",  # else a gigabyte of used log stays for hours after a large index, for more of it to come
