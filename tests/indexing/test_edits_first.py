@@ -1,6 +1,8 @@
 """A save overtakes what is being indexed in bulk. Order is asserted, not time."""
 
 import asyncio
+import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 
 from cocosearchd.indexing.lane import BULK_BATCHES, BULK_FILES
 from cocosearchd.indexing.precedence import MAX_PAUSE_S, Precedence
+from cocosearchd.indexing.threads import BULK_THREADS, Threads
 from cocosearchd.indexing.updater import Updater, WorkerSpec
 from cocosearchd.model import Commit
 from cocosearchd.settings import EmbedderSettings
@@ -127,3 +130,14 @@ async def test_threads_of_bulk_work_pause_as_well() -> None:
         order.append("urgent")
     await working
     assert order == ["urgent", "bulk"]
+
+
+async def test_threads_end_with_their_index() -> None:
+    def named() -> list[str]:
+        return [thread.name for thread in threading.enumerate() if thread.name.startswith("bulk")]
+
+    before, threads = named(), Threads(Precedence())
+    await asyncio.gather(*(threads.apart(lambda: time.sleep(0.01), urgent=False) for _ in range(4)))
+    assert len(named()) == len(before) + BULK_THREADS
+    threads.close()
+    assert named() == before

@@ -91,6 +91,7 @@ class IndexApp:
         if self._run is not None:
             await self._run
         self._tools.target.close(self.record.number)
+        self._tools.threads.close()
         self._environment.close()
 
     async def process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool) -> Outcome:

@@ -23,6 +23,10 @@ class Threads:
         self._precedence = precedence
         self._bulk = ThreadPoolExecutor(BULK_THREADS, "bulk", initializer=read_last)
 
+    def close(self) -> None:
+        """End the threads for bulk work, of which there must be none any more."""
+        self._bulk.shutdown()
+
     async def apart(self, work: Callable[[], T], *, urgent: bool) -> T:
         """Do blocking work in a thread. Bulk work queues for few of them, and begins while nothing is urgent."""
         loop = asyncio.get_running_loop()
