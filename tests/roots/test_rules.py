@@ -1,8 +1,10 @@
 """Ignore files that come and go without an event of their own."""
 
+import errno
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from cocosearchd.roots.ignore import Scope
 from cocosearchd.roots.survey import Survey
 from cocosearchd.settings import IndexingSettings
 from tests.roots.operations import as_git_sees
-from tests.roots.support import BACKENDS, MemoryIndex, following, git, in_sync, on_disk
+from tests.roots.support import BACKENDS, MemoryIndex, digest, following, git, in_sync, on_disk
 from tests.roots.test_live import held, linux, put
 
 
@@ -247,3 +249,53 @@ def test_another_repository_in_the_environment_is_not_asked(
     git(tmp_path / "other", "init", "-q")
     monkeypatch.setenv("GIT_DIR", str(tmp_path / "other" / ".git"))
     assert Scope(os.fsencode(root), IndexingSettings()).allows(b"tracked.py")
+
+
+@pytest.mark.parametrize("place", ["", "below"])
+@pytest.mark.parametrize("name", [".gitignore", ".git"])
+async def test_rules_that_cannot_be_read_for_a_moment_are_not_no_rules(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, name: str
+) -> None:
+    """A work tree of another repository, whose `.git` is a file: without it, rules and what is tracked are others."""
+    for directory in dict.fromkeys((root, root / place)):
+        put(directory, a="1", kept="1", hidden="1")
+        (directory / ".gitignore").write_text("kept.py\nhidden.py\n")
+        git(directory, "init", "-q", f"--separate-git-dir={tmp_path / 'git'}{directory.name}")
+        git(directory, "add", "-f", "a.py", "kept.py")
+    failing = set[str]()
+    real_open, real_read = os.open, Path.read_bytes
+
+    def stumbling(path: Any, flags: int, *arguments: Any, **named: Any) -> int:
+        if flags & os.O_CLOEXEC:  # the index of this test reads without
+            fail(os.fsdecode(path))
+        return real_open(path, flags, *arguments, **named)
+
+    def stumbling_read(path: Path) -> bytes:
+        fail(str(path))
+        return real_read(path)
+
+    def fail(path: str) -> None:  # taking the process's last file handle would fail the test's own tools first
+        if path in failing:
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    monkeypatch.setattr("cocosearchd.roots.ignore.os.open", stumbling)
+    monkeypatch.setattr(Path, "read_bytes", stumbling_read)
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        before = held(index)
+        assert before == {path for path in before if "hidden" not in path}
+        failing.add(str(root / place / name))
+        live.rescan("a test")
+        answer = await live.sync(1)
+        assert not answer.fresh
+        assert "Too many open files" in (answer.reason or "")
+        (root / place / ".gitignore").write_text("kept.py\nhidden.py\n\n")
+        put(root / place, hidden="2", kept="2")
+        assert not (await live.sync(1)).fresh
+        assert held(index) == before
+        failing.clear()
+        await in_sync(live)
+        assert held(index) == before
+        assert live.status().reason is None
+        kept = (Path(place) / "kept.py").as_posix()
+        assert index.files[kept].content_hash == digest((root / kept).read_bytes())

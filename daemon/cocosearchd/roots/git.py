@@ -21,8 +21,10 @@ TIMEOUT_S = 30.0
 # Until git is asked again. A refusal ends by a change of permissions or of git itself, which no stamp shows.
 RETRY_S, RETRY_MAX_S, REFUSED_S = 0.5, 30.0, 600.0
 SAID = 200  # characters of what git says
-# A file of rules is not there, or not to be read by us, for as long as nobody changes that.
-_ABSENT = frozenset([errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EACCES, errno.EPERM, errno.ELOOP])
+# A file that cannot be read for one of these says nothing by that; for any other error it is as good as not there.
+_PASSING = frozenset(
+    [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT]
+)
 # In what git and `env` say: nothing but a person changes this. A failure that names none of these may pass.
 _FOR_GOOD = (
     b"dubious ownership",
@@ -107,7 +109,7 @@ class GitRules:
 
 
 def repository_at(directory: bytes) -> Repository | None:
-    """The repository whose work tree starts at `directory`."""
+    """The repository whose work tree starts at `directory`. Raises `OSError` if that cannot be known now."""
     marker = os.path.join(directory, b".git")
     if os.path.isdir(marker):
         parts = (os.path.join(marker, name) for name in (b"HEAD", b"objects", b"refs"))
@@ -201,18 +203,25 @@ def _content(file: bytes) -> bytes:
     try:
         return Path(os.fsdecode(file)).read_bytes()
     except OSError as error:
-        if error.errno not in _ABSENT:
+        if passes(error):
             raise Silent(f"{encode_path(file)}: {error.strerror}") from error
         return b""
 
 
+def passes(error: OSError) -> bool:
+    """Whether a file may be read soon that could not be read by this error."""
+    return error.errno in _PASSING
+
+
 def _pointer(file: bytes, base: bytes, prefix: bytes = b"") -> bytes | None:
-    """The path that a one-line file holds, relative to `base`."""
-    with contextlib.suppress(OSError):
+    """The path that a one-line file holds, relative to `base`. Raises `OSError` if that cannot be known now."""
+    try:
         line = Path(os.fsdecode(file)).read_bytes().rstrip(b"\r\n")
-        if line.startswith(prefix):
-            return os.path.normpath(os.path.join(base, line.removeprefix(prefix)))
-    return None
+    except OSError as error:
+        if passes(error):
+            raise
+        return None
+    return os.path.normpath(os.path.join(base, line.removeprefix(prefix))) if line.startswith(prefix) else None
 
 
 def _info_exclude(repository: Repository) -> bytes:

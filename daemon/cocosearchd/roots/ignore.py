@@ -1,14 +1,14 @@
 """Scope: is this path in? Built-in exclusions, then ignore rules as git has them, then the user's patterns, then types.
 
 A Scope is a snapshot: it reads each ignore file once, when it first needs it. Edits of ignore files make a new one, so
-that no decision mixes old and new rules. Safe to use from several threads.
+that no decision mixes old and new rules. Safe to use from several threads. What reads one raises `OSError` where that
+cannot be done now: an ignore file that is not known is not an empty one.
 
 Precedence, the first that speaks decides: the user's `exclude` patterns (`!` takes back) · `.cocosearchignore`, nearest
 first · built-in exclusions · what git tracks stays · build output directories · `.gitignore`, nearest first ·
 `info/exclude` · `core.excludesFile`. As in git, nothing is taken back from inside of an excluded directory.
 """
 
-import contextlib
 import os
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -23,6 +23,7 @@ from cocosearchd.roots.git import (
     Signature,
     Trouble,
     outdated,
+    passes,
     repository_around,
     repository_at,
     stamp,
@@ -349,7 +350,8 @@ def _parse(text: bytes, ignore_case: bool) -> Patterns:
 
 
 def _read(file: bytes, *, ignore_case: bool) -> Patterns:
-    with contextlib.suppress(OSError):
+    """Raises `OSError` if the file cannot be read now, and may be soon."""
+    try:
         # As git: an ignore file in the tree that is a symbolic link is not read.
         flags = os.O_RDONLY | os.O_NONBLOCK | (os.O_NOFOLLOW if os.path.basename(file) in IGNORE_FILES else 0)
         handle = os.open(file, flags | os.O_CLOEXEC)
@@ -357,4 +359,7 @@ def _read(file: bytes, *, ignore_case: bool) -> Patterns:
             return _parse(os.read(handle, MAX_IGNORE_FILE_BYTES), ignore_case)
         finally:
             os.close(handle)
-    return EMPTY
+    except OSError as error:
+        if passes(error):
+            raise
+        return EMPTY

@@ -173,7 +173,7 @@ class LiveRoot:
                 if done:
                     self._scan_trouble, pause = None, self._watching.retry_base_s
                     self._scanned.set()
-            except CocoSearchError as error:
+            except (CocoSearchError, OSError) as error:
                 self._scan_trouble = str(error)
             finally:
                 if not done:

@@ -109,15 +109,18 @@ class Scan:
             if not self._folders.real(tree.rpartition(b"/")[0]):
                 return
             status = os.lstat(os.path.join(self._scope.root, tree))
+            if not tree or stat.S_ISDIR(status.st_mode):
+                inside = not self._scope.prunes(tree)
+            else:
+                inside = stat.S_ISREG(status.st_mode) and self._scope.allows(tree)
         except (FileNotFoundError, NotADirectoryError):
             return
         except OSError as error:
             self._not_read(tree, error)
             return
-        if not tree or stat.S_ISDIR(status.st_mode):
-            if not self._scope.prunes(tree):
-                self._walk(tree)
-        elif stat.S_ISREG(status.st_mode) and self._scope.allows(tree):
+        if inside and (not tree or stat.S_ISDIR(status.st_mode)):
+            self._walk(tree)
+        elif inside:
             self._compare(encode_path(tree), status)
 
     def _walk(self, top: bytes) -> None:
@@ -127,13 +130,11 @@ class Scan:
             self._watch(directory)
             self._scope.entered(directory)
             try:
-                folders = self._list(directory)
+                stack += [folder for folder in self._list(directory) if not self._scope.prunes(folder)]
             except (FileNotFoundError, NotADirectoryError):
                 continue  # its parent's watch tells
             except OSError as error:
                 self._not_read(directory, error)
-                continue
-            stack.extend(folder for folder in folders if not self._scope.prunes(folder))
 
     def _not_read(self, directory: bytes, error: OSError) -> None:
         closed = error.errno in _CLOSED and directory != b""
@@ -182,7 +183,7 @@ class Scan:
 
 @dataclass(slots=True)
 class Looked:
-    """Paths by what is there: files in scope, files out of scope, nothing to be indexed, a closed directory above."""
+    """Paths by what is there: files in scope, files out of scope, nothing to be indexed, or not to be told."""
 
     present: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
@@ -208,8 +209,11 @@ def look(scope: Scope, paths: Mapping[str, bytes]) -> Looked:
             continue
         except OSError:
             is_file = True  # unreadable is not gone: whoever reads it says what is wrong
-        if is_file:
-            (found.present if scope.allows(raw) else found.outside).append(path)
-        else:
+        if not is_file:
             found.gone.append(path)
+            continue
+        try:
+            (found.present if scope.allows(raw) else found.outside).append(path)
+        except OSError:
+            found.closed.append(path)  # its rules cannot be read now
     return found

@@ -79,5 +79,5 @@ def in_sync(
     if failed:
         return Freshness(False, clock, _failures(failed, failing), tuple(file.path for file in failed))
     if why is not None:
-        return Freshness(False, clock, why, tuple(f"{directory}/" for directory in unknown)[:SHOWN])
+        return Freshness(False, clock, why, tuple(f"{directory or '.'}/" for directory in unknown)[:SHOWN])
     return Freshness(True, clock)

@@ -136,8 +136,8 @@ class Survey:
         """
         away = self.unmounted  # until a hint or the table of mounts says otherwise
         kept = {path for path in found.gone if any(below(path, directory) for directory in away)} if away else set()
-        # Of a directory that a scan found closed nothing is learnt by another one: a change of it makes a hint.
-        closed = [path for path in found.closed if not any(path.startswith(directory) for directory in self.closed)]
+        # Of a directory that a scan could not read nothing is learnt by another one at once: a hint or a timer asks.
+        closed = [path for path in found.closed if not any(below(path, tree) for tree in self._unreadable)]
         unsure = (*closed, *(() if sure else found.gone))
         for path in unsure:
             self._dirty.mark_tree(path.rpartition("/")[0], since=self._dirty.since(path))
@@ -174,7 +174,10 @@ class Survey:
     async def _check_rules(self) -> None:
         while self.scope is not None and self.scope.outdated():
             scope = self.scope
-            fresh = await asyncio.to_thread(scope.refreshed)
+            try:
+                fresh = await asyncio.to_thread(scope.refreshed)
+            except OSError:
+                fresh = None  # the scan says why
             if scope is not self.scope:
                 continue  # a hint has made another one meanwhile: of other ignore files, but of the same old git
             if fresh is None:
