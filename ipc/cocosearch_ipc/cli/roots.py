@@ -29,7 +29,11 @@ def up(args: argparse.Namespace, env: Env) -> int:
         out.error(wrong, "give the project's directory", as_json=args.json)
         return exits.USAGE
     progress = Progress()
-    daemon.ensure_running(env, progress.say)
+    try:
+        daemon.ensure_running(env, progress.say)
+    except KeyboardInterrupt:
+        progress.say(f"{args.path} is as it was: `cocosearchctl up` again to watch it")
+        raise
     params = {"path": path} | _given(name=args.name, topics=args.topic)
     reply = client.call(address.rpc_socket(env), "index_codebase", params)
     last = reply["progress"]
