@@ -165,6 +165,14 @@ def test_up_shows_progress_and_is_idempotent(served: Served, tmp_path: Path) -> 
     assert missing.stderr == f"error: there is no directory {tmp_path}/nothing — hint: give the project's directory\n"
 
 
+def test_up_that_waited_in_vain_says_so(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def sync(request: p.SyncRequest) -> p.SyncReply:
+        return p.SyncReply(request.index or "", False, AS_OF, "git is working", ("a.py",))
+
+    monkeypatch.setattr(served.engine, "sync", sync)
+    assert "not fresh: git is working (a.py)\n" in ctl(served, "up", str(tmp_path), "--wait").stderr
+
+
 def test_clear_asks_first(served: Served) -> None:
     asked = ctl(served, "clear", "demo", stdin=subprocess.DEVNULL)
     assert (asked.returncode, "clear demo --yes" in asked.stderr) == (exits.USAGE, True)

@@ -40,7 +40,9 @@ def up(args: argparse.Namespace, env: Env) -> int:
     if not args.no_wait:
         last = _follow(env, reply["index"], last, progress)
         if args.wait:
-            client.call(address.rpc_socket(env), "sync", {"index": reply["index"]}, 60.0)
+            waited = client.call(address.rpc_socket(env), "sync", {"index": reply["index"]}, 60.0)
+            if not waited["fresh"]:
+                progress.say(f"{reply['index']}: not fresh: {lacking(waited['reason'], waited['pending'])}")
     if args.json:
         out.document(reply | {"progress": last})
     else:
