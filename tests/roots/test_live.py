@@ -16,7 +16,7 @@ from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import FileRecord
 from cocosearchd.roots import live as live_module
 from cocosearchd.roots import survey
-from cocosearchd.roots.hints.base import Cookie, Hint, Hints, Lost, Sink
+from cocosearchd.roots.hints.base import Cookie, Dirty, DirtyTree, Hint, Hints, Lost, Sink
 from cocosearchd.roots.hints.choose import open_hints
 from cocosearchd.roots.hints.inotify import InotifyHints
 from cocosearchd.roots.live import LiveRoot
@@ -700,6 +700,29 @@ async def test_an_overflow_loses_nothing(root: Path, tmp_path: Path, mutant: boo
                 pass
         equal = index.contents() == on_disk(os.fsencode(root))
         assert equal is not mutant
+
+
+@linux
+async def test_hints_that_could_not_be_taken_in_are_lost(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the defect is: a cookie that comes after them must not say that they were heard."""
+    taken = survey.Survey.hinted
+
+    def broken(self: survey.Survey, hint: Dirty | DirtyTree) -> None:
+        if hint.path == b"a.py":
+            raise RuntimeError("a defect")
+        taken(self, hint)
+
+    said, loop = list[str](), asyncio.get_running_loop()
+    monkeypatch.setattr(loop, "call_exception_handler", lambda context: said.append(str(context["exception"])))
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        monkeypatch.setattr(survey.Survey, "hinted", broken)
+        put(root, a="1", b="1")
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+    assert set(said) == {"a defect"}
 
 
 @pytest.mark.parametrize("mutant", [False, True])

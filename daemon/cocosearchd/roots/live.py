@@ -10,6 +10,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -143,22 +144,26 @@ class LiveRoot:
     def _absorb(self, lost: asyncio.Event, hints: Sequence[Hint]) -> None:
         if lost.is_set():
             return  # of an epoch that is over
-        active = False
-        for hint in hints:
-            if isinstance(hint, Cookie):
-                self._cookies.seen(hint.name)
-            elif isinstance(hint, Lost):
-                self._lose(hint.reason)
-                return
-            elif not (hint.path.startswith(b".git/") or b"/.git/" in hint.path):
-                active = True
-                self._survey.hinted(hint)
-                if b"/" not in hint.path:
-                    self.on_top(hint.path)
-        if active:
+        with ExitStack() as failed:  # what could not be taken in would be taken for seen, by the next cookie
+            failed.callback(self._lose, "a hint could not be taken in; the log says why")
+            active = [self._taken(hint) for hint in hints]
+            failed.pop_all()
+        if any(active):
             self._hinted_at = time.monotonic()
             self._schedule.active(self._hinted_at)
             self.on_state()
+
+    def _taken(self, hint: Hint) -> bool:
+        if isinstance(hint, Cookie):
+            self._cookies.seen(hint.name)
+        elif isinstance(hint, Lost):
+            self._lose(hint.reason)
+        elif not (hint.path.startswith(b".git/") or b"/.git/" in hint.path):
+            self._survey.hinted(hint)
+            if b"/" not in hint.path:
+                self.on_top(hint.path)
+            return True
+        return False
 
     # -- scanning
 
@@ -231,8 +236,7 @@ class LiveRoot:
             self._dirty.mark_tree(directory)
 
     async def _still_there(self) -> bool:
-        same = self._same_root() if self.local else await asyncio.to_thread(self._same_root)
-        if not same:
+        if not (same := self._same_root() if self.local else await asyncio.to_thread(self._same_root)):
             self._lose("the root was replaced")
         return same
 
