@@ -23,7 +23,9 @@ State = tuple[int, int]  # generation, moves
 
 SIMILAR = 0.95  # cosine from which a question counts as the same (CocoSearch, retrieval.md)
 ENTRY_BYTES = 1200  # measured with tracemalloc: an entry without hits
-HIT_BYTES = 700  # measured with tracemalloc: a hit without its texts
+HIT_BYTES = 700  # measured with tracemalloc: a hit without its texts and scores
+TEXT_BYTES = 50  # sys.getsizeof: a short text without its characters
+SCORE_BYTES = 90  # sys.getsizeof: a number with its pair, whose name is shared, and its place in the tuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ class _Family:
     __slots__ = ("free", "keys", "matrix")
 
     def __init__(self, dimension: int) -> None:
-        self.matrix: Vector = np.zeros((4, dimension), dtype=np.float32)
+        self.matrix: Vector = np.zeros((1, dimension), dtype=np.float32)  # most have one question
         self.keys: list[bytes] = []
         self.free: list[int] = []
 
@@ -185,4 +187,10 @@ def _size(found: Found, vector: Vector | None) -> int:
     # Python keeps one, two or four bytes for each character of a text; code is nearly always of the first kind.
     wide = 1 if all(hit.content.isascii() for hit in found.hits) else 4
     scopes = sum(len(file.scopes or b"") for file in found.files)
-    return ENTRY_BYTES + wide * texts + HIT_BYTES * len(found.hits) + scopes + (0 if vector is None else vector.nbytes)
+    more = sum(map(_more, found.hits)) + (0 if vector is None else vector.nbytes)
+    return ENTRY_BYTES + wide * texts + HIT_BYTES * len(found.hits) + scopes + more
+
+
+def _more(hit: Hit) -> int:
+    names = (hit.block_type, hit.hierarchy, hit.symbol_type, hit.symbol_name, hit.symbol_signature)
+    return sum(TEXT_BYTES + len(name) for name in names if name) + SCORE_BYTES * len(hit.scores)
