@@ -17,12 +17,13 @@ from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search import lexical, lexical_snapshot
 from cocosearchd.search.lexical import LexicalIndex
+from cocosearchd.search.lexical_changes import longer
 from cocosearchd.search.lexical_merge import Merge, Order, merges
 from cocosearchd.search.lexical_segment import Part
 from cocosearchd.search.lexical_view import SIGNALS, Evidence
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import delete_file, replace_file
-from cocosearchd.store.texts import FileTexts
+from cocosearchd.store.texts import FileTexts, file_texts
 from tests.store.support import file_write, new_index, vector_of
 
 pytestmark = pytest.mark.anyio
@@ -159,6 +160,37 @@ async def test_what_was_committed_while_it_was_cold_is_in_the_first_view_that_an
     assert not await index.reach(later.generation, 0)
     await index.catch_up()
     await assert_same(index, await fresh(db, record, tmp_path / "two"))
+
+
+async def test_who_stops_catching_up_lets_go_of_the_rows_at_once(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hold a connection, and a transaction."""
+    record, read, reading, closed = await filled(db), file_texts, asyncio.Event(), list[bool]()
+
+    async def noted(*arguments: Any) -> AsyncIterator[FileTexts]:
+        try:
+            async for file in read(*arguments):
+                yield file
+        finally:
+            closed.append(True)
+
+    async def waits_for_ever(work: Callable[..., Any], *arguments: Any) -> Any:
+        if work is longer:
+            reading.set()
+            await asyncio.sleep(3600)
+        return await to_thread(work, *arguments)
+
+    to_thread = asyncio.to_thread
+    monkeypatch.setattr(lexical, "file_texts", noted)
+    monkeypatch.setattr(lexical, "_BATCH_CHUNKS", 1)
+    monkeypatch.setattr(asyncio, "to_thread", waits_for_ever)
+    catching_up = asyncio.ensure_future(LexicalIndex(db, record, tmp_path / "one").catch_up())
+    await reading.wait()
+    catching_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await catching_up
+    assert closed == [True]
 
 
 async def test_what_comes_back_is_not_read_again(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

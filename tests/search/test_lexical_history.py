@@ -83,10 +83,10 @@ class World:
         """One life of the index after the other."""
         while not self.done:
             self.lives += 1
-            with anyio.move_on_after(self.rng.uniform(0.02, 0.3)):
+            with anyio.move_on_after(self.rng.uniform(0.05, 0.6)):
                 await self.index.run()
             self.index = self._new()
-            self.done = asyncio.get_running_loop().time() > self.end and self.lives > 2 and self.compared > 100
+            self.done = asyncio.get_running_loop().time() > self.end and self.lives > 2 and self.compared > 20
 
     async def trouble(self) -> None:
         while not self.done:

@@ -7,7 +7,7 @@ the end of its first catch-up on; while it is not, or is behind, the caller answ
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -208,8 +208,9 @@ class LexicalIndex:
             parts, wanted = await asyncio.to_thread(difference, parts, stored)
             self._kept = len(stored) - len(wanted)
             everything = len(wanted) == len(stored)
-            async for texts in self._texts(None if everything else sorted(wanted)):
-                parts = await asyncio.to_thread(longer, parts, texts, self._terms, self._record.dimension)
+            async with contextlib.aclosing(self._texts(None if everything else sorted(wanted))) as batches:
+                async for texts in batches:
+                    parts = await asyncio.to_thread(longer, parts, texts, self._terms, self._record.dimension)
             self._publish(await asyncio.to_thread(ordered, parts, generation, self._view))
             try:
                 while self._pending and self._view is not None:
@@ -281,17 +282,18 @@ class LexicalIndex:
         self._saved_generation = found.generation
         return found.parts
 
-    async def _texts(self, paths: list[str] | None) -> AsyncIterator[list[FileTexts]]:
+    async def _texts(self, paths: list[str] | None) -> AsyncGenerator[list[FileTexts], None]:
         """Files, or all files, in batches."""
         groups = [None] if paths is None else [paths[i : i + _SOME_PATHS] for i in range(0, len(paths), _SOME_PATHS)]
         for group in groups:
             batch, chunks = list[FileTexts](), 0
-            async for file in file_texts(self._db, self._record, group):
-                batch.append(file)
-                chunks += len(file.chunks)
-                if chunks >= _BATCH_CHUNKS:
-                    yield batch
-                    batch, chunks = [], 0
+            async with contextlib.aclosing(file_texts(self._db, self._record, group)) as files:
+                async for file in files:
+                    batch.append(file)
+                    chunks += len(file.chunks)
+                    if chunks >= _BATCH_CHUNKS:
+                        yield batch
+                        batch, chunks = [], 0
             if batch:
                 yield batch
 

@@ -1,6 +1,6 @@
 """What an index in memory is made of: the texts, names and vectors of files, and no more than these."""
 
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from itertools import groupby
@@ -47,11 +47,11 @@ class FileDigest:
 
 async def file_texts(
     db: Database, record: IndexRecord, paths: Sequence[str] | None, batch: int = 2000
-) -> AsyncIterator[FileTexts]:
+) -> AsyncGenerator[FileTexts, None]:
     """Files that have chunks, by path, all as of one moment; `paths` None: every file. Others are left out.
 
     Rows of many files come in batches of `batch`, so an index of any size passes through little memory; a connection is
-    held until they are exhausted. Whoever wants to know how far it is reads the generation first.
+    held until they are exhausted or closed. Whoever wants to know how far it is reads the generation first.
     """
     values = {"filenames": None if paths is None else list(paths)}
     if paths is not None and len(paths) <= _FEW:
