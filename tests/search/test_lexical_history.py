@@ -83,8 +83,10 @@ class World:
         """One life of the index after the other."""
         while not self.done:
             self.lives += 1
-            with anyio.move_on_after(self.rng.uniform(0.05, 0.6)):
-                await self.index.run()
+            life = asyncio.create_task(self.index.run())
+            assert not (await asyncio.wait({life}, timeout=self.rng.uniform(0.05, 0.6)))[0], "it runs until cancelled"
+            life.cancel()
+            await asyncio.wait({life})
             self.index = self._new()
             self.done = asyncio.get_running_loop().time() > self.end and self.lives > 2 and self.compared > 20
 
