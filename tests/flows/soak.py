@@ -25,14 +25,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from psycopg import sql
-
 from cocosearch_ipc.client import CallFailed, call
 from cocosearchd.model import decode_path
 from cocosearchd.search.context import clipped
 from cocosearchd.settings import DatabaseSettings, SearchSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
+from cocosearchd.store.queries import file_chunks
 from tests.daemon import Daemon, make_daemon
 from tests.roots.operations import Operations, as_git_sees, difference
 
@@ -269,12 +268,12 @@ class Soak:
         async with Database.open(call(self.socket, "status", {})["store"]["dsn"], DatabaseSettings()) as db:
             record = next(record for record in await records.list_indexes(db) if record.name == index)
             files = [file for file in await records.file_records(db, record) if not file.skip_reason]
-            table = sql.Identifier(f"codeindex_{record.slug}__{record.slug}_chunks")
-            async with db.connection() as connection:
-                query = sql.SQL("select filename, lower(location), upper(location), content_text from {}").format(table)
-                rows = await (await connection.execute(query)).fetchall()
-        root = next(plot.path for plot in self.plots if plot.name == index)
-        torn = {path for path, start, end, text in rows if not says(root, path, start, end, text)}
+            root = next(plot.path for plot in self.plots if plot.name == index)
+            torn = {
+                found.path
+                async for found in file_chunks(db, record, None)
+                if not all(says(root, found.path, c.start_byte, c.end_byte, c.content) for c in found.chunks)
+            }
         return {
             decode_path(file.path): file.content_hash for file in files if file.language in ("python", "markdown")
         }, sorted(torn)

@@ -131,9 +131,9 @@ class Bench:
         """Chunk -> the transaction that wrote its row."""
         table = f"codeindex_{self.record.slug}__{self.record.slug}_chunks"
         async with self.db.connection() as connection:
-            query = sql.SQL("select filename, location::text, xmin::text from {}").format(sql.Identifier(table))
+            query = sql.SQL("select filename, ordinal::text, xmin::text from {}").format(sql.Identifier(table))
             rows = await (await connection.execute(query)).fetchall()
-        return {(path, place): version for path, place, version in rows}
+        return {(path, ordinal): version for path, ordinal, version in rows}
 
     async def stored(self) -> dict[str, int]:
         """Path -> number of chunks."""

@@ -85,7 +85,8 @@ def in_memory(state: View, where: Filter) -> list[tuple[str, int]]:
 
 async def in_store(db: Database, record: IndexRecord, where: Filter) -> list[tuple[str, int]]:
     condition, values = filter_sql(where)
-    query = compose("select filename, lower(location) from {chunks} where {filter}", record, filter=condition)
+    text = "select c.filename, p.start from (select * from {chunks} where {filter}) as c, {place}"
+    query = compose(text, record, filter=condition)
     async with db.connection() as connection:
         return sorted(await (await connection.execute(query, values)).fetchall())
 

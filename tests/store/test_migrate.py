@@ -12,8 +12,9 @@ from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store import records, statements
 from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database
-from cocosearchd.store.queries import keyword_search, list_symbols, replace_file, vector_search
+from cocosearchd.store.queries import file_chunks, keyword_search, list_symbols, replace_file, vector_search
 from cocosearchd.store.statements import compose
+from cocosearchd.store.vector_index import ensure_vector_index
 from tests.store.support import file_write, new_index, vector_of
 
 SCHEMA = Path(statements.__file__).parent / "schema"
@@ -147,6 +148,63 @@ async def test_rows_of_before_are_written_anew_with_their_file(db: Database) -> 
         (new,) = await (await connection.execute(query)).fetchall()
     assert new != old
     assert await records.table_digest(db, record) != before
+
+
+# The reverse of migration 4: tables as they were before it, with rows in them.
+VERSION_3 = """
+alter table {chunks} drop constraint {chunks_key};
+alter table {chunks} add column location int8range, add column start_line integer, add column end_line integer;
+update {chunks} c
+set location = int8range(p.start, p.start + c.byte_count), start_line = p.line, end_line = p.line + c.line_count - 1
+from {files} f, unnest(f.ordinals, f.starts, f.first_lines) as p(ordinal, start, line)
+where c.filename = f.filename and c.ordinal = p.ordinal;
+alter table {chunks} drop column ordinal, drop column byte_count, drop column line_count;
+alter table {chunks}
+    alter column location set not null, alter column start_line set not null, alter column end_line set not null,
+    add constraint {chunks_key} primary key (filename, location);
+alter table {files} reset (toast_tuple_target);
+alter table {files} drop column ordinals, drop column starts, drop column first_lines;
+update cocosearch_indexes set version = 3;
+"""
+
+
+async def test_places_move_from_chunks_to_files(db: Database) -> None:
+    """Answers stay as they are, and no row is written when its file comes again, whole or shifted."""
+    record = await new_index(db)
+    texts = {
+        "a.py": ["one: 1", "two: 22", "same: 3", "same: 3"],
+        "long.py": [f"f{n}: {n}" for n in range(600)],
+        "e.py": [],
+    }
+    for path, given in texts.items():
+        await replace_file(db, record, file_write(path, "new: 0", *given))
+        await replace_file(db, record, file_write(path, *given))
+    await ensure_vector_index(db, record, build_at=1)
+    before, chunks = await records.table_digest(db, record), [file async for file in file_chunks(db, record, None)]
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute(compose(VERSION_3, record))
+    await migrate_registry(db)
+    assert await records.table_digest(db, record) == before
+    assert [file async for file in file_chunks(db, record, None)] == chunks
+    assert await records.damaged_files(db, record) == ()
+    assert (await vector_search(db, record, vector_of("f7: 7"), Filter(), 1))[0].content == "f7: 7"
+    assert [hit.start_byte for hit in await keyword_search(db, record, "same", Filter(), 9)] == [13, 20]
+    assert await ensure_vector_index(db, record, build_at=1) == "built"
+    written = await writers(db, record)
+    for path, given in texts.items():
+        generation = await records.generation(db, record)
+        assert await replace_file(db, record, file_write(path, *given)) == generation
+        await replace_file(db, record, file_write(path, "new: 0", *given[:300], "middle: 0", *given[300:]))
+        await replace_file(db, record, file_write(path, *given))
+    assert await writers(db, record) == written
+    assert await records.table_digest(db, record) == before
+
+
+async def writers(db: Database, record: IndexRecord) -> list[tuple[str, ...]]:
+    """The rows, and the transactions that wrote them."""
+    async with db.connection() as connection:
+        query = compose("select filename, content_text, xmin::text from {chunks} order by filename, ordinal", record)
+        return await (await connection.execute(query)).fetchall()
 
 
 async def found(db: Database, record: IndexRecord, where: Filter) -> set[str]:

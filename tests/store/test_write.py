@@ -86,11 +86,12 @@ async def test_only_changed_chunks_are_written(db: Database) -> None:
     assert {text for text in after if before.get(text) == after[text]} == {"one: 1", "six: 3"}
 
 
-async def test_what_is_only_elsewhere_is_moved(db: Database) -> None:
-    """Neither its text nor its vector is sent again, and its words are not looked for."""
+async def test_what_is_only_elsewhere_is_not_written(db: Database) -> None:
+    """Neither its text nor its vector is sent again, its words are not looked for, and no index is entered again."""
     record = await new_index(db)
     before, after = ["one: 1", "two: 22", "three: 333"], ["new: 0 0 0", "one: 1", "two: 22", "three: 333"]
     await replace_file(db, record, file_write("a.py", *before))
+    versions = await row_versions(db, record)
     asked = list[str]()
 
     def words(chunk: Chunk) -> str:
@@ -101,6 +102,7 @@ async def test_what_is_only_elsewhere_is_moved(db: Database) -> None:
     moved.vectors[1:] = 9  # of what is stored already, so nobody looks
     assert await replace_file(db, record, moved) == 2
     assert asked == ["new: 0 0 0"]
+    assert versions.items() <= (await row_versions(db, record)).items()
     (found,) = await stored(db, record)
     assert [(chunk.content, chunk.start_line, chunk.end_line) for chunk in found.chunks] == [
         (text, line, line) for line, text in enumerate(after, 1)
@@ -108,6 +110,21 @@ async def test_what_is_only_elsewhere_is_moved(db: Database) -> None:
     fresh = await new_index(db, "fresh", b"/fresh")
     await replace_file(db, fresh, file_write("a.py", *after))
     assert await table_digest(db, record) == await table_digest(db, fresh)
+
+
+async def test_one_spot_may_be_written_into_again_and_again(db: Database) -> None:
+    """Until there is no ordinal left between two: then the file is written anew."""
+    record, fresh = await new_index(db), await new_index(db, "fresh", b"/fresh")
+    texts, written = ["first: 1", "last: 1"], 0
+    for number in range(70):
+        before = await row_versions(db, record)
+        await replace_file(db, record, file_write("a.py", *texts))
+        written += not before.items() <= (await row_versions(db, record)).items()
+        texts.insert(1, f"one: {number}")
+    assert written == 2
+    await replace_file(db, fresh, file_write("a.py", *texts[:1], *texts[2:]))
+    assert await table_digest(db, record) == await table_digest(db, fresh)
+    assert await damaged_files(db, record) == ()
 
 
 async def test_a_place_that_is_only_left_by_another_chunk(db: Database) -> None:
@@ -126,10 +143,12 @@ async def test_the_same_bytes_in_other_lines(db: Database) -> None:
     record = await new_index(db)
     write = file_write("a.py", "one: 1", "two: 2")
     await replace_file(db, record, write)
+    versions = await row_versions(db, record)
     lower = replace(write.chunks[1], start_line=7, end_line=7)
     assert await replace_file(db, record, replace(write, chunks=(write.chunks[0], lower))) == 2
     (found,) = await stored(db, record)
     assert [(chunk.start_byte, chunk.start_line) for chunk in found.chunks] == [(0, 1), (6, 7)]
+    assert await row_versions(db, record) == versions
 
 
 async def test_every_difference_is_a_new_generation(db: Database) -> None:
@@ -224,18 +243,31 @@ async def test_empty_and_equal_ranges_are_left_out(db: Database) -> None:
     await replace_file(db, record, replace(odd, path="b.py", chunks=(replace(one, start_byte=one.end_byte), one)))
     assert [[chunk.content for chunk in found.chunks] for found in await stored(db, record)] == [["one: 1"], ["one: 1"]]
     assert await damaged_files(db, record) == ()
+    longer = replace(one, end_byte=one.end_byte + 2, text="longer")
+    await replace_file(db, record, replace(odd, path="c.py", chunks=(one, longer)))
+    assert [chunk.content for chunk in (await stored(db, record, "c.py"))[0].chunks] == ["longer"]
 
 
 async def test_damage_is_noticed(db: Database) -> None:
     record = await new_index(db)
-    for path in ("a.py", "b.py", "c.py", "d.py"):
+    for path in ("a.py", "b.py", "c.py", "d.py", "e.py"):
         await replace_file(db, record, file_write(path, "one: 1", "two: 2"))
     async with db.connection() as connection:
-        damage = "delete from {chunks} where filename = 'a.py' and lower(location) = 0"
+        damage = "delete from {chunks} where filename = 'a.py' and ordinal = 0"
         await connection.execute(compose(damage, record))
         await connection.execute(compose("delete from {files} where filename = 'c.py'", record))
         await connection.execute(compose("delete from {chunks} where filename = 'd.py'", record))
-    assert await damaged_files(db, record) == ("a.py", "c.py", "d.py")
+        await connection.execute(
+            compose("update {chunks} set ordinal = 7 where filename = 'e.py' and ordinal = 0", record)
+        )
+    assert await damaged_files(db, record) == ("a.py", "c.py", "d.py", "e.py")
+    for path in ("a.py", "c.py", "d.py", "e.py"):
+        await replace_file(db, record, file_write(path, "one: 1", "two: 2"))
+    fresh = await new_index(db, "fresh", b"/fresh")
+    for path in ("a.py", "b.py", "c.py", "d.py", "e.py"):
+        await replace_file(db, fresh, file_write(path, "one: 1", "two: 2"))
+    assert await damaged_files(db, record) == ()
+    assert await table_digest(db, record) == await table_digest(db, fresh)
 
 
 async def test_a_write_for_another_identity_leaves_nothing(db: Database) -> None:

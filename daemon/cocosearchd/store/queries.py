@@ -21,7 +21,6 @@ from cocosearchd.store.rows import (
     COPY_TYPES,
     FILE_COLUMNS,
     FINGERPRINTS,
-    MOVES,
     PARSE_COLUMNS,
     Candidate,
     FileChange,
@@ -85,9 +84,9 @@ async def replace_files(
 ) -> int:
     """Make the rows of files what `writes` say and forget `gone`, in one transaction; the generation after it.
 
-    No path may be named twice. Only chunks whose content differs are written; what is only elsewhere in its file is
-    moved. Where nothing differs but fingerprints there is no new generation. Raises `NotFound` if the index is gone and
-    `IdentityMismatch` if it now belongs to another embedder.
+    No path may be named twice. Only chunks whose content differs are written; where the others are now is said by the
+    row of their file. Where nothing differs but fingerprints there is no new generation. Raises `NotFound` if the index
+    is gone and `IdentityMismatch` if it now belongs to another embedder.
     """
     wanted = [row async for row in _in_turns(WantedRows(write, record.dimension) for write in writes)]
     paths = sorted([*(write.path for write in writes), *gone])
@@ -275,13 +274,9 @@ async def _changes(connection: Connection, record: IndexRecord, wanted: Sequence
 
 
 async def _write_chunks(connection: Connection, record: IndexRecord, changed: Sequence[FileChange]) -> None:
-    if gone := [(change.path, *place) for change in changed for place in change.gone]:
-        filenames, starts, ends = map(list, zip(*gone, strict=True))
-        places = {"filenames": filenames, "starts": starts, "ends": ends}
-        await connection.execute(statement("delete_chunks", record), places)
-    if moved := [(change.path, *move) for change in changed for move in change.moved]:
-        columns = dict(zip(MOVES, map(list, zip(*moved, strict=True)), strict=True))
-        await connection.execute(statement("move_chunks", record), columns)
+    if gone := [(change.path, ordinal) for change in changed for ordinal in change.gone]:
+        filenames, ordinals = map(list, zip(*gone, strict=True))
+        await connection.execute(statement("delete_chunks", record), {"filenames": filenames, "ordinals": ordinals})
     if new := [row for change in changed for row in change.new]:
         await _copy(connection, record, new)
 

@@ -1,5 +1,7 @@
 -- Every statement of the store. {chunks}, {files} and {parses} stand for the tables of one index; %(name)s is a value.
 -- `-- name:` begins a statement; the comment below it says what it is for.
+-- {columns}, {place}, {place_in_file} and {asked} stand for what is written under these names. `offset 0` keeps a part
+-- by itself: what it gives is worked out once for a row.
 
 -- name: begin_schema_change
 -- One at a time in the whole database; a rebuild may wait for running queries longer than a search may.
@@ -109,11 +111,13 @@ select distinct substring(fingerprint for 8) from {files} where fingerprint is n
 select filename, generation from {files} where chunk_count > 0
 
 -- name: damaged_files
--- Files whose chunks are not as many as their row says, and chunks of no file.
+-- Files whose chunks are not those that their row says, and chunks of no file.
 select filename
-from (select filename, chunk_count from {files}) f
-full join (select filename, count(*) as counted from {chunks} group by filename) c using (filename)
-where coalesce(chunk_count, -1) <> coalesce(counted, 0)
+from (select filename, chunk_count, ordinals from {files}) f
+full join (
+    select filename, count(*) as counted, array_agg(ordinal order by ordinal) as stored from {chunks} group by filename
+) c using (filename)
+where coalesce(chunk_count, -1) <> coalesce(counted, 0) or ordinals is distinct from coalesce(stored, '{{}}')
 order by filename
 
 -- name: statistics_totals
@@ -154,12 +158,15 @@ order by status, error_count desc, filename
 limit %(limit)s
 
 -- name: table_digest
--- What a fresh index of the same files must equal, byte for byte. Fingerprints, generations and times differ by nature.
+-- What a fresh index of the same files must equal, byte for byte. Fingerprints, generations, ordinals and times differ
+-- by nature.
 select
     (select count(*) from {chunks}),
-    (select md5(coalesce(string_agg(md5(row(filename, location, content_text, content_tsv_input, content_tsv, embedding,
-        block_type, hierarchy, language_id, symbol_type, symbol_name, symbol_signature, start_line, end_line,
-        definitions, header, symbol_kinds, symbol_names)::text), '' order by filename, location), '')) from {chunks}),
+    (select md5(coalesce(string_agg(md5(row(c.filename, int8range(p.start, p.start + c.byte_count), c.content_text,
+        c.content_tsv_input, c.content_tsv, c.embedding, c.block_type, c.hierarchy, c.language_id, c.symbol_type,
+        c.symbol_name, c.symbol_signature, p.line, p.line + c.line_count - 1, c.definitions, c.header, c.symbol_kinds,
+        c.symbol_names)::text), '' order by c.filename, p.start, c.byte_count), ''))
+     from {chunks} c left join {files} f using (filename) cross join {place_in_file}),
     (select md5(coalesce(string_agg(md5(row(filename, content_hash, chunk_count, symbol_count, language_id,
         skip_reason, scopes)::text), '' order by filename), '')) from {files}),
     (select md5(coalesce(string_agg(md5(row(filename, language, parse_status, error_count, error_message)::text), ''
@@ -174,34 +181,26 @@ from (select distinct hashtext(filename) as key from unnest(%(filenames)s::text[
 -- name: stored_files
 -- All that a write compares with, in the order asked; nulls where there is nothing.
 select f.content_hash, f.chunk_count, f.symbol_count, f.language_id, f.skip_reason, f.scopes,
-       p.language, p.parse_status, p.error_count, p.error_message, c.starts, c.ends, c.lines, c.hashes
+       p.language, p.parse_status, p.error_count, p.error_message, f.ordinals, f.starts, f.first_lines,
+       c.ordinals, c.sizes, c.hashes
 from unnest(%(filenames)s::text[]) with ordinality as asked(filename, n)
 left join {files} f on f.filename = asked.filename
 left join {parses} p on p.filename = asked.filename
 left join lateral (
-    select array_agg(lower(location)) as starts, array_agg(upper(location)) as ends, array_agg(start_line) as lines,
-           array_agg(chunk_hash) as hashes
+    select array_agg(ordinal order by ordinal) as ordinals, array_agg(byte_count order by ordinal) as sizes,
+           array_agg(chunk_hash order by ordinal) as hashes
     from {chunks} where {chunks}.filename = asked.filename
 ) as c on true
 order by asked.n
 
 -- name: delete_chunks
 delete from {chunks} c
-using unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) as given(filename, a, b)
-where c.filename = given.filename and c.location = int8range(given.a, given.b)
-
--- name: move_chunks
--- Rows whose content is elsewhere in the file now. No text or vector is sent and no word looked for; all indexes are
--- entered again, as by a new row. No row may stand in a place that another one leaves in the same statement.
-update {chunks} c
-set location = int8range(given.a, given.b), start_line = given.first, end_line = given.last
-from unnest(%(filenames)s::text[], %(old_starts)s::int8[], %(old_ends)s::int8[], %(starts)s::int8[], %(ends)s::int8[],
-    %(first_lines)s::int4[], %(last_lines)s::int4[]) as given(filename, old_a, old_b, a, b, first, last)
-where c.filename = given.filename and c.location = int8range(given.old_a, given.old_b)
+using unnest(%(filenames)s::text[], %(ordinals)s::int8[]) as given(filename, ordinal)
+where c.filename = given.filename and c.ordinal = given.ordinal
 
 -- name: copy_chunks
-copy {chunks} (filename, location, content_text, content_tsv_input, embedding, block_type, hierarchy, language_id,
-    symbol_type, symbol_name, symbol_signature, start_line, end_line, definitions, header, symbol_kinds, symbol_names,
+copy {chunks} (filename, ordinal, content_text, content_tsv_input, embedding, block_type, hierarchy, language_id,
+    symbol_type, symbol_name, symbol_signature, byte_count, line_count, definitions, header, symbol_kinds, symbol_names,
     chunk_hash)
 from stdin (format binary)
 
@@ -214,14 +213,19 @@ returning generation
 
 -- name: upsert_files
 insert into {files}
-    (filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, generation)
-select given.*, %(generation)s
+    (filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes, ordinals, starts,
+    first_lines, generation)
+select filename, content_hash, fingerprint, chunk_count, symbol_count, language_id, skip_reason, scopes,
+       ordinals::int8[], starts::int8[], first_lines::int4[], %(generation)s
 from unnest(%(filenames)s::text[], %(hashes)s::bytea[], %(fingerprints)s::bytea[], %(chunk_counts)s::int4[],
-    %(symbol_counts)s::int4[], %(languages)s::text[], %(skip_reasons)s::text[], %(scopes)s::bytea[]) as given
+    %(symbol_counts)s::int4[], %(languages)s::text[], %(skip_reasons)s::text[], %(scopes)s::bytea[],
+    %(ordinals)s::text[], %(starts)s::text[], %(first_lines)s::text[]) as given(filename, content_hash, fingerprint,
+    chunk_count, symbol_count, language_id, skip_reason, scopes, ordinals, starts, first_lines)
 on conflict (filename) do update
 set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, generation = excluded.generation,
     chunk_count = excluded.chunk_count, symbol_count = excluded.symbol_count, language_id = excluded.language_id,
-    skip_reason = excluded.skip_reason, scopes = excluded.scopes
+    skip_reason = excluded.skip_reason, scopes = excluded.scopes, ordinals = excluded.ordinals,
+    starts = excluded.starts, first_lines = excluded.first_lines
 
 -- name: upsert_parses
 insert into {parses} (filename, language, parse_status, error_count, error_message)
@@ -263,39 +267,64 @@ with chunks as (delete from {chunks} where filename = any(%(filenames)s::text[])
 select exists (select from chunks) or exists (select from file) or exists (select from parse)
 
 -- name: columns
--- Of every candidate, in the order of the fields of `Candidate`; a score follows.
-c.filename, lower(c.location), upper(c.location), c.start_line, c.end_line, c.language_id, c.block_type, c.hierarchy,
-c.symbol_type, c.symbol_name, c.symbol_signature, c.content_text, c.definitions, c.header
+-- Of every candidate, in the order of the fields of `Candidate`; a score follows. c: the chunk, p: where it is.
+c.filename, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1, c.language_id, c.block_type,
+c.hierarchy, c.symbol_type, c.symbol_name, c.symbol_signature, c.content_text, c.definitions, c.header
+
+-- name: place
+-- Where a chunk c is, as p.
+lateral (
+    select starts[width_bucket(c.ordinal, ordinals)] as start, first_lines[width_bucket(c.ordinal, ordinals)] as line
+    from {files} where {files}.filename = c.filename offset 0
+) as p
+
+-- name: place_in_file
+-- As place, where the file f of the chunk is at hand.
+lateral (
+    select f.starts[width_bucket(c.ordinal, f.ordinals)] as start,
+           f.first_lines[width_bucket(c.ordinal, f.ordinals)] as line
+    offset 0
+) as p
+
+-- name: asked
+-- Some places, what is known of their files, and where there the last chunk begins that is not behind them. No two
+-- chunks of a file begin at the same byte.
+unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) with ordinality as asked(filename, a, b, turn)
+cross join lateral (
+    select filename, content_hash, generation, scopes, ordinals[width_bucket(a, starts)] as ordinal,
+           starts[width_bucket(a, starts)] as start, first_lines[width_bucket(a, starts)] as line
+    from {files} where {files}.filename = asked.filename offset 0
+) as p
 
 -- name: vector_exact
 -- `offset 0` keeps the vector index out: every matching row is compared.
 with best as materialized (
-    select filename, location, distance
+    select filename, ordinal, distance
     from (
-        select filename, location, embedding <=> %(vector)s::halfvec as distance
+        select filename, ordinal, embedding <=> %(vector)s::halfvec as distance
         from {chunks}
         where embedding is not null and {filter}
         offset 0
     ) as compared
-    order by distance, filename, location
+    order by distance, filename, ordinal
     limit %(limit)s
 )
 select {columns}, 1 - best.distance
-from best join {chunks} c using (filename, location)
-order by best.distance, filename, location
+from best join {chunks} c using (filename, ordinal), {place}
+order by best.distance, filename, ordinal
 
 -- name: vector_nearest
 -- The order must be the bare distance, or the vector index is not used. A relaxed scan comes unordered, so sort again.
 with best as materialized (
-    select filename, location, embedding <=> %(vector)s::halfvec as distance
+    select filename, ordinal, embedding <=> %(vector)s::halfvec as distance
     from {chunks}
     where {filter}
     order by embedding <=> %(vector)s::halfvec
     limit %(limit)s
 )
 select {columns}, 1 - best.distance
-from best join {chunks} c using (filename, location)
-order by best.distance, filename, location
+from best join {chunks} c using (filename, ordinal), {place}
+order by best.distance, filename, ordinal
 
 -- name: set_vector_scan
 -- For one transaction: on through the index until enough rows pass the filter.
@@ -315,15 +344,15 @@ select coalesce(sum(chunk_count), 0) from {files} where {filter}
 
 -- name: keyword_all
 with best as materialized (
-    select filename, location, ts_rank(content_tsv, plainto_tsquery('simple', %(text)s)) as score
+    select filename, ordinal, ts_rank(content_tsv, plainto_tsquery('simple', %(text)s)) as score
     from {chunks}
     where content_tsv @@ plainto_tsquery('simple', %(text)s) and {filter}
-    order by score desc, filename, location
+    order by score desc, filename, ordinal
     limit %(limit)s
 )
 select {columns}, best.score
-from best join {chunks} c using (filename, location)
-order by best.score desc, filename, location
+from best join {chunks} c using (filename, ordinal), {place}
+order by best.score desc, filename, ordinal
 
 -- name: term_frequencies
 -- The lexemes of a text with the share of chunks that hold them, as of the last ANALYZE; 0: rare or not known.
@@ -343,18 +372,18 @@ order by 2, 1
 -- name: keyword_any
 -- ts_rank knows no rarity, so each term is weighted; 1: divided by the logarithm of the length.
 with best as materialized (
-    select filename, location, (
+    select filename, ordinal, (
         select sum(weight * ts_rank(content_tsv, term::tsquery, 1))
         from unnest(%(terms)s::text[], %(weights)s::float8[]) as given(term, weight)
     ) as score
     from {chunks}
     where content_tsv @@ %(query)s::tsquery and {filter}
-    order by score desc, filename, location
+    order by score desc, filename, ordinal
     limit %(limit)s
 )
 select {columns}, best.score
-from best join {chunks} c using (filename, location)
-order by best.score desc, filename, location
+from best join {chunks} c using (filename, ordinal), {place}
+order by best.score desc, filename, ordinal
 
 -- name: rank_texts
 -- The rank of texts that are in no table, in their order; 0: not every term is there.
@@ -366,75 +395,76 @@ order by n
 -- name: chunks_with_files
 -- Some chunks, their files and the generation of the index, as of one moment. One row of nulls when there is none of the
 -- chunks; no row: the index is gone.
-select {columns}, 0::float8, i.generation, f.content_hash, f.generation, f.scopes
+select {columns}, 0::float8, i.generation, p.content_hash, p.generation, p.scopes
 from cocosearch_indexes i
 left join (
-    unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) with ordinality as asked(filename, a, b, n)
-    join {chunks} c on c.filename = asked.filename and c.location = int8range(a, b)
-    left join {files} f on f.filename = c.filename
+    {asked} join {chunks} c on (c.filename, c.ordinal) = (p.filename, p.ordinal) and (p.start, c.byte_count) = (a, b - a)
 ) on true
 where i.number = {number}
-order by n
+order by turn
 
 -- name: list_symbols
 -- With every symbol of a chunk, so that the one that was asked for can be shown.
 select {columns}, 0::float8, symbol_kinds, symbol_names
-from {chunks} c
-where symbol_name is not null and {filter}
-order by filename, location
-limit %(limit)s
+from (
+    select * from {chunks} where symbol_name is not null and {filter} order by filename, ordinal limit %(limit)s
+) as c, {place}
+order by c.filename, c.ordinal
 
 -- name: symbols_at
 -- Some chunks, each with every symbol in it, as list_symbols has them.
 select {columns}, 0::float8, symbol_kinds, symbol_names
-from unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) as asked(filename, a, b)
-join {chunks} c on c.filename = asked.filename and c.location = int8range(a, b)
+from {asked} join {chunks} c on (c.filename, c.ordinal) = (p.filename, p.ordinal) and (p.start, c.byte_count) = (a, b - a)
 
 -- name: file_chunks
 -- Each file with its chunks in order; a file without chunks has one row of nulls.
-select f.filename, f.generation, f.language_id, lower(c.location), upper(c.location), c.start_line, c.end_line,
+select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1,
        c.content_text, c.header, c.content_tsv_input, c.definitions, c.symbol_type, c.symbol_name, c.embedding
 from {files} f
 left join {chunks} c on c.filename = f.filename
+cross join {place_in_file}
 where %(filenames)s::text[] is null or f.filename = any(%(filenames)s::text[])
-order by f.filename, c.location
+order by f.filename, c.ordinal
 
 -- name: file_texts
 -- As file_chunks, with what an index in memory is made of only; vectors as they are sent. Rows of before symbol_kinds know
 -- one kind, for all their names.
-select f.filename, f.generation, f.language_id, lower(c.location), upper(c.location), c.start_line, c.content_text,
+select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, p.line, c.content_text,
        c.definitions, c.header,
        coalesce(c.symbol_kinds, array_fill(coalesce(c.symbol_type, ''), array[cardinality(c.definitions) + 2])),
        coalesce(c.symbol_names, c.definitions || array[coalesce(c.symbol_name, ''), '']),
-       hash_record_extended(row(c.location, c.start_line, c.chunk_hash, c.embedding is null), 0),
+       hash_record_extended(row(p.start, p.line, c.chunk_hash, c.embedding is null), 0),
        halfvec_send(c.embedding)
 from {files} f
 join {chunks} c on c.filename = f.filename
+cross join {place_in_file}
 where %(filenames)s::text[] is null or f.filename = any(%(filenames)s::text[])
-order by f.filename, c.location
+order by f.filename, c.ordinal
 
 -- name: few_texts
 -- As file_texts, of few files. Each is looked up by itself: until PostgreSQL has statistics it expects hundreds of chunks
 -- in a file, and would rather read the whole table.
-select f.filename, f.generation, f.language_id, lower(c.location), upper(c.location), c.start_line, c.content_text,
+select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, p.line, c.content_text,
        c.definitions, c.header,
        coalesce(c.symbol_kinds, array_fill(coalesce(c.symbol_type, ''), array[cardinality(c.definitions) + 2])),
        coalesce(c.symbol_names, c.definitions || array[coalesce(c.symbol_name, ''), '']),
-       hash_record_extended(row(c.location, c.start_line, c.chunk_hash, c.embedding is null), 0),
+       hash_record_extended(row(p.start, p.line, c.chunk_hash, c.embedding is null), 0),
        halfvec_send(c.embedding)
 from {files} f
-join lateral (select * from {chunks} where {chunks}.filename = f.filename offset 0) as c on true
+cross join lateral (select * from {chunks} where {chunks}.filename = f.filename offset 0) as c
+cross join {place_in_file}
 where f.filename = any(%(filenames)s::text[])
-order by f.filename, c.location
+order by f.filename, c.ordinal
 
 -- name: file_digests
 -- What tells whether the chunks of a file are those it once had: of each what file_texts says as a digest, all together.
-select f.filename, f.generation, f.language_id, c.digest
+select f.filename, f.generation, f.language_id, found.digest
 from {files} f
 join lateral (
-    select bit_xor(hash_record_extended(row(location, start_line, chunk_hash, embedding is null), 0)) as digest
-    from {chunks} where {chunks}.filename = f.filename
-) as c on c.digest is not null
+    select bit_xor(hash_record_extended(row(p.start, p.line, chunk_hash, embedding is null), 0)) as digest
+    from {chunks} c cross join {place_in_file}
+    where c.filename = f.filename
+) as found on found.digest is not null
 where f.filename = any(%(filenames)s::text[])
 
 -- name: file_states
@@ -488,25 +518,26 @@ analyze {chunks}
 -- name: phrases_in_files
 -- Of some files: the generation, and the first bytes of the chunks that hold phrases, packed; null: none does.
 select f.filename, f.generation,
-       (select string_agg(int8send(lower(location)), ''::bytea) from {chunks} where filename = f.filename and {filter})
+       (select string_agg(int8send(f.starts[width_bucket(ordinal, f.ordinals)]), ''::bytea)
+        from {chunks} where filename = f.filename and {filter})
 from {files} f
 where f.filename = any(%(filenames)s::text[])
 
 -- name: phrases_in_chunks
 -- Of the files of some chunks: the generation, and the first bytes of those of the chunks that hold phrases, packed; null:
 -- none does.
-select f.filename, f.generation, string_agg(int8send(asked.a), ''::bytea) filter (where {filter})
-from unnest(%(filenames)s::text[], %(starts)s::int8[], %(ends)s::int8[]) as asked(filename, a, b)
-join {files} f on f.filename = asked.filename
-left join {chunks} c on c.filename = asked.filename and c.location = int8range(a, b)
-group by f.filename
+select p.filename, p.generation, string_agg(int8send(a), ''::bytea) filter (where {filter})
+from {asked}
+left join {chunks} c on (c.filename, c.ordinal) = (p.filename, p.ordinal) and (p.start, c.byte_count) = (a, b - a)
+group by p.filename, p.generation
 
 -- name: phrases_anywhere
 -- Of all chunks that pass a filter, by file: the first bytes, packed.
-select filename, string_agg(int8send(lower(location)), ''::bytea)
-from {chunks}
-where {filter}
-group by filename
+select f.filename,
+       (select string_agg(int8send(f.starts[width_bucket(ordinal, f.ordinals)]), ''::bytea)
+        from unnest(found) as ordinal)
+from (select filename, array_agg(ordinal) as found from {chunks} where {filter} group by filename) as c
+join {files} f using (filename)
 
 -- name: set_phrase_scan
 -- For one transaction: room to remember every row that the index of words names, as one of which only the page is known is

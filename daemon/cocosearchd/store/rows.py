@@ -2,34 +2,33 @@
 
 import hashlib
 import re
-from collections import defaultdict, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from pgvector import HalfVector
-from psycopg.types.range import Int8Range
 
 from cocosearchd.model import Chunk, Filter, Fingerprint, ParseReport, SkipReason
 from cocosearchd.store.globs import symbol_regex
+from cocosearchd.store.ordinals import assigned
 from cocosearchd.store.records import pack_fingerprint
 
 Key = tuple[str, int, int]  # path, start byte, end byte
 Row = tuple[Any, ...]
-Place = tuple[int, int]  # start byte, end byte
-Move = tuple[int, int, int, int, int, int]  # the place of before, the place of now, first and last line
-_Content = tuple[int, bytes]  # first line, hash
+_Content = tuple[int, bytes]  # bytes, hash: all of a chunk but where it is
 # Of the statement copy_chunks.
 COPY_TYPES = (
-    *("text", "int8range", "text", "text", "halfvec", *["text"] * 6, "int4", "int4"),
+    *("text", "int8", "text", "text", "halfvec", *["text"] * 6, "int4", "int4"),
     *("text[]", "text", "text[]", "text[]", "bytea"),
 )
 # Raise it when rows get a column, or texts are split into other words: rows of the version before are then written anew
 # with the next change of their file.
 ROW_VERSION = 3
 
+# Where the chunks of a file are: as many numbers each, in the order of the chunks.
+PLACES = ("ordinals", "starts", "first_lines")
 # Parameters of statements that take many rows at once, and what they are called in one.
 FILE_COLUMNS = {
     "filenames": "filename",
@@ -40,6 +39,7 @@ FILE_COLUMNS = {
     "languages": "language",
     "skip_reasons": "skip_reason",
     "scopes": "scopes",
+    **{name: name for name in PLACES},
 }
 PARSE_COLUMNS = {
     "filenames": "filename",
@@ -49,9 +49,6 @@ PARSE_COLUMNS = {
     "error_messages": "error_message",
 }
 FINGERPRINTS = {"filenames": "filename", "fingerprints": "fingerprint"}
-# Of the statement move_chunks, in the order of the fields of `Move` behind the path.
-MOVES = ("filenames", "old_starts", "old_ends", "starts", "ends", "first_lines", "last_lines")
-
 # What of a file the statement stored_files gives back to be compared; the fingerprint alone is no change.
 COMPARED = ("content_hash", "chunk_count", "symbol_count", "language", "skip_reason", "scopes")
 
@@ -134,15 +131,14 @@ class FileChunks:
 class FileChange:
     """What differs between a file as stored and as wanted.
 
-    To be done in this order: rows in the places of `gone` go, `moved` ones change places, `new` ones are for the
-    statement copy_chunks.
+    To be done in this order: rows with the ordinals of `gone` go, `new` ones are for the statement copy_chunks, and the
+    row of the file says where all of them are.
     """
 
     path: str
     file: Mapping[str, Any]
     parse: Mapping[str, Any] | None
-    gone: tuple[Place, ...]
-    moved: tuple[Move, ...]
+    gone: tuple[int, ...]
     new: tuple[Row, ...]
     differs: bool
 
@@ -153,67 +149,48 @@ class WantedRows:
     def __init__(self, write: FileWrite, dimension: int) -> None:
         """Raises `ValueError` for vectors of another shape.
 
-        An empty range has no place in the key, and of two chunks in one place the first one stays.
+        An empty range is not stored. Of two chunks that begin at the same byte the longer one is, or the first one.
         """
         if write.vectors.shape != (len(write.chunks), dimension) and write.chunks:
             raise ValueError(f"vectors of {write.path}: {write.vectors.shape}, not {(len(write.chunks), dimension)}")
         self.write = write
-        self._numbers = dict[Place, int]()  # of the chunks
-        for number, chunk in enumerate(write.chunks):
-            if chunk.start_byte < chunk.end_byte:
-                self._numbers.setdefault((chunk.start_byte, chunk.end_byte), number)
-        self._wanted = {
-            place: (write.chunks[number].start_line, _digest(write.chunks[number]))
-            for place, number in self._numbers.items()
-        }
+        self._numbers = _by_place(write.chunks)
+        chunks = [write.chunks[number] for number in self._numbers]
+        self._starts, self._lines = [chunk.start_byte for chunk in chunks], [chunk.start_line for chunk in chunks]
+        self._contents = [(chunk.end_byte - chunk.start_byte, _digest(chunk)) for chunk in chunks]
 
     def compared(self, stored: Row) -> FileChange:
         """With a row of the statement stored_files."""
-        file, parse = file_values(self.write, len(self._wanted)), parse_values(self.write)
-        starts, ends, lines, digests = (column or () for column in stored[10:])
-        old = dict(zip(zip(starts, ends, strict=True), zip(lines, digests, strict=True), strict=True))
-        moved = dict(_moved(old, self._wanted))
-        there = {place for place, what in old.items() if self._wanted.get(place) == what}
-        gone = tuple(place for place in old if place not in there and place not in moved)
-        kept = there.union(moved.values())
-        new = tuple(self._row(place) for place in self._wanted if place not in kept)
-        moves = tuple(self._move(*places) for places in moved.items())
-        same_file = stored[:6] == tuple(file[name] for name in COMPARED)
+        known, (rows, sizes, digests) = list(stored[10:13]), (column or () for column in stored[13:])
+        old = dict(zip(rows, zip(sizes, digests, strict=True), strict=True))
+        ordinals, kept = assigned(old, self._contents)
+        places = [ordinals, self._starts, self._lines]
+        file, parse = file_values(self.write, places), parse_values(self.write)
+        gone = tuple(ordinal for ordinal in old if ordinal not in kept)
+        new = tuple(self._row(n, ordinal) for n, ordinal in enumerate(ordinals) if ordinal not in kept)
+        same_file = stored[:6] == tuple(file[name] for name in COMPARED) and known == places
         same_parse = stored[6:10] == (tuple(parse.values())[1:] if parse else (None,) * 4)
-        differs = bool(gone or moves or new) or not (same_file and same_parse)
-        return FileChange(self.write.path, file, parse, gone, moves, new, differs)
+        differs = bool(gone or new) or not (same_file and same_parse)
+        return FileChange(self.write.path, file, parse, gone, new, differs)
 
-    def _move(self, old: Place, place: Place) -> Move:
-        chunk = self.write.chunks[self._numbers[place]]
-        return (*old, *place, chunk.start_line, chunk.end_line)
-
-    def _row(self, place: Place) -> Row:
+    def _row(self, n: int, ordinal: int) -> Row:
         """For the statement copy_chunks; the last column is the chunk's hash."""
-        number = self._numbers[place]
+        number, (size, digest) = self._numbers[n], self._contents[n]
         chunk, half = self.write.chunks[number], self.write.vectors[number].astype(np.float16)
         vector = HalfVector(half) if half.any() else None
-        text, *columns = _columns(chunk)
+        text, *columns = _columns(chunk, size)
         words = _clean(self.write.keywords(chunk))
-        return (self.write.path, Int8Range(*place), text, words, vector, *columns, self._wanted[place][1])
+        return (self.write.path, ordinal, text, words, vector, *columns, digest)
 
 
-def _moved(old: Mapping[Place, _Content], wanted: Mapping[Place, _Content]) -> Iterator[tuple[Place, Place]]:
-    """Where rows are that shall be elsewhere, or only in other lines, and where that is.
-
-    PostgreSQL compares keys row by row, so a row whose new place another one is about to leave is not moved: it is
-    written anew. That takes a shift by exactly the size of a chunk.
-    """
-    loose = defaultdict[bytes, deque[Place]](deque)
-    for place, what in old.items():
-        if wanted.get(place) != what:
-            loose[what[1]].append(place)
-    pairs = [
-        (loose[digest].popleft(), place)
-        for place, (line, digest) in wanted.items()
-        if old.get(place) != (line, digest) and loose.get(digest)
-    ]
-    leaving = {before for before, _ in pairs}
-    return ((before, place) for before, place in pairs if before == place or place not in leaving)
+def _by_place(chunks: Sequence[Chunk]) -> list[int]:
+    """The numbers of those that are stored."""
+    longest = dict[int, int]()
+    for number, chunk in enumerate(chunks):
+        known = longest.get(chunk.start_byte)
+        if chunk.end_byte > (chunk.start_byte if known is None else chunks[known].end_byte):
+            longest[chunk.start_byte] = number
+    return [longest[start] for start in sorted(longest)]
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, list[Any]]:
@@ -221,17 +198,18 @@ def columns_of(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> d
     return {parameter: [row[name] for row in rows] for parameter, name in names.items()}
 
 
-def file_values(write: FileWrite, chunk_count: int) -> dict[str, Any]:
+def file_values(write: FileWrite, places: Sequence[Sequence[int]]) -> dict[str, Any]:
     """A row of the files table, without the generation."""
     return {
         "filename": write.path,
         "content_hash": write.content_hash,
-        "chunk_count": chunk_count,
+        "chunk_count": len(places[0]),
         "symbol_count": sum(len(chunk.definitions) for chunk in write.chunks),
         "language": write.language,
         "skip_reason": write.skip_reason,
         "scopes": write.scopes,
         "fingerprint": pack_fingerprint(write.fingerprint),
+        **dict(zip(PLACES, map(_packed, places), strict=True)),
     }
 
 
@@ -272,7 +250,7 @@ def stored_chunk(row: Sequence[Any]) -> StoredChunk:
     return StoredChunk(*(*columns, tuple(definitions), symbol_type, symbol_name, vector))
 
 
-def _columns(chunk: Chunk) -> Row:
+def _columns(chunk: Chunk, size: int) -> Row:
     """In the order of the table, without key, words, vector and hash. PostgreSQL's texts hold no NUL."""
     texts = (
         chunk.text,
@@ -287,7 +265,13 @@ def _columns(chunk: Chunk) -> Row:
     definitions = [_clean(name) for name in chunk.definitions]
     pairs = symbols_of(chunk)
     kinds, names = [_clean(kind) for kind, _ in pairs], [_clean(name) for _, name in pairs]
-    return (*clean, chunk.start_line, chunk.end_line, definitions, _clean(chunk.header), kinds, names)
+    lines = chunk.end_line - chunk.start_line + 1
+    return (*clean, size, lines, definitions, _clean(chunk.header), kinds, names)
+
+
+def _packed(numbers: Sequence[int]) -> str:
+    """An array as PostgreSQL writes it: arrays of many files, each of another length, come as texts."""
+    return "{" + ",".join(map(str, numbers)) + "}"
 
 
 def _clean(text: str) -> str:

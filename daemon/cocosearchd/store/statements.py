@@ -11,6 +11,7 @@ from psycopg import sql
 from cocosearchd.model import IndexRecord
 
 HERE = Path(__file__).parent
+SHARED = ("columns", "place", "place_in_file", "asked")  # parts of statements, named as these are
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
@@ -40,20 +41,14 @@ def compose(text: str, record: IndexRecord | None = None, **parts: sql.Composabl
     """`text` with its braces filled; a brace that is meant stands doubled."""
     # The texts are our own files: nothing from outside ever enters them but as an Identifier or a Literal.
     names = _tables(record.slug, record.number, record.dimension) if record else {}
-    return sql.SQL(text).format(columns=_columns(), **names, **parts)
+    return sql.SQL(text).format(**names, **parts)
 
 
 @lru_cache(maxsize=4096)
 def _ready(name: str, *index: Any) -> bytes:
     """Composing and quoting costs as much as a small query, and psycopg remembers what it made of equal bytes."""
     names = _tables(*index) if index else {}
-    return sql.SQL(named_statements()[name]).format(columns=_columns(), **names).as_bytes()
-
-
-@cache
-def _columns() -> sql.SQL:
-    """Of every statement whose rows are candidates."""
-    return sql.SQL(named_statements()["columns"])
+    return sql.SQL(named_statements()[name]).format(**names).as_bytes()
 
 
 @lru_cache(maxsize=256)
@@ -76,4 +71,5 @@ def _tables(slug: str, number: int, dimension: int) -> Mapping[str, sql.Composab
     quoted: dict[str, sql.Composable] = {key: sql.Identifier(name) for key, name in names.items()}
     # The same names as texts, for to_regclass, which reads quotes as SQL does.
     texts = {f"{key}_name": sql.Literal(f'"{name}"') for key, name in names.items()}
-    return quoted | texts | {"dimension": sql.Literal(dimension), "number": sql.Literal(number)}
+    known = quoted | texts | {"dimension": sql.Literal(dimension), "number": sql.Literal(number)}
+    return known | {name: sql.SQL(named_statements()[name]).format(**known) for name in SHARED}

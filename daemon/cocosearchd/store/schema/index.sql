@@ -1,10 +1,11 @@
 -- What is embedded and found. Every key starts with filename, so that a distributed PostgreSQL can shard by it.
--- Of a row, only its place in the file is ever updated.
+-- No row is ever updated: an update would enter all indexes again. Where in its file a chunk is, which
+-- changes with what is above it, is kept with the file.
 create table {chunks} (
     -- "C": sorted by byte on every server, and a prefix is a range of the key.
     filename text collate "C" not null,
-    -- Bytes of the file, half-open.
-    location int8range not null,
+    -- Ascends with the place; is kept where that changes.
+    ordinal bigint not null,
     content_text text not null,
     -- Header and content after identifier splitting.
     content_tsv_input text not null,
@@ -17,19 +18,20 @@ create table {chunks} (
     symbol_type text,
     symbol_name text,
     symbol_signature text,
-    start_line integer not null,
-    end_line integer not null,
+    -- How long it is in the file.
+    byte_count integer not null,
+    line_count integer not null,
     -- Names defined inside, in order.
     definitions text[] not null,
     -- Embedded and keyword-indexed in front of the content, never shown.
     header text not null,
-    -- Of everything but embedding and place: rows with equal hashes are not written again, but moved if need be.
+    -- Of everything but embedding, bytes and ordinal: what is stored already is not written again.
     chunk_hash bytea not null,
     -- Every definition that starts inside, and the one the chunk itself is part of: kind by kind, and qualified name by
     -- name, in one order. Null in rows of before these columns.
     symbol_kinds text[],
     symbol_names text[],
-    constraint {chunks_key} primary key (filename, location)
+    constraint {chunks_key} primary key (filename, ordinal)
 );
 -- Words of new rows wait in a list until there are enough of them to enter the index together: kilobytes. A search reads
 -- the list as well; full, it adds half a millisecond.
@@ -54,8 +56,17 @@ create table {files} (
     skip_reason text,
     -- Where its definitions lie, packed by languages.scopes, to widen hits; null: not known.
     scopes bytea,
+    -- Where its chunks are, by place: of each its ordinal, first byte and first line (from 1).
+    ordinals bigint[] not null default '{{}}',
+    starts bigint[] not null default '{{}}',
+    first_lines integer[] not null default '{{}}',
     constraint {files_key} primary key (filename)
-);
+) with (toast_tuple_target = 8160);
+-- They are read chunk by chunk, so up to about 400 chunks they stay in the row as they are, and only then are packed.
+alter table {files}
+    alter column ordinals set storage main,
+    alter column starts set storage main,
+    alter column first_lines set storage main;
 
 -- Parse health of each file that was parsed.
 create table {parses} (

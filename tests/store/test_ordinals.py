@@ -1,0 +1,90 @@
+"""Which chunks of a file keep their rows, and between which others new ones come."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cocosearchd.store.ordinals import STEP, assigned
+
+CONTENTS = st.lists(st.sampled_from("abcdefgh"), max_size=12)
+
+
+def numbered(contents: Sequence[str]) -> dict[int, str]:
+    ordinals, kept = assigned({}, contents)
+    assert not kept
+    return dict(zip(ordinals, contents, strict=True))
+
+
+@given(CONTENTS, st.lists(CONTENTS, max_size=6))
+def test_ordinals_ascend_with_the_places_and_rows_that_stay_are_what_is_wanted(
+    first: list[str], later: list[list[str]]
+) -> None:
+    rows = numbered(first)
+    for wanted in later:
+        ordinals, kept = assigned(rows, wanted)
+        assert len(ordinals) == len(wanted)
+        assert ordinals == sorted(set(ordinals))
+        assert {ordinal: content for ordinal, content in rows.items() if ordinal in kept} == {
+            ordinal: content for ordinal, content in zip(ordinals, wanted, strict=True) if ordinal in kept
+        }
+        if wanted == list(rows.values()):
+            assert sorted(kept) == ordinals
+        rows = dict(zip(ordinals, wanted, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "stay"),
+    [
+        ("abcd", "abcd", 4),
+        ("abcd", "xabcd", 4),
+        ("abcd", "abxcd", 4),
+        ("abcd", "acd", 3),
+        ("abcd", "axyzd", 2),
+        ("abcdef", "bcdefa", 5),  # one of them changes its place among the others
+        ("abcdef", "fabcde", 5),
+        ("abcdef", "fedcba", 1),
+        ("aaaa", "aaaaaa", 4),
+        ("aaaa", "aa", 2),
+        ("axaya", "ayaxa", 3),
+        ("", "ab", 0),
+        ("ab", "", 0),
+        ("abc", "xyz", 0),
+    ],
+)
+def test_as_many_rows_stay_as_can(before: str, after: str, stay: int) -> None:
+    _, kept = assigned(numbered(before), after)
+    assert len(kept) == stay
+
+
+def test_there_is_room_in_one_spot_for_long_and_then_all_are_numbered_anew() -> None:
+    rows, contents = numbered(["first", "last"]), ["first", "last"]
+    for step in range(32):
+        contents.insert(1, f"{step}")
+        ordinals, kept = assigned(rows, contents)
+        assert len(kept) == len(rows), step
+        rows = dict(zip(ordinals, contents, strict=True))
+    contents.insert(1, "one too many")
+    ordinals, kept = assigned(rows, contents)
+    assert (ordinals, kept) == ([STEP * place for place in range(35)], frozenset())
+
+
+def test_what_is_changed_again_and_again_takes_no_room() -> None:
+    rows = numbered(["a", "0", "b"])
+    for step in range(200):
+        ordinals, kept = assigned(rows, ["a", f"{step} changed", "b"])
+        assert len(kept) == 2
+        rows = dict(zip(ordinals, ["a", f"{step} changed", "b"], strict=True))
+
+
+@pytest.mark.parametrize("front", [True, False])
+def test_a_file_may_grow_at_its_ends_without_end(*, front: bool) -> None:
+    contents = ["0"]
+    rows = numbered(contents)
+    for step in range(1, 300):
+        contents = [f"{step}", *contents] if front else [*contents, f"{step}"]
+        ordinals, kept = assigned(rows, contents)
+        assert len(kept) == step
+        rows = dict(zip(ordinals, contents, strict=True))
+    assert max(map(abs, rows)) < 1 << 42
