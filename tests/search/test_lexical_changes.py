@@ -12,7 +12,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.search import lexical_changes
-from cocosearchd.search.lexical_changes import NOTHING, Change, changed, put_in_order, recognised, remembered
+from cocosearchd.search.lexical_changes import (
+    NOTHING,
+    Change,
+    changed,
+    file_text,
+    part_of,
+    put_in_order,
+    recognised,
+    remembered,
+)
 from cocosearchd.search.lexical_segment import size_bytes
 from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import SIGNALS, View, evidence, view
@@ -102,6 +111,18 @@ def test_any_history_answers_like_what_is_there(seed: int) -> None:
         assert left.keys() == right.keys()
         for path, values in left.items():
             assert values == pytest.approx(right[path], abs=2e-4), (question, path)
+
+
+def test_the_last_parts_may_go_while_they_are_put_in_order() -> None:
+    """All that was in them was deleted meanwhile: then there are fewer parts than before, and none in their place."""
+    files = {path: stored(path, TEXTS[0], 1) for path in PATHS}
+    parts = [part for path in PATHS for part in part_of([file_text(files[path])], TERMS, DIMENSION)]
+    state = view(parts, 1)
+    made = put_in_order(state)
+    assert made is not None
+    now, former, _ = commit(state, NOTHING, {}, PATHS[-2:], 2)
+    assert len(now.parts) == len(PATHS) - 2
+    assert living(made.of(now, former)[0]) == dict.fromkeys(PATHS[:-2], 1)
 
 
 @pytest.mark.parametrize("rest", [False, True])

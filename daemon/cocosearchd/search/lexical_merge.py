@@ -70,9 +70,8 @@ def replaced(before: Sequence[Part], made: Sequence[Merge], now: Sequence[Part])
     Since then files may have died, parts come, and parts been merged: of the first that is another, and of what is
     behind it, nothing is replaced. Nor is a part to which files came back: what was merged has none of them.
     """
-    same = next(
-        (n for n, (a, b) in enumerate(zip(before, now, strict=False)) if a.segment is not b.segment), len(before)
-    )
+    pairs = enumerate(zip(before, now, strict=False))
+    same = next((n for n, (a, b) in pairs if a.segment is not b.segment), min(len(before), len(now)))
     found, at = list[Part](), 0
     for each in made:
         if each.run.stop > same:
