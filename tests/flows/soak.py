@@ -181,6 +181,8 @@ class Soak:
         self._in_sync(plot.name, limit_s=5)  # until it listens at all, nothing can be lost
         noise = [Path(os.fsdecode(plot.path), name) for name in ("noise0.py", "noise1.py")]
         process.send_signal(signal.SIGSTOP)
+        # Until all threads have stopped, one of them goes on reading events: on a busy machine, more than are too many.
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
         try:
             for path in noise:
                 path.touch()
