@@ -88,8 +88,8 @@ class World:
             if (await asyncio.wait({life}, timeout=self.rng.uniform(0.05, 0.6)))[0]:
                 life.result()  # nothing ends it but a defect
             life.cancel()
-            # In Python 3.11 `asyncio.wait_for`, by which the pool waits for a connection, forgets a cancellation that comes
-            # when the connection is there. The daemon's own are repeated until they are heard.
+            # In Python 3.11 `asyncio.wait_for`, by which the pool waits for a connection, forgets a cancellation that
+            # comes when the connection is there. The daemon's own are repeated until they are heard.
             while not (await asyncio.wait({life}, timeout=1))[0]:
                 life.cancel()
             self.index = self._new()
