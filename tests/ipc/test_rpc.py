@@ -208,15 +208,26 @@ def test_each_value_of_a_stream_comes_at_once(served: Served) -> None:
 
 def test_a_client_that_goes_away_cancels_its_call(served: Served) -> None:
     served.engine.busy = 30
-    with pytest.raises(client.CallFailed, match=r"no answer to search within 0\.3 s") as failed:
-        client.call(served.rpc, "search", {"query": "x", "index": "demo"}, timeout_s=0.3)
-    assert failed.value.code == p.TIMED_OUT
+    leaving = UnixHTTP(served.rpc)
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "search", "params": ["x", "demo"]}).encode()
+    leaving.request("POST", "/rpc", body, {"Content-Type": "application/json"})
+    _until(lambda: len(served.engine.requests) == 1)
+    leaving.close()
     _until(lambda: served.engine.cancelled == 1)
     served.engine.steps, served.engine.step_s = 1000, 0.05
     stream = client.stream(served.rpc, "follow", {"index": "demo"})
     assert next(stream)["state"] == "indexing"
     stream.close()
     _until(lambda: served.engine.cancelled == 2)
+
+
+def test_a_daemon_that_says_nothing_is_waited_for_as_long_as_asked(tmp_path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(tmp_path / "silent"))
+        silent.listen()
+        with pytest.raises(client.CallFailed, match=r"no answer to search within 0\.3 s") as failed:
+            client.call(str(tmp_path / "silent"), "search", {"query": "x", "index": "demo"}, timeout_s=0.3)
+    assert failed.value.code == p.TIMED_OUT
 
 
 def test_a_deadline_of_the_caller_is_kept_by_the_daemon(served: Served) -> None:
