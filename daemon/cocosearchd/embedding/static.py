@@ -209,6 +209,7 @@ class Encoder:
     def _forget(self) -> None:
         if len(self._runs) > REMEMBERED_RUNS:
             self._runs.clear()
+        # Runs of known words alone stay: no number of theirs is given anew.
         for run in [run for run, numbers in self._runs.items() if max(numbers, default=0) >= self._first_unknown]:
             del self._runs[run]
         self._unknown.clear()
