@@ -1,7 +1,9 @@
 """Why a file is not in an index: the sentence names what decides, and says nothing of a file that belongs there."""
 
+import errno
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -68,4 +70,20 @@ def test_what_is_not_included(root: Path) -> None:
     settings = IndexingSettings(include=("*.go",))
     assert (
         why_absent(Scope(os.fsencode(root), settings), settings, b"src/e.py") == "it matches none of indexing.include"
+    )
+
+
+def test_rules_that_cannot_be_read_now_are_said_to_be(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Taking the process's last file handle would fail the test's own tools first."""
+    scope, real_open = Scope(os.fsencode(root), SETTINGS), os.open
+
+    def stumbling(path: Any, *arguments: Any, **named: Any) -> int:
+        if os.fsdecode(path).endswith("src/.gitignore"):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
+        return real_open(path, *arguments, **named)
+
+    monkeypatch.setattr("cocosearchd.roots.ignore.os.open", stumbling)
+    why = why_absent(scope, SETTINGS, b"src/e.py")
+    assert (
+        why == f"the rules that decide cannot be read now: {root}/src/.gitignore: Too many open files; ask again soon"
     )

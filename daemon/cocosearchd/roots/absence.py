@@ -20,7 +20,11 @@ def why_absent(scope: Scope, settings: IndexingSettings, path: bytes) -> str | N
     """The reason, for a path relative to the root; None for a file that belongs into the index. Blocking."""
     if path.startswith(b"/") or b".." in path.split(b"/"):
         return f"it is outside of the root {encode_path(scope.root)}"
-    return _on_disk(scope.root, path) or _by_rules(scope, settings, path)
+    try:
+        return _on_disk(scope.root, path) or _by_rules(scope, settings, path)
+    except OSError as error:
+        place = f"{encode_path(os.fsencode(error.filename))}: " if error.filename is not None else ""
+        return f"the rules that decide cannot be read now: {place}{error.strerror}; ask again soon"
 
 
 def _on_disk(root: bytes, path: bytes) -> str | None:

@@ -77,16 +77,20 @@ class Scope:
     def __init__(self, root: bytes, settings: IndexingSettings, facts: Facts | None = None) -> None:
         """Blocking: asks git where `facts` are not known."""
         self.root = root
-        self._settings, self._facts = settings, facts or Facts()
-        self._exclude = _of_settings(*settings.exclude, *settings.extend_exclude)
-        self._include = _of_settings(*settings.include) if settings.include else None
-        self._also = _of_settings(*settings.extend_include)
+        self._facts = facts or Facts()
+        self._decide_by(settings)
         self._nested: dict[bytes, GitRules] = {}
         self._unborn: set[bytes] = set()  # directories with a `.git` that is no repository, or not yet
         self._above = self._stamps_above()
         self._trouble: Trouble | None = None
         self._around = self._find_around()
         self._folders = {b"": self._top()}
+
+    def _decide_by(self, settings: IndexingSettings) -> None:
+        self._settings = settings
+        self._exclude = _of_settings(*settings.exclude, *settings.extend_exclude)
+        self._include = _of_settings(*settings.include) if settings.include else None
+        self._also = _of_settings(*settings.extend_include)
 
     def renewed(self) -> "Scope":
         """The scope of now. Blocking."""
@@ -95,6 +99,14 @@ class Scope:
     def anew(self, settings: IndexingSettings) -> "Scope":
         """The scope of now by other settings, with git asked again whatever is known. Blocking."""
         return Scope(self.root, settings, self._facts.doubted())
+
+    def by(self, settings: IndexingSettings) -> "Scope":
+        """The same scope by other settings, with what git said before: while none can be made anew. Reads nothing."""
+        fresh = self.without(b"")
+        fresh._decide_by(settings)
+        if not settings.respect_gitignore:
+            fresh._around = None
+        return fresh
 
     def without(self, *trees: bytes) -> "Scope":
         """The same scope, but the ignore files at and below these directories will be read again."""

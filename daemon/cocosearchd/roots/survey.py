@@ -153,7 +153,10 @@ class Survey:
         """Decide by other settings from here on, and compare everything by them."""
         self.indexing = indexing
         if self.scope is not None:
-            self.scope = await self._anew()
+            try:
+                self.scope = await self._anew()
+            except OSError:  # of an ignore file, say: the scan that is due now says so, and tries again
+                self.scope = self.scope.by(indexing)
             self.rules_changed(b"")
 
     def rules_changed(self, directory: bytes) -> None:
