@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ _BLANKS = {code: " " for code in range(128) if not chr(code).isalnum()}
 # Both bound memory, about 10 MB and 4 MB: identifiers repeat within a project, not for ever.
 REMEMBERED_RUNS, REMEMBERED_UNKNOWN = 60_000, 4096
 _BLOCK = 16  # texts at a time: the vectors of their words, about 1 MB, stay in a core's cache
+_LEARNED = 64  # words at a time, for the same reason
 Counts = tuple[Mapping[int, float], Mapping[int, float]]  # word number -> how often: in the body, in the header
 
 
@@ -110,6 +112,67 @@ class Remembered(dict[str, tuple[int, ...]]):
         return value
 
 
+class _Unknown:
+    """Words that are not in the vocabulary, numbered beyond the matrix in order of appearance, and their vectors.
+
+    A word's is the mean of those of its pieces, zero where the model has none. They are made when they are asked for,
+    many at a time: one by one, that was a sixth of all the time.
+    """
+
+    def __init__(self, model: Model, rows: NDArray[np.int8], scales: Vectors) -> None:
+        self.first = len(rows)  # number
+        self._rows, self._scales = rows, scales
+        self._pieces, self._buckets = len(model.words), model.buckets
+        self._numbers = dict[str, int]()
+        self._waiting = list[str]()  # without a vector yet, the last ones
+        self._vectors = np.zeros((_LEARNED, model.dimension), np.float32)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def number(self, word: str) -> int:
+        """Of a word that is not in the vocabulary."""
+        number = self._numbers.get(word)
+        if number is None:
+            number = self._numbers[word] = self.first + len(self._numbers)
+            self._waiting.append(word)
+        return number
+
+    def vectors(self, numbers: NDArray[np.int64]) -> Vectors:
+        """Of words by number."""
+        if self._waiting:
+            self._learn()
+        return self._vectors.take(numbers - self.first, axis=0)
+
+    def clear(self) -> None:
+        """Forget them all."""
+        self._numbers.clear()
+        self._waiting.clear()
+
+    def _learn(self) -> None:
+        number, self._vectors = len(self) - len(self._waiting), _with_room(self._vectors, len(self))
+        self._vectors[number : len(self)] = 0
+        for start in range(0, len(self._waiting) if self._buckets else 0, _LEARNED):
+            found = [pieces(word, self._buckets) for word in self._waiting[start : start + _LEARNED]]
+            sizes = [len(each) for each in found]
+            places = np.fromiter(chain.from_iterable(found), np.int64, sum(sizes)) + self._pieces
+            weights = self._scales.take(places) / np.repeat(np.array(sizes, np.float32), sizes)
+            rows = self._rows.take(places, axis=0).astype(np.float32)
+            ends = np.cumsum(sizes).tolist()
+            for row, (first, last) in enumerate(zip([0, *ends], ends, strict=False), number + start):
+                np.dot(weights[first:last], rows[first:last], out=self._vectors[row])
+        self._waiting.clear()
+
+
+def _with_room(rows: Vectors, count: int) -> Vectors:
+    """The rows in an array that has at least `count` of them, and seldom has to grow."""
+    if count <= len(rows):
+        return rows
+    larger = np.zeros((max(count, 2 * len(rows)), rows.shape[1]), np.float32)
+    larger[: len(rows)] = rows
+    return larger
+
+
 class Encoder:
     """Texts -> vectors with one model. Remembers what identifiers consist of; not to be shared between threads."""
 
@@ -118,11 +181,8 @@ class Encoder:
         # As plain arrays: the class of a mapped one costs more in each call than the call itself.
         self._rows, self._scales = np.asarray(model.rows), np.asarray(model.scales)
         self._known = {word: number for number, word in enumerate(model.words)}
-        self._first_unknown = len(model.rows)
-        # Words that are not in the vocabulary get numbers beyond the matrix, in order of appearance.
-        self._unknown = dict[str, int]()
-        self._unknown_vectors = list[Vectors]()
-        self._runs = Remembered(lambda run: tuple(self._number(word) for word in words(run)))
+        self._unknown = _Unknown(model, self._rows, self._scales)
+        self._runs, self._strange = Remembered(self._words_of), list[str]()  # runs, and those with unknown words
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         """Shape ``(len(texts), dimension)``, L2-normalised rows; a text without a letter or digit gives a zero row."""
@@ -161,22 +221,16 @@ class Encoder:
         """The words in order, as numbers. Half of all the time goes here: no loop of ours inside."""
         return chain.from_iterable(map(self._runs.__getitem__, runs(text)))
 
-    def _number(self, word: str) -> int:
-        number = self._known.get(word)
-        if number is None:
-            number = self._unknown.get(word)
-        if number is None:
-            number = self._unknown[word] = self._first_unknown + len(self._unknown)
-            self._unknown_vectors.append(self._from_pieces(word))
-        return number
-
-    def _from_pieces(self, word: str) -> Vectors:
-        """The mean of the vectors of a word's pieces; zero where the model has none."""
-        if not self._model.buckets:
-            return np.zeros(self._model.dimension, dtype=np.float32)
-        rows = np.array(pieces(word, self._model.buckets)) + len(self._model.words)
-        mean: Vectors = (self._scales[rows] / len(rows)) @ self._rows[rows].astype(np.float32)
-        return mean
+    def _words_of(self, run: str) -> tuple[int, ...]:
+        found = words(run)
+        numbers = tuple(map(self._known.get, found))
+        if None not in numbers:
+            return cast(tuple[int, ...], numbers)
+        self._strange.append(run)
+        return tuple(
+            self._unknown.number(word) if number is None else number
+            for word, number in zip(found, numbers, strict=True)
+        )
 
     def _add(self, texts: Sequence[Counts], sums: Vectors) -> None:
         """Add to each row the vectors of its text's words. All at once but the last step: calls of NumPy cost most."""
@@ -197,12 +251,14 @@ class Encoder:
 
     def _vectors(self, numbers: NDArray[np.int64], weights: Vectors) -> Vectors:
         """The unscaled rows of words; their scales go into `weights`, which are fewer."""
-        unknown = np.flatnonzero(numbers >= self._first_unknown)
-        given = [self._unknown_vectors[number - self._first_unknown] for number in numbers[unknown].tolist()]
+        unknown = np.flatnonzero(numbers >= self._unknown.first)
+        if not len(unknown):
+            weights *= self._scales.take(numbers)
+            return self._rows.take(numbers, axis=0).astype(np.float32)
+        given = self._unknown.vectors(numbers[unknown])
         numbers[unknown] = 0
         scales, vectors = self._scales.take(numbers), self._rows.take(numbers, axis=0).astype(np.float32)
-        if given:
-            scales[unknown], vectors[unknown] = 1, given
+        scales[unknown], vectors[unknown] = 1, given
         weights *= scales
         return vectors
 
@@ -210,7 +266,7 @@ class Encoder:
         if len(self._runs) > REMEMBERED_RUNS:
             self._runs.clear()
         # Runs of known words alone stay: no number of theirs is given anew.
-        for run in [run for run, numbers in self._runs.items() if max(numbers, default=0) >= self._first_unknown]:
-            del self._runs[run]
+        for run in self._strange:
+            self._runs.pop(run, None)
+        self._strange.clear()
         self._unknown.clear()
-        self._unknown_vectors.clear()

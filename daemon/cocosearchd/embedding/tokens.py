@@ -36,8 +36,10 @@ def pieces(word: str, buckets: int) -> list[int]:
     it is the same everywhere; the numbers of unrelated runs may collide.
     """
     marked = f"<{word[:LONGEST_WORD]}>"
-    return [
-        crc32(marked[start : start + length].encode()) % buckets
-        for length in PIECE_LENGTHS
-        for start in range(len(marked) - length + 1)
-    ]
+    ends = range(len(marked) + 1)
+    if marked.isascii():  # encoded once
+        raw = marked.encode()
+        runs = [raw[end - length : end] for length in PIECE_LENGTHS for end in ends[length:]]
+    else:
+        runs = [marked[end - length : end].encode() for length in PIECE_LENGTHS for end in ends[length:]]
+    return [number % buckets for number in map(crc32, runs)]
