@@ -72,6 +72,40 @@ def test_what_was_put_is_written_soon(tmp_path: Path) -> None:
     kept.close()
 
 
+def test_a_file_in_the_order_of_its_keys_goes_on_as_it_is(tmp_path: Path) -> None:
+    """As versions before made them."""
+    path, limit = tmp_path / "kept.sqlite", 400_000
+    former = sqlite3.connect(path)
+    former.execute("create table kept (key blob primary key, used integer not null, value blob not null) without rowid")
+    former.execute("insert into kept values (?, 1, ?)", (b"one", b"1"))
+    former.commit()
+    former.close()
+    kept = Kept(path, limit)
+    assert kept.get([b"one"]) == {b"one": b"1"}
+    kept.put([(b"one", b"uno"), (b"two", b"2")])
+    kept.flush()
+    assert kept.get([b"one", b"two"]) == {b"one": b"uno", b"two": b"2"}
+    kept.put((b"%d" % n, b"x" * 512) for n in range(2000))
+    kept.flush()
+    assert 0 < kept.used_bytes() <= limit
+    kept.close()
+
+
+def test_what_is_put_comes_behind_what_is_there(tmp_path: Path) -> None:
+    """Keys are digests: in their order, each value would write a page of its own."""
+    path = tmp_path / "kept.sqlite"
+    kept = Kept(path, 8 << 20)
+    kept.put((key_of(f"{n}"), b"x" * 512) for n in range(4000))
+    kept.flush()
+    other = sqlite3.connect(path)
+    assert other.execute("pragma wal_checkpoint(truncate)").fetchone() == (0, 0, 0)
+    kept.put((key_of(f"new {n}"), b"y" * 512) for n in range(100))
+    kept.flush()
+    assert Path(f"{path}-wal").stat().st_size < 100 * 4096 * 2 // 3
+    other.close()
+    kept.close()
+
+
 def test_vectors_of_the_version_before_are_found(tmp_path: Path) -> None:
     path, vector = tmp_path / "vectors.sqlite", np.arange(4, dtype=np.float16)
     former = sqlite3.connect(path)
