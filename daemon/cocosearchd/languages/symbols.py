@@ -138,7 +138,8 @@ class _Found:
         outer = _wrapped(node, single)
         self.start, self.end, self.start_line = outer.start_byte, outer.end_byte, outer.start_point.row + 1
         # Go by the last byte: some nodes end after a line break.
-        self.end_line = max(self.start_line, outer.end_point.row + (outer.end_point.column > 0))
+        row, column = outer.end_point
+        self.end_line = max(self.start_line, row + (column > 0))
         self.node_start, self.signature_start = node.start_byte, _signature_start(outer, node)
         bodies = captures.get("body")
         body = bodies[0] if bodies else node.child_by_field_name("body")
@@ -199,6 +200,9 @@ def _alone(node: syntax.Node, parent: syntax.Node, single: _Single) -> bool:
 def _signature_start(outer: syntax.Node, node: syntax.Node) -> int:
     if outer.type == "decorated_definition":
         return node.start_byte
+    first = outer.child(0)  # by itself: all of them are objects, and it is seldom another
+    if first is None or first.type not in _BEFORE_SIGNATURE:
+        return outer.start_byte if first is None else first.start_byte
     for child in outer.children:
         if child.type not in _BEFORE_SIGNATURE:
             return child.start_byte
@@ -211,6 +215,8 @@ def _text(node: syntax.Node, data: bytes) -> str:
 
 def _clean(name: str) -> str:
     """A name with dots between its parts and without generics, quotes and `module.exports`."""
+    if name.isidentifier() and "operator" not in name:
+        return name  # as nearly all are
     name = " ".join(name.split())
     operator = name.rfind("operator")
     if operator >= 0 and not name[operator + 8 :].isidentifier():
