@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 DAY_S = 86_400
 KEPT_SHARE = 0.8  # of the bytes allowed, after there were more
 FLUSH_S = 0.5  # what a kill may lose
-# WAL: readers do not wait. Without a sync a commit may be lost with the power, never torn. Values are in the order in
-# which they came, with an index of the keys: in the order of keys, which are digests, each of them would write a page of
-# its own, four times as much CPU (measured). Versions before did that, and their files go on as they are.
+# WAL: readers do not wait. Without a sync a commit may be lost with the power, never torn.
+# Values are in the order in which they came, beside an index of the keys: in the order of keys, which are digests, each
+# value would write a page of its own, for four times the CPU (measured). Files of versions before go on like that.
 _SETUP = """
 pragma journal_mode = wal;
 pragma synchronous = normal;

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.embedding.builtin import DATA, NAME
 from cocosearchd.embedding.static import PARTS, REMEMBERED_RUNS, Encoder, digest_of, load, runs
-from cocosearchd.embedding.tokens import words
+from cocosearchd.embedding.tokens import pieces, words
 from cocosearchd.errors import EmbedderUnavailable
 
 GOLDEN = Path(__file__).parent / "golden_static.json"
@@ -92,6 +92,19 @@ def test_words_never_seen_resemble_their_kin(encoder: Encoder) -> None:
     first, second, third = encoder.queries([unheard, kin, stranger])
     assert first @ second > 0.7
     assert first @ third < first @ second - 0.3
+
+
+def test_words_never_seen_are_the_mean_of_their_pieces_however_many_come_together() -> None:
+    strange = [f"qw{chr(97 + n % 26)}x{chr(97 + n // 26)}zzyv" for n in range(150)] + ["ŝtrangâ" * n for n in (1, 2)]
+    encoder, known = Encoder(MODEL), set(MODEL.words)
+    assert not known.intersection(strange)
+    together = encoder.queries([" ".join(strange), *strange])[1:]
+    for word, found in zip(strange, together, strict=True):
+        [plain] = words(word)
+        rows = np.array(pieces(plain, MODEL.buckets)) + len(MODEL.words)
+        mean = (MODEL.scales[rows][:, None] * MODEL.rows[rows].astype(np.float32)).mean(axis=0)
+        np.testing.assert_allclose(found, mean / np.linalg.norm(mean), atol=1e-6)
+        np.testing.assert_array_equal(found, Encoder(MODEL).queries([word])[0])
 
 
 def test_order_and_repetition_of_queries_do_not_matter(encoder: Encoder) -> None:

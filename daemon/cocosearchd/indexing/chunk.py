@@ -73,14 +73,14 @@ def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
 
 def _rank(symbol: Symbol) -> cuts.Rank:
     if symbol.kind in _LEAVES:
-        return cuts.Rank.LEAF
+        return cuts.LEAF
     if symbol.kind in _SCOPES:
-        return cuts.Rank.SCOPE
-    return cuts.Rank.CONTAINER if symbol.kind in TYPE_KINDS else cuts.Rank.MINOR
+        return cuts.SCOPE
+    return cuts.CONTAINER if symbol.kind in TYPE_KINDS else cuts.MINOR
 
 
 def _rank_of_block(block: Block) -> cuts.Rank:
-    return cuts.Rank.MINOR if block.block_type in _SMALL_BLOCKS else cuts.Rank.LEAF
+    return cuts.MINOR if block.block_type in _SMALL_BLOCKS else cuts.LEAF
 
 
 def _trim(data: bytes, start: int, end: int) -> tuple[int, int]:

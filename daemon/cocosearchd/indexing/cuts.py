@@ -22,6 +22,9 @@ class Rank(IntEnum):
     SCOPE = 3  # its head may share a chunk with the first member
 
 
+MINOR, LEAF, CONTAINER, SCOPE = Rank  # a member of an enumeration costs a lookup in Python each time
+
+
 @dataclass(frozen=True, slots=True)
 class Span:
     """A definition or block as a byte range. Spans nest or are apart."""
@@ -60,8 +63,8 @@ _MAX_ROUNDS = 60
 
 # What belongs to the definition right below: comments, decorators, attributes, annotations.
 _ATTACHED = re.compile(rb"[ \t]*(?:#|//|/\*|\*|--|;;|@|<!--|\{-|\[[A-Z#]|template\b|%)")
-_CLOSING = frozenset(b")]}")
-_CONTINUING_FIRST = frozenset(b"edfctbr")
+_CLOSING, _CONTINUING_FIRST = 1, 2
+_FIRST = bytes(_CLOSING * (each in b")]}") or _CONTINUING_FIRST * (each in b"edfctbr") for each in range(256))
 _CONTINUING = re.compile(rb"(?:end|else|elif|elsif|except|catch|finally|fi|done|esac|then|do|begin|rescue|ensure)\b")
 _BREAK = re.compile(rb"[\s,;>})\]](?=[^\s,;>})\]])")
 
@@ -73,25 +76,23 @@ def plan(data: bytes, spans: Iterable[Span]) -> Plan:
     lines = data.split(b"\n")
     if not lines[-1]:
         lines.pop()
-    costs: list[int] = []
-    blanks: list[bool] = []
-    blank = True
-    for line in lines:
-        text = line.lstrip()
-        cost = _STATEMENT - _AFTER_BLANK if blank else _STATEMENT
-        blank = not text
-        if blank:
-            cost = _STATEMENT + _CLOSER
-        else:
-            columns = len(line) - len(text)
-            if columns:
-                columns += (_TAB - 1) * line.count(b"\t", 0, columns)
-                cost += min(columns, _MAX_COLUMNS) * _PER_COLUMN
-            first = text[0]
-            if first in _CLOSING or (first in _CONTINUING_FIRST and _CONTINUING.match(text)):
-                cost += _CLOSER
+    texts, tabs, costs = [line.lstrip() for line in lines], b"\t" in data, list[int]()
+    base = _STATEMENT - _AFTER_BLANK
+    for line, text in zip(lines, texts, strict=True):
+        if not text:
+            costs.append(_STATEMENT + _CLOSER)
+            base = _STATEMENT - _AFTER_BLANK
+            continue
+        columns = len(line) - len(text)
+        cost, base = base, _STATEMENT
+        if columns:
+            columns += (_TAB - 1) * line.count(b"\t", 0, columns) if tabs else 0
+            cost += min(columns, _MAX_COLUMNS) * _PER_COLUMN
+        first = _FIRST[text[0]]
+        if first and (first == _CLOSING or _CONTINUING.match(text)):
+            cost += _CLOSER
         costs.append(cost)
-        blanks.append(blank)
+    blanks = [not text for text in texts]
     starts = [0, *accumulate(map((1).__add__, map(len, lines)))]  # a line with its end
     starts[-1] = len(data)
     return _nested(data, starts, costs, blanks, spans)
@@ -115,14 +116,16 @@ def _nested(data: bytes, starts: list[int], costs: list[int], blanks: list[bool]
         first = _attached(data, starts, blanks, line, lowest)
         depths[first + 1] += 1
         depths[end] -= 1
-        boundary = _STATEMENT // 2 if span.rank is Rank.MINOR else 0
+        boundary = _STATEMENT // 2 if span.rank is MINOR else 0
         costs[first] = min(costs[first], boundary)
-        after = next((index for index in range(end, count) if not blanks[index]), count)
+        after = end
+        while after < count and blanks[after]:
+            after += 1
         if after < count and costs[after] < _CLOSER:
             costs[after] = min(costs[after], boundary + 1)
-        if all(rank >= Rank.CONTAINER for _, _, rank in around) and first not in ends:
+        if first not in ends and all(rank >= CONTAINER for _, _, rank in around):
             ends[first] = end, span.rank
-            members[first] += span.rank in (Rank.LEAF, Rank.CONTAINER)
+            members[first] += span.rank in (LEAF, CONTAINER)
         around.append((first, end, span.rank))
     levels = [min(depth, _MAX_DEPTH) * _DEPTH for depth in accumulate(depths)] if ends else repeat(0)
     return Plan(starts, list(map(add, costs, levels)), [0, *accumulate(members)], ends)
@@ -141,30 +144,32 @@ def pieces(plan: Plan, sizes: Sizes) -> tuple[tuple[int, int], ...]:
 
 
 def _cut(plan: Plan, sizes: Sizes, first: int, last: int, rounds: int) -> list[_Piece]:
-    rank = _definition(plan, sizes, first, last)
-    size = plan.starts[last] - plan.starts[first]
-    others = plan.members[last] - plan.members[min(first + 1, last)]
-    if size <= (sizes.whole if rank is Rank.LEAF else sizes.aim) and (rank is Rank.LEAF or not others):
-        return [(first, last, rank is not None)]
+    rank = _definition(plan, sizes, first, last) if first in plan.ends else None
     if last - first < 2:
+        return [(first, last, rank is not None)]
+    size, leaf = plan.starts[last] - plan.starts[first], rank is LEAF
+    if size <= (sizes.whole if leaf else sizes.aim) and (leaf or plan.members[last] == plan.members[first + 1]):
         return [(first, last, rank is not None)]
     if rounds > _MAX_ROUNDS:
         parts: list[_Piece] = [(line, line + 1, False) for line in range(first, last)]
     else:
         inner = plan.costs[first + 1 : last]
-        cheapest = min(inner)
-        at = [first, *(first + 1 + index for index, cost in enumerate(inner) if cost <= cheapest + 1), last]
+        limit = min(inner) + 1
+        at = [first, *[line for line, cost in enumerate(inner, first + 1) if cost <= limit], last]
         parts = [part for lo, hi in pairwise(at) for part in _cut(plan, sizes, lo, hi, rounds + 1)]
-        if rank is Rank.CONTAINER:
+        if rank is CONTAINER:
             parts[0] = (*parts[0][:2], True)
     packed = _packed(plan, sizes, parts)
     return packed if rank is None else [(lo, hi, True) for lo, hi, _ in packed]
 
 
 def _definition(plan: Plan, sizes: Sizes, first: int, last: int) -> Rank | None:
-    """The rank of the definition that a line range is, give or take a few closing lines; None if it is none."""
-    end, rank = plan.ends.get(first, (0, Rank.MINOR))
-    if not first < end <= last or rank is Rank.MINOR or plan.starts[last] - plan.starts[end] >= sizes.minimum:
+    """The rank of the definition that a line range is, give or take a few closing lines; None if it is none.
+
+    One begins with its first line.
+    """
+    end, rank = plan.ends[first]
+    if not first < end <= last or rank is MINOR or plan.starts[last] - plan.starts[end] >= sizes.minimum:
         return None
     return rank if plan.members[last] == plan.members[end] else None
 
@@ -191,10 +196,12 @@ def _packed(plan: Plan, sizes: Sizes, parts: Iterable[_Piece]) -> list[_Piece]:
 
 def _fits(plan: Plan, sizes: Sizes, one: _Piece, other: _Piece, room: int) -> bool:
     """Whether two neighbours may be one piece of at most `room` bytes."""
-    starts = plan.starts
-    small = min(starts[one[1]] - starts[one[0]], starts[other[1]] - starts[other[0]]) < sizes.minimum
-    apart = (one[2] and other[2]) or ((one[2] or other[2] or room > sizes.aim) and not small)
-    return not apart and starts[other[1]] - starts[one[0]] <= room
+    (first, middle, defines), (_, last, also), starts = one, other, plan.starts
+    if (defines and also) or starts[last] - starts[first] > room:
+        return False
+    if not (defines or also) and room <= sizes.aim:
+        return True
+    return starts[middle] - starts[first] < sizes.minimum or starts[last] - starts[middle] < sizes.minimum
 
 
 def forced(data: bytes, start: int, end: int, cap: int) -> Iterator[tuple[int, int]]:
