@@ -199,6 +199,14 @@ async def test_nothing_is_like_what_is_not_indexed(shared: Corpus) -> None:
         await find_related(shared.db, shared.record, "nothing.py", 1)
 
 
+async def test_a_line_below_the_file_has_nothing_like_it(corpus: Corpus) -> None:
+    await corpus.save("lines.py", "import os\n\n\ndef first():\n    return 1\n\n\ndef last():\n    return os.sep\n")
+    with pytest.raises(InvalidInput, match=r"lines.py has no text at line 99, only up to line 9"):
+        await find_related(corpus.db, corpus.record, "lines.py", 99)
+    for line in (3, 9):  # a blank one belongs to what is above it
+        assert await find_related(corpus.db, corpus.record, "lines.py", line)
+
+
 async def test_a_whole_file_keeps_its_ends_of_lines(corpus: Corpus) -> None:
     data = b"def a():\r\n    pass\r\n\r\n\r\ndef b():\r\n    pass"
     (corpus.root / "crlf.py").write_bytes(data)

@@ -10,7 +10,7 @@ import pytest
 
 from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.builtin import BuiltinEmbedder
-from cocosearchd.errors import EmbedderUnavailable, NotFound, Refused
+from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, Refused
 from cocosearchd.indexing.chunk import Limits
 from cocosearchd.model import Hit
 from cocosearchd.overlays import MAX_FILES, MAX_SESSIONS, Overlays, Rules
@@ -160,6 +160,8 @@ async def test_texts_are_shown_and_related_as_they_are_in_the_editor(corpus: Cor
         assert related[0].path != "app/quota.py"
         with pytest.raises(NotFound):
             await find_related(corpus.db, corpus.record, "app/quota.py", 1, 3)
+        with pytest.raises(InvalidInput, match=r"quota\.py has no text at line 99"):
+            await find_related(corpus.db, corpus.record, "app/quota.py", 99, 3, overlay)
         merged = await search_several(
             corpus.pipeline, [corpus.record], Query("mailbox_quota"), overlays={"code": overlay}
         )

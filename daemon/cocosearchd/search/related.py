@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.errors import InvalidInput, NotFound
-from cocosearchd.model import Filter, Hit, IndexRecord
+from cocosearchd.model import Chunk, Filter, Hit, IndexRecord
 from cocosearchd.search.overlay import Overlay, best
 from cocosearchd.search.plan import MAX_LIMIT
 from cocosearchd.search.rank import Scored, to_hit
@@ -53,17 +53,22 @@ async def _vector_at(
     """The vector of the chunk at a line; None where nothing is known of its text."""
     unsaved = overlay.files.get(path) if overlay else None
     if unsaved is not None and unsaved.chunks:
-        number = _at([chunk.start_line for chunk in unsaved.chunks], line)
+        number = _at(path, unsaved.chunks, line)
         return unsaved.vectors[number] if unsaved.vectors[number].any() else None
     async for file in queries.file_chunks(db, record, [path]):
         if file.chunks and unsaved is None:
-            vector = file.chunks[_at([chunk.start_line for chunk in file.chunks], line)].vector
+            vector = file.chunks[_at(path, file.chunks, line)].vector
             return None if vector is None else np.asarray(vector, dtype=np.float32)
     raise NotFound(
         f"index {record.name} has nothing of {path} at line {line}", "`cocosearchctl files` lists what there is"
     )
 
 
-def _at(starts: Sequence[int], line: int) -> int:
-    """Which chunk holds a line, or is the one before it: lines between chunks are blank. At the top: the first."""
-    return max(0, bisect_right(starts, line) - 1)
+def _at(path: str, chunks: Sequence[Chunk] | Sequence[queries.StoredChunk], line: int) -> int:
+    """Which chunk holds a line, or is the one before it: lines between chunks are blank. At the top: the first.
+
+    Raises `InvalidInput` for a line below all of them: it may be of another file, or of another version of this one.
+    """
+    if line > (end := max(chunk.end_line for chunk in chunks)):
+        raise InvalidInput(f"{path} has no text at line {line}, only up to line {end}", "name a line up to there")
+    return max(0, bisect_right([chunk.start_line for chunk in chunks], line) - 1)
