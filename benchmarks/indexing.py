@@ -94,10 +94,10 @@ async def indexing(bench: Bench, job: Job, title: str) -> None:
     failed = await bench.source.idle(PATIENCE_S)
     wall, cpu = time.perf_counter() - began, cpu_seconds([child]) - before
     servers = [psutil.Process(pid) for pid in job.postgres.pids()]
-    files, chunks = await records.counts(bench.db, bench.record)
+    files, stored = len(job.paths), await records.counts(bench.db, bench.record)
     megabytes = sum((job.root / path).stat().st_size for path in job.paths) / 1e6
     say(
-        f"{title}: {files} files, {megabytes:.1f} MB, {chunks} chunks, {len(failed)} failed in {wall:.1f} s: "
+        f"{title}: {files} files, {megabytes:.1f} MB, {stored.chunks} chunks, {len(failed)} failed in {wall:.1f} s: "
         f"{files / wall:.0f} files/s, {megabytes / wall:.2f} MB/s; CPU child {cpu:.1f} s ({cpu / megabytes:.2f} s/MB), "
         f"PostgreSQL {cpu_seconds(servers) - before_pg:.1f} s; child {child.memory_info().rss / 2**20:.0f} MiB"
     )

@@ -213,9 +213,9 @@ class Engine(Workspace):
         if request.index is None:
             raise InvalidInput("no index is named", "name the index to clear; `list` shows them")
         record = self._indexes.get(request.index).record
-        files, chunks = await self._indexes.remove(request.index)
+        gone = await self._indexes.remove(request.index)
         self._pipeline.forget(record)
-        return p.ClearReply(request.index, files, chunks)
+        return p.ClearReply(request.index, gone.files, gone.chunks)
 
     async def reindex(self, request: p.IndexRequest) -> p.IndexProgress:
         """Index every file again, with the embedder and settings of now."""
@@ -312,28 +312,28 @@ class Engine(Workspace):
         found, paused = await super()._freshness(index, timeout_ms), self._updater.status.paused
         return found if found.fresh or not paused else replace(found, reason=f"{found.reason}; {paused}")
 
-    async def _counts(self, index: RunningIndex) -> tuple[int, int]:
-        """(files, chunks); (-1, -1) while PostgreSQL is away, because what can be said should be."""
+    async def _counts(self, index: RunningIndex) -> records.Counts:
+        """What is stored; -1 files and chunks while PostgreSQL is away, because what can be said should be."""
         try:
             return await soon(records.counts(self._db, index.record), STATUS_S)
         except StoreUnavailable:
-            return -1, -1
+            return records.Counts(-1, -1)
 
     async def _progress(self, index: RunningIndex) -> p.IndexProgress:
         made = index.following or index
-        files, chunks = await self._counts(made)
+        stored = await self._counts(made)
         if made.refusal is not None:
-            return replies.refused_progress(index.record, _said_of(made.refusal), files, chunks)
+            return replies.refused_progress(index.record, _said_of(made.refusal), stored)
         status = made.root.status()
         if status.pending and not status.reason:
             status = replace(status, reason=self._updater.status.paused)
-        return replies.progress(replace(made.record, name=index.record.name), status, chunks)
+        return replies.progress(replace(made.record, name=index.record.name), status, stored)
 
     async def _index_status(self, index: RunningIndex) -> p.IndexStatus:
-        files, chunks = await self._counts(index)
+        stored = await self._counts(index)
         if index.refusal is not None:
-            return replies.refused_status(index.record, _said_of(index.refusal), files, chunks)
-        found = replies.index_status(index.record, index.root.status(), files, chunks)
+            return replies.refused_status(index.record, _said_of(index.refusal), stored)
+        found = replies.index_status(index.record, index.root.status(), stored)
         notes = (*index.said, *await self._lacking(index))
         return replace(found, notes=notes, linked=index.settings.project.linked_indexes)
 

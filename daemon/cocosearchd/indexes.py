@@ -157,14 +157,14 @@ class Indexes(Lookup):
         for index in self._every():
             index.root.retry()
 
-    async def remove(self, name: str) -> tuple[int, int]:
-        """Stop the index and drop its tables; (files, chunks) that are gone.
+    async def remove(self, name: str) -> records.Counts:
+        """Stop the index and drop its tables; what is gone.
 
         Raises `NotFound`, and `StoreUnavailable` while PostgreSQL does not answer: then nothing has changed.
         """
         return await self._whole(self._removed(name))
 
-    async def _removed(self, name: str) -> tuple[int, int]:
+    async def _removed(self, name: str) -> records.Counts:
         async with self._changing:
             index = self.get(name)
             await soon(self._db.ping(), PING_S)

@@ -10,7 +10,7 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
 from cocosearchd.model import Clock, Freshness, Hit, IndexRecord
 from cocosearchd.roots.status import RootStatus
-from cocosearchd.store.records import IndexStatistics, ParseFailure
+from cocosearchd.store.records import Counts, IndexStatistics, ParseFailure
 
 _RESULT_FIELDS = tuple(field.name for field in fields(p.SearchResult))
 
@@ -30,33 +30,42 @@ def sync(index: str, freshness: Freshness) -> p.SyncReply:
     return p.SyncReply(index, freshness.fresh, as_of(freshness.as_of), freshness.reason, freshness.pending)
 
 
-def progress(record: IndexRecord, status: RootStatus, chunks: int) -> p.IndexProgress:
+def progress(record: IndexRecord, status: RootStatus, stored: Counts) -> p.IndexProgress:
     """A moment of an index's work."""
     return p.IndexProgress(
-        record.name, status.state, status.done, status.total, chunks, status.failed_count, status.reason
+        record.name,
+        status.state,
+        status.done,
+        status.total,
+        stored.chunks,
+        status.failed_count,
+        status.reason,
+        sum(files for _, files in stored.skipped),
     )
 
 
-def refused_progress(record: IndexRecord, reason: str, files: int, chunks: int) -> p.IndexProgress:
+def refused_progress(record: IndexRecord, reason: str, stored: Counts) -> p.IndexProgress:
     """An index that is not worked on, as the configured embedder is not the one it was made by."""
-    return p.IndexProgress(record.name, "refused", files, files, chunks, 0, reason)
+    skipped = sum(files for _, files in stored.skipped)
+    done = stored.files + skipped
+    return p.IndexProgress(record.name, "refused", done, done, stored.chunks, 0, reason, skipped)
 
 
-def index_status(record: IndexRecord, status: RootStatus, files: int, chunks: int) -> p.IndexStatus:
+def index_status(record: IndexRecord, status: RootStatus, stored: Counts) -> p.IndexStatus:
     """One index, as `list` and `status` show it."""
     return p.IndexStatus(
         name=record.name,
         root=os.fsdecode(record.root),
         topics=record.topics,
         state=status.state,
-        files=files,
-        chunks=chunks,
+        files=stored.files,
+        chunks=stored.chunks,
         pending=status.pending,
         generation=record.generation,
         as_of=as_of(status.clock),
         reason=status.reason,
         failed=tuple(p.FailedFile(f.path, f.error, f.tries, f.retry_in_s) for f in status.failed),
-        skipped=dict(status.skipped),
+        skipped=dict(stored.skipped),
         watcher=status.watcher,
         unreadable=status.unreadable,
         failed_count=status.failed_count,
@@ -77,19 +86,20 @@ def model_use(record: IndexRecord, following: IndexRecord | None, digest: str, c
     )
 
 
-def refused_status(record: IndexRecord, reason: str, files: int, chunks: int) -> p.IndexStatus:
+def refused_status(record: IndexRecord, reason: str, stored: Counts) -> p.IndexStatus:
     """An index that is not run."""
     return p.IndexStatus(
         record.name,
         os.fsdecode(record.root),
         record.topics,
         "refused",
-        files,
-        chunks,
+        stored.files,
+        stored.chunks,
         0,
         record.generation,
         None,
         reason,
+        skipped=dict(stored.skipped),
     )
 
 

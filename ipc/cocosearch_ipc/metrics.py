@@ -8,7 +8,7 @@ from cocosearch_ipc.protocol import IndexStatus, StatusReply
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 # Metric, its help, and what it reads of an index.
 _OF_INDEX: tuple[tuple[str, str, str], ...] = (
-    ("files", "Files in the index.", "files"),
+    ("files", "Files that can be searched.", "files"),
     ("chunks", "Chunks in the index.", "chunks"),
     ("pending_files", "Changes seen and not yet searchable.", "pending"),
     ("generation", "Committed batches.", "generation"),
@@ -36,6 +36,7 @@ def exposition(status: StatusReply) -> str:
             f"index_{name}", help_text, [({"index": i.name}, getattr(i, attribute)) for i in status.indexes]
         )
     lines += _gauge("index_state", "1 for the state an index is in.", _states(status.indexes))
+    lines += _gauge("index_skipped_files", "Files in scope that are not searched.", _skipped(status.indexes))
     lines += _gauge("index_failed_files", "Files that did not index.", _failed(status.indexes))
     return "\n".join(lines) + "\n"
 
@@ -55,6 +56,10 @@ def _parts(status: StatusReply) -> list[tuple[str, int]]:
 
 def _states(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float]]:
     return [({"index": index.name, "state": index.state}, 1) for index in indexes]
+
+
+def _skipped(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float]]:
+    return [({"index": i.name, "reason": reason}, files) for i in indexes for reason, files in i.skipped.items()]
 
 
 def _failed(indexes: Iterable[IndexStatus]) -> list[tuple[dict[str, str], float]]:

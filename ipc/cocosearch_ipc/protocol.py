@@ -149,7 +149,10 @@ class SyncRequest:
 
 @dataclass(frozen=True, slots=True)
 class IndexProgress:
-    """A moment of an index's work. `done` and `total` count files; `total` is None until the first scan has ended."""
+    """A moment of an index's work. `total` is None until the first scan has ended.
+
+    `done` and `total` count all files in scope, `skipped` those of them that hold nothing to be searched.
+    """
 
     index: str
     state: str  # cold, scanning, indexing, live, lost, root_missing, degraded, failed, refused
@@ -158,6 +161,7 @@ class IndexProgress:
     chunks: int
     failed: int
     reason: str | None = None
+    skipped: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +176,7 @@ class FailedFile:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """One index, as `list` and `status` show it."""
+    """One index, as `list` and `status` show it. `files` can be searched; those that are skipped are counted apart."""
 
     name: str
     root: str
@@ -185,7 +189,7 @@ class IndexStatus:
     as_of: AsOf | None
     reason: str | None = None
     failed: tuple[FailedFile, ...] = ()  # at most 200, those that failed first
-    skipped: dict[str, int] = field(default_factory=dict)
+    skipped: dict[str, int] = field(default_factory=dict)  # reason -> files that are not searched
     watcher: str = ""  # which hints backend, and why not a better one
     unreadable: tuple[str, ...] = ()  # directories (with a `/`) and files that may not be read, at most 20
     notes: tuple[str, ...] = ()  # what a person should know of its settings and rows

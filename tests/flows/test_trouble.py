@@ -161,6 +161,22 @@ def test_a_file_that_cannot_be_read_stops_no_other(daemon: Daemon, project: Path
     assert skipped["too_large"] == 1
 
 
+def test_skipped_files_are_counted_alike_everywhere(daemon: Daemon, project: Path) -> None:
+    (project / "src" / "binary.py").write_bytes(b"\x00\x01\x02" * 100)
+    (project / "src" / "large.py").write_text("x = 1\n" * 300_000)
+    said = daemon.ctl("up", str(project), "--wait").stdout
+    reasons = {"binary": 1, "too_large": 1}
+    for _ in range(2):
+        (listed,), (shown,) = (daemon.json(verb)["indexes"] for verb in ("list", "status"))
+        counted, files = daemon.json("stats", "project"), daemon.json("files", "--index", "project")["files"]
+        assert [found["files"] for found in (listed, shown, counted)] == [len(files)] * 3 == [3] * 3
+        assert [found["skipped"] for found in (listed, shown, counted)] == [reasons] * 3
+        assert daemon.stop() == 0
+        daemon.start()
+    assert "5 files (2 of them skipped)" in said
+    assert "3 files" in daemon.ctl("clear", "project", "--yes").stdout
+
+
 def test_settings_are_read_again_on_sighup(daemon: Daemon, project: Path) -> None:
     daemon.ctl("up", str(project), "--wait")
     assert daemon.process is not None

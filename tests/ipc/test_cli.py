@@ -137,7 +137,7 @@ def test_a_query_imports_next_to_nothing(served: Served) -> None:
 
 def test_lists_and_counts(served: Served) -> None:
     assert ctl(served, "list", "--names").stdout == "demo\n"
-    assert ctl(served, "list").stdout.splitlines()[1].split() == ["demo", "live", "2", "5", "0", "/srv/demo"]
+    assert ctl(served, "list").stdout.splitlines()[1].split() == ["demo", "live", "2", "0", "5", "0", "/srv/demo"]
     assert json.loads(ctl(served, "list", "--json").stdout)["indexes"][0]["topics"] == ["backend"]
     assert "python        2       5       2       0       0      0" in ctl(served, "stats", "demo").stdout
     status = json.loads(ctl(served, "status", "--json").stdout)

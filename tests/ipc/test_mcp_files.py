@@ -97,5 +97,13 @@ def test_statistics_name_what_was_skipped_and_each_failure() -> None:
     assert said[1:] == ["one file was made with other settings", "src/broken.py  python  partial  2"]
 
 
+def test_skipped_files_are_told_beside_the_others() -> None:
+    status = p.IndexStatus("demo", "/srv/demo", (), "live", 3, 5, 0, 7, None, skipped={"minified": 2, "binary": 1})
+    assert "3 files, 3 skipped, 5 chunks" in text_of.indexes(p.IndexesReply((status,)))
+    assert text_of.progress(p.IndexProgress("demo", "live", 6, 6, 5, 0, skipped=3)) == (
+        "live: 6 of 6 files, 3 of them skipped, 5 chunks"
+    )
+
+
 def test_no_file_is_told_with_what_paths_are_relative_to() -> None:
     assert "relative to the root" in text_of.files(w.ListFilesReply((), None))

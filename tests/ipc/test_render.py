@@ -129,10 +129,19 @@ def test_every_editor_goes_to_the_line(program: str, command: list[str]) -> None
 
 
 def test_a_state_is_painted_where_it_stands() -> None:
-    index = {"name": "live", "state": "live", "files": 1, "chunks": 2, "pending": 0, "root": "/live"}
+    index = {"name": "live", "state": "live", "files": 1, "skipped": {}, "chunks": 2, "pending": 0, "root": "/live"}
     (_, row) = tables.indexes([index], COLOUR)
     assert row.startswith("live  \x1b[32mlive\x1b[0m")
     assert row.endswith("/live")
+
+
+def test_skipped_files_are_counted_beside_the_others() -> None:
+    skipped = {"binary": 2, "secret": 1}
+    index = {"name": "a", "state": "live", "files": 4, "skipped": skipped, "chunks": 2, "pending": 0, "root": "/a"}
+    head, row, unknown = tables.indexes([index, index | {"files": -1, "skipped": {}, "chunks": -1}], PLAIN)
+    assert head.split() == ["name", "state", "files", "skipped", "chunks", "pending", "root"]
+    assert row.split() == ["a", "live", "4", "3", "2", "0", "/a"]
+    assert unknown.split() == ["a", "live", "?", "?", "?", "0", "/a"]
 
 
 def test_context_is_shown_where_it_was_asked_for() -> None:
@@ -274,7 +283,7 @@ def test_a_store_that_does_not_answer_says_why() -> None:
     shown = list(tables.status(daemon | {"store": store, "embedder": model, "indexes": [index]}, PLAIN))
     assert "store     kind embedded, state down, reason PostgreSQL has not answered for 2 s: look at its disk" in shown
     assert "embedder  provider ollama, state down, reason nobody listens, hint start it" in shown
-    assert shown[-1].split() == ["a", "live", "?", "?", "0", "/a"]
+    assert shown[-1].split() == ["a", "live", "?", "?", "?", "0", "/a"]
 
 
 def test_names_of_files_do_not_drive_the_terminal() -> None:

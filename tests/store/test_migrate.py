@@ -212,4 +212,4 @@ async def found(db: Database, record: IndexRecord, where: Filter) -> set[str]:
 
 
 async def counted(db: Database, record: IndexRecord) -> int:
-    return (await records.counts(db, record))[1]
+    return (await records.counts(db, record)).chunks

@@ -12,6 +12,7 @@ from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import replace_file
 from cocosearchd.store.records import (
+    Counts,
     counts,
     create_index,
     drop_index,
@@ -32,7 +33,7 @@ async def test_created_index_is_listed_and_empty(db: Database) -> None:
     assert await list_indexes(db) == (record,)
     assert (record.name, record.slug, record.root, record.topics) == ("code", "code", b"/code", ("work",))
     assert (record.dimension, record.identity, record.generation) == (DIMENSION, IDENTITY, 0)
-    assert await counts(db, record) == (0, 0)
+    assert await counts(db, record) == Counts(0, 0)
     assert (await statistics(db, record)).size_bytes > 0
 
 
@@ -61,7 +62,7 @@ async def test_names_that_are_alike_get_tables_of_their_own(db: Database) -> Non
 async def test_dropped_index_is_gone_and_its_generations_are_not_used_again(db: Database) -> None:
     record = await new_index(db)
     await replace_file(db, record, file_write("a.py", "one: 1"))
-    assert await drop_index(db, record) == (1, 1)
+    assert await drop_index(db, record) == Counts(1, 1)
     assert await list_indexes(db) == ()
     with pytest.raises(NotFound, match="no index code"):
         await generation(db, record)

@@ -22,6 +22,7 @@ from cocosearchd.store.queries import (
     replace_files,
 )
 from cocosearchd.store.records import (
+    Counts,
     counts,
     damaged_files,
     drop_index,
@@ -179,7 +180,7 @@ async def test_deleting(db: Database) -> None:
     assert await delete_file(db, record, "b.py") == 1
     assert await delete_file(db, record, "a.py") == 2
     assert await delete_file(db, record, "a.py") == 2
-    assert await counts(db, record) == (0, 0)
+    assert await counts(db, record) == Counts(0, 0)
     empty = await new_index(db, "empty", b"/empty")
     assert await table_digest(db, record) == await table_digest(db, empty)
 
@@ -324,6 +325,7 @@ async def test_statistics_and_failures(db: Database) -> None:
     assert found.languages == (("python", 2, 4), ("go", 1, 1))
     assert found.parse_health == (("go", "ok", 1), ("python", "error", 1), ("python", "ok", 1))
     assert found.skipped == (("binary", 1),)
+    assert await counts(db, record) == Counts(found.files, found.chunks, found.skipped)
     assert found.last_change is not None
     failure, skipped = await parse_failures(db, record, 10)
     assert (skipped.path, skipped.status, skipped.error_message) == ("d.bin", "skipped", "binary")

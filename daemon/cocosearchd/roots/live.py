@@ -387,7 +387,6 @@ class LiveRoot:
             self._survey.total,
             pending,
             self._dirty.failed(time.monotonic(), FAILED_SHOWN),
-            self._survey.skipped,
             f"{self._watcher} ({trouble})" if trouble else self._watcher,
             self._reason or self._scan_trouble or trouble or self._survey.reason(),
             self._clock(),

@@ -25,9 +25,9 @@ class RootStatus:
 
     `pending` counts what will be applied soon; failed files wait for their retry and are not in it: `failed` are at
     most `FAILED_SHOWN` of `failed_count`. `done` of `total` files in scope are not pending; `total` is None before the
-    first scan. `skipped` is (reason, files), of the last scan. `watcher` names the backend and why it is not a better
-    one. `unreadable` are some of the directories (with a `/`) and files that may not be read: what was indexed of a
-    directory stays, and no answer shows it as current.
+    first scan. `watcher` names the backend and why it is not a better one. `unreadable` are some of the directories
+    (with a `/`) and files that may not be read: what was indexed of a directory stays, and no answer shows it as
+    current.
     """
 
     state: str
@@ -35,7 +35,6 @@ class RootStatus:
     total: int | None
     pending: int
     failed: tuple[FailedPath, ...]
-    skipped: tuple[tuple[str, int], ...]
     watcher: str
     reason: str | None
     clock: Clock

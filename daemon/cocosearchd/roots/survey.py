@@ -4,7 +4,6 @@ import asyncio
 import logging
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from typing import Protocol
 
@@ -40,15 +39,14 @@ class KnownFiles(Protocol):
 class Survey:
     """Compares a root with the index and marks what differs in `dirty`. For one event loop; blocking work in threads.
 
-    The counts are of the last scan of the whole root: `total` files in scope, `skipped` (reason, files), `closed_files`
-    that may not be read. What is stored of a directory that cannot be read stays as it is.
+    What the last scan of the whole root counted: `total` files in scope, `closed_files` that may not be read. What is
+    stored of a directory that cannot be read stays as it is.
     """
 
     def __init__(self, root: bytes, known: KnownFiles, indexing: IndexingSettings, dirty: Reconciler) -> None:
         self._root, self._known, self.indexing, self._dirty = root, known, indexing, dirty
         self.scope: Scope | None = None
         self.total: int | None = None
-        self.skipped: tuple[tuple[str, int], ...] = ()
         self.closed_files: tuple[str, ...] = ()
         self._unreadable: dict[str, Unread] = {}
         self.force = False  # at the next scan of the whole root, every file counts as different
@@ -269,7 +267,6 @@ class Survey:
         records = list(stored)
         self.total = found.files
         self.closed_files = tuple(record.path for record in records if record.skip_reason == "unreadable")
-        self.skipped = tuple(Counter(r.skip_reason for r in records if r.skip_reason).most_common())
         self._refused = {path: stamp for path, stamp in self._refused.items() if self._dirty.is_aside(path)}
         if self.audit_due and records:
             # No event tells of writes through a mapping or another name of the file: some are read again each time.

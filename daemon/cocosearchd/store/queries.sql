@@ -93,7 +93,7 @@ drop table if exists {chunks}, {files}, {parses}
 select generation from cocosearch_indexes where number = %(number)s
 
 -- name: counts
-select count(*), coalesce(sum(chunk_count), 0) from {files}
+select skip_reason, count(*), coalesce(sum(chunk_count), 0) from {files} group by skip_reason order by skip_reason
 
 -- name: file_records
 -- `first` and `last` bound the paths below a directory; both null: all.

@@ -34,6 +34,15 @@ class ParseFailure:
 
 
 @dataclass(frozen=True, slots=True)
+class Counts:
+    """What is stored of one index; skipped files are counted by reason, and nowhere else."""
+
+    files: int
+    chunks: int
+    skipped: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class IndexStatistics:
     """Counts of one index. `symbols` counts definitions; `size_bytes` is on disk, indexes included."""
 
@@ -130,8 +139,8 @@ async def numbers(db: Database) -> frozenset[int]:
         return frozenset(record.number for record in await registered(connection))
 
 
-async def drop_index(db: Database, record: IndexRecord) -> tuple[int, int]:
-    """Forget an index, its tables and its row; how many (files, chunks) are gone. Raises `NotFound`."""
+async def drop_index(db: Database, record: IndexRecord) -> Counts:
+    """Forget an index, its tables and its row; how much is gone. Raises `NotFound`."""
     async with schema_change(db) as connection:
         await still_there(connection, record)
         counts = await _counts(connection, record)
@@ -197,8 +206,8 @@ async def damaged_files(db: Database, record: IndexRecord) -> tuple[str, ...]:
     return tuple(row[0] for row in rows)
 
 
-async def counts(db: Database, record: IndexRecord) -> tuple[int, int]:
-    """How many (files, chunks) are stored, skipped files included: cheap enough for a progress line."""
+async def counts(db: Database, record: IndexRecord) -> Counts:
+    """What `statistics` counts, but cheap enough for a progress line."""
     async with db.connection() as connection:
         return await _counts(connection, record)
 
@@ -265,9 +274,13 @@ def identity_values(dimension: int, identity: IndexIdentity) -> dict[str, Any]:
     }
 
 
-async def _counts(connection: Connection, record: IndexRecord) -> tuple[int, int]:
-    row = await (await connection.execute(statement("counts", record))).fetchone()
-    return (row[0], int(row[1])) if row else (0, 0)
+async def _counts(connection: Connection, record: IndexRecord) -> Counts:
+    rows = await (await connection.execute(statement("counts", record))).fetchall()
+    return Counts(
+        files=sum(files for reason, files, _ in rows if reason is None),
+        chunks=sum(int(chunks) for _, _, chunks in rows),
+        skipped=tuple((reason, files) for reason, files, _ in rows if reason is not None),
+    )
 
 
 async def still_there(connection: Connection, record: IndexRecord) -> None:

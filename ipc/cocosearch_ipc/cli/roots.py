@@ -66,7 +66,7 @@ def _follow(env: Env, index: str, last: dict[str, Any], progress: Progress) -> d
 
 def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> None:
     took = tables.duration(time.monotonic() - progress.began)
-    counts = f"{last['done']:,} files, {tables.count(last['chunks'])} chunks"
+    counts = _counts(last)
     if not reply["created"]:
         out.line(f"{reply['index']}: {reply['root']} is already watched, nothing changed ({last['state']}, {counts})")
     else:
@@ -80,6 +80,11 @@ def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> 
         out.line(f"{last['failed']} files did not index: `cocosearchctl status` says why")
     example = f'cocosearchctl query "where are errors handled" --index {shlex.quote(reply["index"])}'
     out.line(f"try:  {example}")
+
+
+def _counts(last: dict[str, Any]) -> str:
+    skipped = f" ({last['skipped']:,} of them skipped)" if last.get("skipped") else ""
+    return f"{last['done']:,} files{skipped}, {tables.count(last['chunks'])} chunks"
 
 
 def list_indexes(args: argparse.Namespace, env: Env) -> int:
@@ -145,7 +150,7 @@ def reindex(args: argparse.Namespace, env: Env) -> int:
     if args.json:
         out.document(last)
     else:
-        out.line(f"{last['index']}: {last['state']}, {last['done']:,} files, {tables.count(last['chunks'])} chunks")
+        out.line(f"{last['index']}: {last['state']}, {_counts(last)}")
     return exits.OK
 
 

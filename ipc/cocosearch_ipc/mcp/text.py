@@ -83,9 +83,10 @@ def indexed(reply: IndexCodebaseReply) -> str:
 def progress(value: IndexProgress) -> str:
     """How far an index is."""
     total = "?" if value.total is None else str(value.total)
+    skipped = f", {value.skipped} of them skipped" if value.skipped else ""
     failed = f", {value.failed} failed" if value.failed else ""
     reason = f" ({value.reason})" if value.reason else ""
-    return f"{value.state}: {value.done} of {total} files, {value.chunks} chunks{failed}{reason}"
+    return f"{value.state}: {value.done} of {total} files{skipped}, {value.chunks} chunks{failed}{reason}"
 
 
 def cleared(reply: ClearReply) -> str:
@@ -122,4 +123,6 @@ def _freshness(reply: SearchReply) -> str:
 def _index(index: IndexStatus) -> str:
     pending = f", {index.pending} pending" if index.pending else ""
     reason = f" ({index.reason})" if index.reason else ""
-    return f"{index.name}  {index.root}  {index.state}{reason}  {index.files} files, {index.chunks} chunks{pending}"
+    skipped = f", {sum(index.skipped.values())} skipped" if index.skipped else ""
+    counts = f"{index.files} files{skipped}, {index.chunks} chunks{pending}"
+    return f"{index.name}  {index.root}  {index.state}{reason}  {counts}"

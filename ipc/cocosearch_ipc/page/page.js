@@ -147,6 +147,8 @@ function card(index, open) {
 
 function facts(index, stats) {
   const found = [plural(Math.max(0, index.files), "file"), plural(Math.max(0, index.chunks), "chunk")];
+  const skipped = Object.values(index.skipped ?? {}).reduce((all, one) => all + one, 0);
+  if (skipped) found.splice(1, 0, `${number(skipped)} skipped`);
   if (stats) found.push(plural(stats.symbols, "symbol"), size(stats.size_bytes));
   if (index.as_of) found.push(`clock ${index.as_of.seq}`);
   if (index.watcher) found.push(index.watcher);

@@ -54,9 +54,17 @@ def indexes(found: Sequence[dict[str, Any]], style: out.Style) -> Iterator[str]:
     if not found:
         yield "no index yet: `cocosearchctl up PATH` makes one"
         return
-    rows = [("name", "state", "files", "chunks", "pending", "root")]
+    rows = [("name", "state", "files", "skipped", "chunks", "pending", "root")]
     rows += [
-        (i["name"], i["state"], *(count(i[name]) for name in ("files", "chunks", "pending")), _line(i["root"]))
+        (
+            *(i["name"], i["state"], count(i["files"])),
+            *(
+                count(-1 if i["files"] < 0 else sum(i.get("skipped", {}).values())),
+                count(i["chunks"]),
+                count(i["pending"]),
+            ),
+            _line(i["root"]),
+        )
         for i in found
     ]
     head, *body = table(rows)
