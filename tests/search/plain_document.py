@@ -10,7 +10,7 @@ from cocosearchd.search.lexical_document import (
     DEFINITION_WEIGHT,
     PATH_WEIGHT,
     ChunkPostings,
-    Document,
+    Documents,
     FilePostings,
     FileText,
     NamePostings,
@@ -22,7 +22,7 @@ from cocosearchd.search.lexical_terms import Terms, term_hash
 Counts = Counter[int]
 
 
-def plain_document(file: FileText, terms: Terms) -> Document:
+def plain_document(file: FileText, terms: Terms) -> Documents:
     """As `lexical_document.document`."""
     texts = without_overlap(file)
     defined = [
@@ -39,18 +39,19 @@ def plain_document(file: FileText, terms: Terms) -> Document:
     vectors, scales = quantised(file.vectors)
     known = file.vectors[scales > 0]
     mean, mean_scale = quantised((known if len(known) else file.vectors).mean(axis=0)[None])
-    return Document(
-        path=file.path,
-        generation=file.generation,
-        digest=file.digest,
-        language=file.language,
-        characters=sum(map(len, texts)),
+    return Documents(
+        paths=(file.path,),
+        languages=(file.language,),
+        generations=np.array([file.generation]),
+        digests=np.array([file.digest], np.uint64),
+        characters=np.array([sum(map(len, texts))]),
+        chunk_counts=np.array([len(file.chunks)]),
         keys=np.array([(chunk.start_byte, chunk.end_byte) for chunk in file.chunks], np.int64),
         start_lines=np.array([chunk.start_line for chunk in file.chunks], np.int32),
         vectors=vectors,
         scales=scales,
-        mean=mean[0],
-        mean_scale=float(mean_scale[0]),
+        means=mean,
+        mean_scales=mean_scale,
         chunk_postings=chunk_postings([body + header for body, header in zip(bodies, headers, strict=True)]),
         file_postings=file_postings(
             sum(bodies, Counts()),
@@ -115,11 +116,12 @@ def file_postings(body: Counts, defined: Counts, commented: Counts, path: Counts
     everything = [body[t] + PATH_WEIGHT * path[t] + DEFINITION_WEIGHT * defined[t] for t in terms]
     return FilePostings(
         np.array(terms, np.uint64),
+        np.zeros(len(terms), np.int32),
         np.array([min(times, 65_535) for times in everything], np.uint16),
         np.array([min(defined[t], 255) for t in terms], np.uint8),
         np.array([min(commented[t], 65_535) for t in terms], np.uint16),
         np.array([min(path[t], 255) for t in terms], np.uint8),
-        np.array([sum(everything), defined.total(), commented.total(), path.total()], np.float32),
+        np.array([[sum(everything), defined.total(), commented.total(), path.total()]], np.float32),
     )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from cocosearchd.languages.detect import detect
-from cocosearchd.search.lexical_document import ChunkText, Document, FileText, document
+from cocosearchd.search.lexical_document import ChunkText, Documents, FileText, document
 from cocosearchd.search.lexical_terms import Terms
 
 DIMENSION = 4
@@ -25,6 +25,6 @@ def file_text(path: str, text: str, vectors: Mapping[str, int] | None = None) ->
     return FileText(path, 1, detect(path, b""), tuple(chunks), rows)
 
 
-def documents(files: Mapping[str, str], vectors: Mapping[str, int] | None = None) -> list[Document]:
+def documents(files: Mapping[str, str], vectors: Mapping[str, int] | None = None) -> list[Documents]:
     terms = Terms()
     return [document(file_text(path, text, vectors), terms) for path, text in files.items()]

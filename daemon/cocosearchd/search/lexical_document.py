@@ -24,8 +24,8 @@ _STEM_REPEATS = 2  # a file's own name counts twice
 _NAME_REPEATS = 3  # of what a chunk is called: measured by sentences that look for a function, see training.evaluate
 _Small = TypeVar("_Small", np.uint8, np.uint16)
 _TOGETHER = 64  # files: more make no step cheaper
-_TERM_BITS = 32
-_TERM = (1 << _TERM_BITS) - 1
+_OWNER_BITS = 32
+_OWNER = (1 << _OWNER_BITS) - 1
 _FIELDS = 4  # of a file: body, defined, commented, path, in this order
 
 
@@ -61,25 +61,31 @@ class FileText:
 class ChunkPostings:
     """Parallel arrays, one row per term of a chunk; and one row per chunk in `lengths`.
 
+    Those of a term are in the order of the chunks. Their order by terms is any, but `build` is quickest where it is
+    that of the hashes.
     The header of a chunk: the words of its path, and three times those of what it begins in and what it defines.
     """
 
     term: NDArray[np.uint64]
-    chunk: NDArray[np.int32]  # within the file
+    chunk: NDArray[np.int32]  # within the documents
     count: NDArray[np.uint8]  # how often in the text and its header, at most 255
     lengths: NDArray[np.float32]  # (chunks,): terms of text and header
 
 
 @dataclass(frozen=True, slots=True)
 class FilePostings:
-    """Parallel arrays, one row per term of the file; `lengths` are the sums of the columns."""
+    """Parallel arrays, one row per term of a file, in an order as those of `ChunkPostings` have.
+
+    `lengths` are the sums of the columns, by file.
+    """
 
     term: NDArray[np.uint64]
+    file: NDArray[np.int32]  # within the documents
     everything: NDArray[np.uint16]  # text + 5 x path + 3 x defined names
     defined: NDArray[np.uint8]
     commented: NDArray[np.uint16]  # wider than a byte: a common word of a long comment passes 255
     path: NDArray[np.uint8]
-    lengths: NDArray[np.float32]  # (4,)
+    lengths: NDArray[np.float32]  # (files, 4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,20 +107,21 @@ class SymbolPostings:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
-    """One file, ready for a segment."""
+class Documents:
+    """Some files, ready for a segment: F files with C chunks, in order."""
 
-    path: str
-    generation: int
-    digest: int  # that of the file
-    language: str
-    characters: int
-    keys: NDArray[np.int64]  # (chunks, 2): start and end byte
-    start_lines: NDArray[np.int32]
-    vectors: NDArray[np.int8]  # (chunks, dimension), or (chunks, 0)
-    scales: NDArray[np.float32]  # (chunks,)
-    mean: NDArray[np.int8]  # (dimension,): of the chunks that have a vector
-    mean_scale: float  # 0: none has
+    paths: tuple[str, ...]
+    languages: tuple[str, ...]
+    generations: NDArray[np.int64]  # (F,)
+    digests: NDArray[np.uint64]  # (F,)
+    characters: NDArray[np.int64]  # (F,)
+    chunk_counts: NDArray[np.int64]  # (F,)
+    keys: NDArray[np.int64]  # (C, 2): start and end byte
+    start_lines: NDArray[np.int32]  # (C,)
+    vectors: NDArray[np.int8]  # (C, dimension), or (C, 0)
+    scales: NDArray[np.float32]  # (C,)
+    means: NDArray[np.int8]  # (F, dimension): of the chunks that have a vector
+    mean_scales: NDArray[np.float32]  # (F,): 0: none has
     chunk_postings: ChunkPostings
     file_postings: FilePostings
     names: NamePostings
@@ -135,44 +142,41 @@ class _Read:
     characters: list[int]  # (F,)
 
 
-def document(file: FileText, terms: Terms) -> Document:
+def document(file: FileText, terms: Terms) -> Documents:
     """Count the terms of one file."""
     return next(documents([file], terms))
 
 
-def documents(files: Sequence[FileText], terms: Terms) -> Iterator[Document]:
-    """Count the terms of files whose vectors are of one dimension, in their order."""
+def documents(files: Sequence[FileText], terms: Terms) -> Iterator[Documents]:
+    """Count the terms of files whose vectors are of one dimension, in their order, some of them at a time."""
     for start in range(0, len(files), _TOGETHER):
-        yield from _documents(files[start : start + _TOGETHER], terms.memory())
+        yield _documents(files[start : start + _TOGETHER], terms.memory())
 
 
-def _documents(files: Sequence[FileText], memory: ChunkMemory) -> Iterator[Document]:
+def _documents(files: Sequence[FileText], memory: ChunkMemory) -> Documents:
     read, table = _read(files, memory), memory.table
     chunk_postings, file_postings = _postings(read, table)
     chunks = [chunk for file in files for chunk in file.chunks]
-    keys = np.array([(chunk.start_byte, chunk.end_byte) for chunk in chunks], np.int64).reshape(-1, 2)
-    lines = np.array([chunk.start_line for chunk in chunks], np.int32)
     vectors, scales = quantised(np.concatenate([file.vectors for file in files]))
     means, mean_scales = quantised(np.stack([_mean(file.vectors) for file in files]))
-    names = _names(read, table)
-    for number, (file, start, end) in enumerate(zip(files, [0, *read.ends], read.ends, strict=False)):
-        yield Document(
-            path=file.path,
-            generation=file.generation,
-            digest=file.digest,
-            language=file.language,
-            characters=read.characters[number],
-            keys=keys[start:end],
-            start_lines=lines[start:end],
-            vectors=vectors[start:end],
-            scales=scales[start:end],
-            mean=means[number],
-            mean_scale=float(mean_scales[number]),
-            chunk_postings=chunk_postings[number],
-            file_postings=file_postings[number],
-            names=names[number],
-            symbols=_symbols(file),
-        )
+    return Documents(
+        paths=tuple(file.path for file in files),
+        languages=tuple(file.language for file in files),
+        generations=np.array([file.generation for file in files], np.int64),
+        digests=np.array([file.digest for file in files], np.uint64),
+        characters=np.array(read.characters, np.int64),
+        chunk_counts=np.diff(read.ends, prepend=0),
+        keys=np.array([(chunk.start_byte, chunk.end_byte) for chunk in chunks], np.int64).reshape(-1, 2),
+        start_lines=np.array([chunk.start_line for chunk in chunks], np.int32),
+        vectors=vectors,
+        scales=scales,
+        means=means,
+        mean_scales=mean_scales,
+        chunk_postings=chunk_postings,
+        file_postings=file_postings,
+        names=_names(read, table),
+        symbols=_symbols([chunk.symbols for chunk in chunks]),
+    )
 
 
 def _mean(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -267,8 +271,8 @@ def _header_names(defined: Iterable[Sequence[Definition]]) -> Iterator[list[str]
                 inside_type = item.name if item.value > FUNCTION else inside_type
 
 
-def _postings(read: _Read, table: WordTable) -> tuple[list[ChunkPostings], list[FilePostings]]:
-    """By file."""
+def _postings(read: _Read, table: WordTable) -> tuple[ChunkPostings, FilePostings]:
+    """Of terms by the order of their hashes: then each row is sorted once, by a number."""
     fields = (
         (read.body, np.cumsum(read.body == TEXT_START) - 1),
         (_joined(read.headers), _owners(read.headers)),
@@ -277,53 +281,60 @@ def _postings(read: _Read, table: WordTable) -> tuple[list[ChunkPostings], list[
         (_joined(read.paths), _owners(read.paths)),
     )
     term, per_word = table.terms(np.concatenate([words for words, _ in fields]))
+    hashes, rank = _ranked(term, table)
     owner = np.repeat(np.concatenate([owners for _, owners in fields]), per_word)
     counts = [int(each.sum()) for each in np.split(per_word, np.cumsum([len(words) for words, _ in fields])[:-1])]
     body, chunks = counts[0], counts[0] + counts[1]
     file = np.repeat(np.arange(len(read.ends)), np.diff(read.ends, prepend=0))  # of each chunk
-    files = np.concatenate([file[owner[:body]], owner[chunks:]]), np.concatenate([term[:body], term[chunks:]])
+    files = np.concatenate([file[owner[:body]], owner[chunks:]]), np.concatenate([rank[:body], rank[chunks:]])
     field = np.repeat(np.arange(_FIELDS), [body, *counts[2:]])
-    return _chunk_postings(owner[:chunks], term[:chunks], read, table), _file_postings(*files, field, read, table)
+    return (
+        _chunk_postings(owner[:chunks], rank[:chunks], hashes, len(read.headers)),
+        _file_postings(*files, field, hashes, len(read.ends)),
+    )
 
 
-def _chunk_postings(chunks: Numbers, terms: Numbers, read: _Read, table: WordTable) -> list[ChunkPostings]:
-    key, times = np.unique(chunks << _TERM_BITS | terms, return_counts=True)
-    chunk, term, count = key >> _TERM_BITS, table.hashes(key & _TERM), _clipped(times, np.uint8)
-    lengths = np.bincount(chunk, times, len(read.headers)).astype(np.float32)
-    found, start, first = [], 0, 0
-    for end, stop in zip(read.ends, np.searchsorted(chunk, read.ends).tolist(), strict=True):
-        own = slice(start, stop)
-        found.append(ChunkPostings(term[own], (chunk[own] - first).astype(np.int32), count[own], lengths[first:end]))
-        start, first = stop, end
-    return found
+def _ranked(terms: Numbers, table: WordTable) -> tuple[NDArray[np.uint64], Numbers]:
+    """The hashes of some terms, each once, ascending; and for each term the place of its hash."""
+    places = np.zeros(terms.max(initial=0) + 1, np.int64)
+    places[terms] = 1
+    some = np.flatnonzero(places)
+    hashes = table.hashes(some)
+    order = np.argsort(hashes)
+    places[some[order]] = np.arange(len(some))
+    return hashes[order], places[terms]
+
+
+def _chunk_postings(chunks: Numbers, ranks: Numbers, hashes: NDArray[np.uint64], size: int) -> ChunkPostings:
+    """`size`: how many chunks there are."""
+    key, times = np.unique(ranks << _OWNER_BITS | chunks, return_counts=True)
+    chunk, count = key & _OWNER, _clipped(times, np.uint8)
+    lengths = np.bincount(chunk, times, size).astype(np.float32)
+    return ChunkPostings(hashes[key >> _OWNER_BITS], chunk.astype(np.int32), count, lengths)
 
 
 def _file_postings(
-    files: Numbers, terms: Numbers, fields: Numbers, read: _Read, table: WordTable
-) -> list[FilePostings]:
-    # A row is a file and a term; the field comes last, so that those of a row are one after the other.
-    key, times = np.unique((files << _TERM_BITS | terms) * _FIELDS + fields, return_counts=True)
+    files: Numbers, ranks: Numbers, fields: Numbers, hashes: NDArray[np.uint64], size: int
+) -> FilePostings:
+    """`size`: how many files there are."""
+    # A row is a term and a file; the field comes last, so that those of a row are one after the other.
+    key, times = np.unique((ranks << _OWNER_BITS | files) * _FIELDS + fields, return_counts=True)
     row, number = _groups(key // _FIELDS)
     counts = np.zeros((_FIELDS, len(row)), np.int64)
     counts[key % _FIELDS, number] = times
     body, defined, commented, path = counts
     everything = body + PATH_WEIGHT * path + DEFINITION_WEIGHT * defined
-    file, size = row >> _TERM_BITS, len(read.ends)
+    file = row & _OWNER
     sums = [np.bincount(file, column, size) for column in (everything, defined, commented, path)]
-    lengths = np.stack(sums, axis=1).astype(np.float32)
-    term, ends = table.hashes(row & _TERM), np.searchsorted(file, np.arange(size + 1)).tolist()
-    wide, narrow = _clipped(np.stack([everything, commented]), np.uint16), _clipped(np.stack([defined, path]), np.uint8)
-    return [
-        FilePostings(
-            term=term[start:end],
-            everything=wide[0, start:end],
-            defined=narrow[0, start:end],
-            commented=wide[1, start:end],
-            path=narrow[1, start:end],
-            lengths=own,
-        )
-        for start, end, own in zip(ends, ends[1:], lengths, strict=False)
-    ]
+    return FilePostings(
+        term=hashes[row >> _OWNER_BITS],
+        file=file.astype(np.int32),
+        everything=_clipped(everything, np.uint16),
+        defined=_clipped(defined, np.uint8),
+        commented=_clipped(commented, np.uint16),
+        path=_clipped(path, np.uint8),
+        lengths=np.stack(sums, axis=1).astype(np.float32),
+    )
 
 
 def _groups(values: Numbers) -> tuple[Numbers, Numbers]:
@@ -332,22 +343,16 @@ def _groups(values: Numbers) -> tuple[Numbers, Numbers]:
     return values[first], np.cumsum(first) - 1
 
 
-def _names(read: _Read, table: WordTable) -> list[NamePostings]:
-    """By file."""
+def _names(read: _Read, table: WordTable) -> NamePostings:
     items = [item for found in read.definitions for item in found]
     exact, folded = table.names([item.name for item in items])
-    chunk, value = _owners(read.definitions), np.array([item.value for item in items], np.float32)
-    found, start, first = [], 0, 0
-    for end, stop in zip(read.ends, np.searchsorted(chunk, read.ends).tolist(), strict=True):
-        own = slice(start, stop)
-        found.append(NamePostings(exact[own], folded[own], (chunk[own] - first).astype(np.int32), value[own]))
-        start, first = stop, end
-    return found
+    value = np.array([item.value for item in items], np.float32)
+    return NamePostings(exact, folded, _owners(read.definitions).astype(np.int32), value)
 
 
-def _symbols(file: FileText) -> SymbolPostings:
-    own = [chunk.symbols for chunk in file.chunks]
-    return SymbolPostings(tuple(chain.from_iterable(own)), _owners(own).astype(np.int32))
+def _symbols(found: Sequence[tuple[tuple[str, str], ...]]) -> SymbolPostings:
+    """By chunk."""
+    return SymbolPostings(tuple(chain.from_iterable(found)), _owners(found).astype(np.int32))
 
 
 def _owners(lists: Sequence[Sized]) -> Numbers:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical_document import Document, SymbolPostings
+from cocosearchd.search.lexical_document import Documents
 from cocosearchd.search.lexical_terms import term_hash
 
 Ints = NDArray[np.int64]
@@ -137,71 +137,87 @@ class Part:
         return self.segment.file_count if self.alive is None else int(self.alive.sum())
 
 
-def build(documents: Sequence[Document], dimension: int = 0) -> Segment:
+def build(documents: Sequence[Documents], dimension: int = 0) -> Segment:
     """One segment of documents, in their order. `dimension`: of the vectors; documents without any get zero rows."""
-    counts = np.array([len(each.keys) for each in documents], np.int64)
+    counts = _joined([each.chunk_counts for each in documents], np.int64)
     ends = np.cumsum(counts)
-    starts = ends - counts
-    chunk = [each.chunk_postings for each in documents]
-    file = [each.file_postings for each in documents]
-    names = [each.names for each in documents]
-    offset_chunks = _joined([each.chunk + np.int32(start) for each, start in zip(chunk, starts, strict=True)], np.int32)
-    name_chunks = _joined([each.chunk + np.int32(start) for each, start in zip(names, starts, strict=True)], np.int32)
-    values = _joined([each.value for each in names], np.float32)
-    exact = _joined([each.exact for each in names], np.uint64)
-    folded = _joined([each.folded for each in names], np.uint64)
-    by_exact, by_folded = np.argsort(exact, kind="stable"), np.argsort(folded, kind="stable")
-    chunk_order, chunk_terms, chunk_slices = _index(_joined([each.term for each in chunk], np.uint64))
-    file_order, file_terms, file_slices = _index(_joined([each.term for each in file], np.uint64))
-    file_numbers = np.repeat(np.arange(len(documents), dtype=np.int32), [len(each.term) for each in file])
-    vectors = _vectors([each.vectors for each in documents], counts.tolist(), dimension)
+    vectors = _vectors([each.vectors for each in documents], dimension)
     scales = _joined([each.scales for each in documents], np.float32)
+    paths, path_ends = _packed([path for each in documents for path in each.paths])
+    languages, language_ends = _packed([language for each in documents for language in each.languages])
     return Segment(
-        *_packed([each.path for each in documents]),
-        *_packed([each.language for each in documents]),
-        generations=np.array([each.generation for each in documents], np.int64),
-        digests=np.array([each.digest for each in documents], np.uint64),
-        characters=np.array([each.characters for each in documents], np.int64),
-        chunk_starts=starts,
+        paths=paths,
+        path_ends=path_ends,
+        languages=languages,
+        language_ends=language_ends,
+        generations=_joined([each.generations for each in documents], np.int64),
+        digests=_joined([each.digests for each in documents], np.uint64),
+        characters=_joined([each.characters for each in documents], np.int64),
+        chunk_starts=ends - counts,
         chunk_ends=ends,
-        file_lengths=np.array([each.lengths for each in file], np.float32).reshape(-1, 4),
+        file_lengths=_joined([each.file_postings.lengths for each in documents], np.float32).reshape(-1, 4),
         keys=_joined([each.keys for each in documents], np.int64).reshape(-1, 2),
         start_lines=_joined([each.start_lines for each in documents], np.int32),
-        chunk_files=np.repeat(np.arange(len(documents), dtype=np.int32), counts),
-        chunk_lengths=_joined([each.lengths for each in chunk], np.float32),
+        chunk_files=np.repeat(np.arange(len(counts), dtype=np.int32), counts),
+        chunk_lengths=_joined([each.chunk_postings.lengths for each in documents], np.float32),
         vectors=vectors,
         signs=signs_of(vectors),
-        file_vectors=_vectors([each.mean[None] for each in documents], [1] * len(documents), dimension),
-        file_scales=np.array([each.mean_scale for each in documents], np.float32),
+        file_vectors=_vectors([each.means for each in documents], dimension),
+        file_scales=_joined([each.mean_scales for each in documents], np.float32),
         scales=scales,
         without_vector=np.flatnonzero(scales == 0),
-        chunk_terms=chunk_terms,
-        chunk_slices=chunk_slices,
-        posting_chunks=offset_chunks[chunk_order],
-        posting_counts=_joined([each.count for each in chunk], np.uint8)[chunk_order],
-        file_terms=file_terms,
-        file_slices=file_slices,
-        posting_files=file_numbers[file_order],
-        posting_everything=_joined([each.everything for each in file], np.uint16)[file_order],
-        posting_defined=_joined([each.defined for each in file], np.uint8)[file_order],
-        posting_commented=_joined([each.commented for each in file], np.uint16)[file_order],
-        posting_paths=_joined([each.path for each in file], np.uint8)[file_order],
-        exact_names=exact[by_exact],
-        exact_chunks=name_chunks[by_exact],
-        exact_values=values[by_exact],
-        folded_names=folded[by_folded],
-        folded_chunks=name_chunks[by_folded],
-        folded_values=values[by_folded],
-        **_symbols([each.symbols for each in documents], starts.tolist()),
+        **_chunk_columns(documents),
+        **_file_columns(documents),
+        **_name_columns(documents),
+        **_symbol_columns(documents),
     )
 
 
-def _symbols(found: Sequence[SymbolPostings], starts: Sequence[int]) -> dict[str, Array]:
-    """The columns of symbols; `starts`: of the chunks of each document."""
+def _chunk_columns(documents: Sequence[Documents]) -> dict[str, Array]:
+    found = [each.chunk_postings for each in documents]
+    order, terms, slices = _index(_joined([each.term for each in found], np.uint64))
+    chunks = _numbered([each.chunk for each in found], [len(each.keys) for each in documents])
+    return {
+        "chunk_terms": terms,
+        "chunk_slices": slices,
+        "posting_chunks": chunks[order],
+        "posting_counts": _joined([each.count for each in found], np.uint8)[order],
+    }
+
+
+def _file_columns(documents: Sequence[Documents]) -> dict[str, Array]:
+    found = [each.file_postings for each in documents]
+    order, terms, slices = _index(_joined([each.term for each in found], np.uint64))
+    files = _numbered([each.file for each in found], [len(each.paths) for each in documents])
+    return {
+        "file_terms": terms,
+        "file_slices": slices,
+        "posting_files": files[order],
+        "posting_everything": _joined([each.everything for each in found], np.uint16)[order],
+        "posting_defined": _joined([each.defined for each in found], np.uint8)[order],
+        "posting_commented": _joined([each.commented for each in found], np.uint16)[order],
+        "posting_paths": _joined([each.path for each in found], np.uint8)[order],
+    }
+
+
+def _name_columns(documents: Sequence[Documents]) -> dict[str, Array]:
+    found = [each.names for each in documents]
+    chunks = _numbered([each.chunk for each in found], [len(each.keys) for each in documents])
+    values = _joined([each.value for each in found], np.float32)
+    columns = dict[str, Array]()
+    for kind in ("exact", "folded"):
+        names = _joined([getattr(each, kind) for each in found], np.uint64)
+        order = np.argsort(names, kind="stable")
+        columns |= {f"{kind}_names": names[order], f"{kind}_chunks": chunks[order], f"{kind}_values": values[order]}
+    return columns
+
+
+def _symbol_columns(documents: Sequence[Documents]) -> dict[str, Array]:
+    found = [each.symbols for each in documents]
     symbols = [symbol for each in found for symbol in each.symbols]
     known = {symbol: term_hash("\0".join(symbol)) for symbol in set(symbols)}
     order, terms, slices = _index(np.array([known[symbol] for symbol in symbols], np.uint64))
-    chunks = _joined([each.chunk + np.int32(start) for each, start in zip(found, starts, strict=True)], np.int32)
+    chunks = _numbered([each.chunk for each in found], [len(each.keys) for each in documents])
     firsts = [symbols[row] for row in order[slices[:-1]].tolist()]
     names, ends = _packed([name for _, name in firsts])
     kinds = np.array([term_hash(kind) for kind, _ in firsts], np.uint64)
@@ -246,13 +262,16 @@ def _index(terms: NDArray[np.uint64]) -> tuple[Ints, NDArray[np.uint64], Ints]:
     return order, ordered[starts], np.append(starts, len(terms))
 
 
-def _vectors(found: Sequence[NDArray[np.int8]], counts: Sequence[int], dimension: int) -> NDArray[np.int8]:
+def _vectors(found: Sequence[NDArray[np.int8]], dimension: int) -> NDArray[np.int8]:
     """All rows; zero ones for those of another dimension."""
-    rows = [
-        each if each.shape[1] == dimension else np.zeros((count, dimension), np.int8)
-        for each, count in zip(found, counts, strict=True)
-    ]
+    rows = [each if each.shape[1] == dimension else np.zeros((len(each), dimension), np.int8) for each in found]
     return np.concatenate(rows) if rows else np.zeros((0, dimension), np.int8)
+
+
+def _numbered(found: Sequence[NDArray[np.int32]], sizes: Sequence[int]) -> NDArray[np.int32]:
+    """Numbers within documents as numbers within all of them; `sizes`: how many there are in each."""
+    firsts = np.cumsum([0, *sizes], dtype=np.int32)[:-1]
+    return _joined([each + first for each, first in zip(found, firsts, strict=True)], np.int32)
 
 
 def _packed(texts: Sequence[str]) -> tuple[NDArray[np.uint8], Ints]:
