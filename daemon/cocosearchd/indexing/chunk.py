@@ -27,6 +27,7 @@ VERSION = 1
 _SCOPES = frozenset({"impl", "namespace", "module", "extension"})
 _OWNERS = TYPE_KINDS | {"impl"}
 _MAJOR = TYPE_KINDS | FUNCTION_KINDS
+_TELLING = _MAJOR - _SCOPES
 _LEAVES = FUNCTION_KINDS | {"test", "table", "view"}
 # Blocks that may share a chunk with others: settings, sections of a text.
 _SETTINGS = frozenset({"metadata", "env", "permissions", "global"})
@@ -117,17 +118,18 @@ class _View:
 
     def chunk(self, start: int, end: int) -> Chunk:
         parsed, data = self.parsed, self.parsed.data
-        inside = parsed.symbols[self._at(start) : self._at(end)]
-        around = self._around(start)
+        at = self._at(start)
+        inside, around = parsed.symbols[at : self._at(end)], self._around(start, at - 1)
         text = data[start:end].decode("utf-8", "replace")
-        outer, blocks = self._blocks(start, end)
-        block = _block_of(blocks, outer, start, end)
-        symbol = next((one for one in inside if block and one.start_byte == block.start_byte), None)
+        block, symbol, titles, minor = None, None, tuple[str, ...](), MINOR_KINDS
+        if parsed.blocks:
+            outer, blocks = self._blocks(start, end)
+            block, minor = _block_of(blocks, outer, start, end), frozenset()
+            symbol = next((one for one in inside if block and one.start_byte == block.start_byte), None)
+            if not inside:
+                titles = tuple(one.title for one in (outer, *blocks) if one and one.block_type not in _SETTINGS)
         symbol = symbol or _symbol_of(inside, around, start, end)
-        titles = (
-            () if inside else tuple(one.title for one in (outer, *blocks) if one and one.block_type not in _SETTINGS)
-        )
-        header = _header(parsed.path, around, inside, titles, MINOR_KINDS if not parsed.blocks else frozenset())
+        header = _header(parsed.path, around, inside, titles, minor)
         first = self._line_of(start)
         return Chunk(
             start,
@@ -157,10 +159,9 @@ class _View:
         self.seen = byte
         return self.line
 
-    def _around(self, byte: int) -> list[Symbol]:
-        """The definitions that are open at a byte, innermost first."""
+    def _around(self, byte: int, index: int) -> list[Symbol]:
+        """The definitions that are open at a byte, innermost first; `index`: of the last that starts before it."""
         symbols, found = self.parsed.symbols, []
-        index = self._at(byte) - 1
         while index >= 0:
             if symbols[index].end_byte > byte:
                 found.append(symbols[index])
@@ -193,13 +194,15 @@ def _symbol_of(inside: tuple[Symbol, ...], around: list[Symbol], start: int, end
     Inside of a function it is that function, unless something defined here fills half of the chunk. Elsewhere it is the
     largest of the outermost functions and types that start here, then what is around, then any other definition.
     """
-    major = [symbol for symbol in inside if symbol.kind in _MAJOR - _SCOPES]
+    if not inside:
+        return around[0] if around else None
+    major = [symbol for symbol in inside if symbol.kind in _TELLING]
     major = major or [symbol for symbol in inside if symbol.kind in _MAJOR]
     largest = max(_outermost(major), key=lambda symbol: min(symbol.end_byte, end) - symbol.start_byte, default=None)
     innermost = around[0] if around else None
     if largest is not None and innermost is not None and innermost.kind in FUNCTION_KINDS:
         return largest if 2 * (min(largest.end_byte, end) - largest.start_byte) > end - start else innermost
-    return largest or innermost or (inside[0] if inside else None)
+    return largest or innermost or inside[0]
 
 
 def _block_of(inside: tuple[Block, ...], around: Block | None, start: int, end: int) -> Block | None:
@@ -220,11 +223,11 @@ def _outermost(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
 
 def _header(path: str, around: list[Symbol], inside: tuple[Symbol, ...], titles: Iterable[str], minor: Set[str]) -> str:
     """One line: the path, the enclosing type and function, and what is defined here; at most `HEADER_NAMES` names."""
-    owner = next((symbol.name for symbol in around if symbol.kind in _OWNERS), "")
-    if not owner:  # a method outside of its type
+    owner = next((symbol.name for symbol in around if symbol.kind in _OWNERS), "") if around else ""
+    if not owner and inside:  # a method outside of its type
         function = next((symbol for symbol in inside if symbol.kind in FUNCTION_KINDS), None)
         owner = (function.parent or "").rpartition(".")[2] if function else ""
-    names = [owner, next((symbol.name for symbol in around if symbol.kind in _MAJOR), "")]
+    names = [owner, next((symbol.name for symbol in around if symbol.kind in _MAJOR), "")] if around else [owner]
     names += [symbol.name for symbol in inside if symbol.kind not in minor]
     distinct = list(dict.fromkeys(filter(None, [*names, *titles])))[:HEADER_NAMES]
     return " ".join([path, *distinct]).replace("\n", " ")[:MAX_HEADER]
