@@ -95,7 +95,7 @@ class IndexingSettings:
     index_secrets: bool = False
     queries_dir: str = ""  # <language>.scm files that extend or replace the built-in symbol queries
     inflight_files: int = _number(256, 1, 4096)  # between read and commit: what a kill may lose (fewer cost more each)
-    cache_bytes: int = _number(128 << 20, 0, _TERABYTE)  # of what parsing found, by content, for all indexes; 0: none
+    cache_bytes: int = _number(256 << 20, 0, _TERABYTE)  # of what parsing found, by content, for all indexes; 0: none
     nice: int = _number(5, 0, 19)
     min_free_bytes: int = _number(512 << 20, 0, _TERABYTE)  # with less room for the state directory, bulk work waits
     pause_on_battery: bool = False  # bulk work waits while the computer runs on its battery

@@ -10,13 +10,16 @@ import anyio
 import pytest
 from psycopg import sql
 
+from cocosearchd.errors import StoreUnavailable
 from cocosearchd.indexing import group
 from cocosearchd.indexing.group import GROUP_FILES, LINGER_S, GroupWriter
 from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.model import IndexRecord
+from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Connection, Database
 from cocosearchd.store.queries import FileWrite
+from cocosearchd.store.sheets import StoredFile
 from tests.store.support import file_write, new_index
 
 pytestmark = pytest.mark.anyio
@@ -28,9 +31,11 @@ async def stored(db: Database, record: IndexRecord) -> set[str]:
     return {file.path for file in await records.file_records(db, record)}
 
 
-async def as_is(sources: Sequence[FileWrite], *, urgent: bool) -> Sequence[FileWrite]:
+async def as_is(
+    sources: Sequence[FileWrite], stored: Sequence[StoredFile] | None, *, urgent: bool
+) -> Sequence[FileWrite]:
     """Makes of a file what the test has made of it."""
-    del urgent
+    del stored, urgent
     return sources
 
 
@@ -52,8 +57,9 @@ async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bo
     async with db.connection() as other:
         async with other.transaction():
             await hold(other, record)
-            with anyio.move_on_after(0.1):
-                await writer.apply("a.py", file_write("a.py", "one"), urgent=urgent)
+            given_up = asyncio.create_task(writer.apply("a.py", file_write("a.py", "one"), urgent=urgent))
+            await until(lambda: "a.py" in writer._under_way)
+            given_up.cancel()
             with anyio.move_on_after(0.1) as early:
                 await writer.ended(["a.py"])
             assert early.cancelled_caught
@@ -69,11 +75,13 @@ async def test_what_is_given_up_before_its_turn_is_not_written(db: Database, whe
     """One file is being written while the next two come; the second is given up while it does `when`."""
     record, made, began, go_on = await new_index(db), list[str](), asyncio.Event(), asyncio.Event()
 
-    async def make(sources: Sequence[FileWrite], *, urgent: bool) -> Sequence[FileWrite]:
+    async def make(
+        sources: Sequence[FileWrite], stored: Sequence[StoredFile] | None, *, urgent: bool
+    ) -> Sequence[FileWrite]:
         began.set()
         await go_on.wait()
         made.extend(source.path for source in sources)
-        return await as_is(sources, urgent=urgent)
+        return await as_is(sources, stored, urgent=urgent)
 
     writer = GroupWriter(db, record, Precedence(), make)
 
@@ -107,10 +115,12 @@ async def test_a_file_that_cannot_be_made_fails_alone(db: Database) -> None:
     """Whether that is said of the file, or the files cannot be made together."""
     record = await new_index(db)
 
-    async def make(sources: Sequence[FileWrite], *, urgent: bool) -> Sequence[FileWrite | Exception]:
+    async def make(
+        sources: Sequence[FileWrite], stored: Sequence[StoredFile] | None, *, urgent: bool
+    ) -> Sequence[FileWrite | Exception]:
         if any(source.path == "raises.py" for source in sources):
             raise ValueError("raised")
-        made = await as_is(sources, urgent=urgent)
+        made = await as_is(sources, stored, urgent=urgent)
         return [ValueError("said") if one.path == "says.py" else one for one in made]
 
     writer = GroupWriter(db, record, Precedence(), make)
@@ -120,6 +130,25 @@ async def test_a_file_that_cannot_be_made_fails_alone(db: Database) -> None:
             ended = await asyncio.gather(*work, return_exceptions=True)
             assert [isinstance(one, ValueError) for one in ended] == [path in FAILING for path in paths]
     assert await stored(db, record) == {"a.py", "b.py", "c.py", "d.py"}
+
+
+async def test_nothing_is_made_while_it_is_not_known_what_is_stored(db: Database, dsn: str) -> None:
+    """PostgreSQL does not answer: that is no file's error, so the files are not tried one by one."""
+    record, made = await new_index(db), list[str]()
+
+    async def make(
+        sources: Sequence[FileWrite], stored: Sequence[StoredFile] | None, *, urgent: bool
+    ) -> Sequence[FileWrite]:
+        made.extend(source.path for source in sources)
+        return await as_is(sources, stored, urgent=urgent)
+
+    async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=1)) as closed:
+        pass
+    writer = GroupWriter(closed, record, Precedence(), make)
+    work = [writer.apply(path, file_write(path, "one"), urgent=False) for path in ("a.py", "b.py")]
+    ended = await asyncio.gather(*work, return_exceptions=True)
+    assert [type(one) for one in ended] == [StoreUnavailable] * 2
+    assert not made
 
 
 async def test_many_chunks_are_not_one_transaction(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:

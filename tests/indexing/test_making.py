@@ -58,8 +58,8 @@ async def test_files_made_together_are_what_they_are_alone(tmp_path: Path, urgen
         "c.md": b"# Title\n\nText",
     }
     read, make = sources(tmp_path, files), maker(BuiltinEmbedder())
-    together = await make(read, urgent=urgent)
-    alone = [one for source in read for one in await make([source], urgent=urgent)]
+    together = await make(read, None, urgent=urgent)
+    alone = [one for source in read for one in await make([source], None, urgent=urgent)]
     assert len(together) == len(alone) == len(files)
     for one, other in zip(together, alone, strict=True):
         assert isinstance(one, FileWrite)
@@ -75,6 +75,6 @@ async def test_what_cannot_be_embedded_fails_with_its_batch_alone(
 ) -> None:
     monkeypatch.setattr(making, "BATCH_TEXTS", 2)
     files = {f"{name}.py": f"def {name}(): return 1\n".encode() for name in ("a", "b", "c", "poison", "e", "f", "g")}
-    made = await maker(Refusing())(sources(tmp_path, files), urgent=False)
+    made = await maker(Refusing())(sources(tmp_path, files), None, urgent=False)
     assert [isinstance(one, FileWrite) for one in made] == [True, True, False, False, True, True, True]
     assert all(isinstance(one, FileWrite | EmbedderUnavailable) for one in made)

@@ -5,6 +5,9 @@ of what is known already. A group waits for files that were announced, but not f
 one is made. An urgent file never waits for others: it has a transaction of its own. When a group cannot be made or
 written, each of its files is tried alone, so that no file fails for another's error. A transaction that has begun is
 never given up: whoever waits for it may be, and can then learn from `ended` when it is over.
+
+PostgreSQL is asked what is stored of a group before it is made, so that only what differs is. The transaction looks
+again; what is stored by then decides. An urgent file is made without asking: of one file that costs more than it saves.
 """
 
 import asyncio
@@ -18,6 +21,7 @@ from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import queries
 from cocosearchd.store.pool import Database
+from cocosearchd.store.sheets import Outdated, StoredFile
 
 # A group ends at so many files, a transaction also at so many chunks: what is written late holds up the commits of
 # others. As many as come in a batch of `lane`.
@@ -31,8 +35,10 @@ S_contra = TypeVar("S_contra", contravariant=True)
 class Make(Protocol[S_contra]):
     """What makes the rows of files."""
 
-    async def __call__(self, sources: Sequence[S_contra], *, urgent: bool) -> Sequence[queries.FileWrite | Exception]:
-        """For each source what is to be written, or why that is not known."""
+    async def __call__(
+        self, sources: Sequence[S_contra], stored: Sequence[StoredFile] | None, *, urgent: bool
+    ) -> Sequence[queries.FileWrite | Exception]:
+        """For each source what is to be written, or why that is not known; what differs from `stored` is enough."""
 
 
 @dataclass(eq=False, slots=True)
@@ -64,7 +70,7 @@ class GroupWriter(Generic[S]):
         """
         one = _Waiting(path, source, asyncio.get_running_loop().create_future())
         if urgent:
-            await self._fill([one], urgent=True)
+            await self._fill([one], urgent=True, whole=True)
             return await (one.done if one.done.done() else asyncio.shield(self._begun([one])))
         self._waiting.append(one)
         self.expect_no_more(path)
@@ -93,7 +99,7 @@ class GroupWriter(Generic[S]):
             while self._waiting:
                 await self._gathered()
                 group = [self._waiting.popleft() for _ in range(min(GROUP_FILES, len(self._waiting)))]
-                await self._fill(group, urgent=False)
+                await self._fill(group)
                 if self._writing is not None:
                     await self._writing
                 self._writing = asyncio.create_task(self._write_all(group))
@@ -113,22 +119,29 @@ class GroupWriter(Generic[S]):
     def _complete(self) -> bool:
         return not self._expected or len(self._waiting) >= GROUP_FILES
 
-    async def _fill(self, group: Sequence[_Waiting[S]], *, urgent: bool) -> None:
-        """Make the files of a group. What cannot be made is told to who waits for it."""
+    async def _fill(self, group: Sequence[_Waiting[S]], *, urgent: bool = False, whole: bool = False) -> None:
+        """Make the files of a group, `whole` or what differs. What cannot be made is told to who waits for it."""
         group = [one for one in group if one.source is not None and not one.done.done()]
         if not group:
             return
-        sources = [one.source for one in group if one.source is not None]
-        (made,) = await asyncio.gather(self._make(sources, urgent=urgent), return_exceptions=True)
-        if isinstance(made, Exception) and len(group) > 1:
+        (made,) = await asyncio.gather(self._made(group, urgent=urgent, whole=whole), return_exceptions=True)
+        if _worth_parting(made) and len(group) > 1:
             for one in group:
-                await self._fill([one], urgent=urgent)
+                await self._fill([one], urgent=urgent, whole=whole)
             return
         for one, write in zip(group, [made] * len(group) if isinstance(made, BaseException) else made, strict=True):
             if not isinstance(write, BaseException):
                 one.write = write
             elif not one.done.done():
                 one.done.set_exception(write)
+
+    async def _made(
+        self, group: Sequence[_Waiting[S]], *, urgent: bool, whole: bool
+    ) -> Sequence[queries.FileWrite | Exception]:
+        sources = [one.source for one in group if one.source is not None]
+        paths = [one.path for one in group if one.source is not None]
+        stored = None if whole else await queries.stored_files(self._database, self._record, paths)
+        return await self._make(sources, stored, urgent=urgent)
 
     async def _write_all(self, group: Sequence[_Waiting[S]]) -> None:
         for part in _parts(group):
@@ -141,7 +154,11 @@ class GroupWriter(Generic[S]):
         if not group:
             return
         (outcome,) = await asyncio.gather(self._begun(group), return_exceptions=True)
-        if isinstance(outcome, Exception) and not isinstance(outcome, StoreUnavailable) and len(group) > 1:
+        if isinstance(outcome, Outdated):
+            await self._fill(group, whole=True)
+            await self._settle(group)
+            return
+        if _worth_parting(outcome) and len(group) > 1:
             for one in group:
                 await self._settle([one])
             return
@@ -166,6 +183,11 @@ class GroupWriter(Generic[S]):
         finally:
             for one in group:
                 del self._under_way[one.path]
+
+
+def _worth_parting(outcome: object) -> bool:
+    """Whether a group failed for what may be the error of one of its files."""
+    return isinstance(outcome, Exception) and not isinstance(outcome, StoreUnavailable)
 
 
 def _parts(group: Sequence[_Waiting[S]]) -> Iterator[Sequence[_Waiting[S]]]:

@@ -1,12 +1,13 @@
 """Makes what is stored of files, many at a time: parsed, cut, described and embedded.
 
 What is known of a content or of a text is looked up for all of them at once, and a thread is handed all of them at
-once: for a file whose content is known, that was most of the cost.
+once: for a file whose content is known, that was most of the cost. Where it is known what is stored of them, only
+chunks that are not are described and embedded.
 """
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -20,11 +21,13 @@ from cocosearchd.indexing.outlines import Outline, Outlines
 from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.indexing.read import SourceFile, is_secret
 from cocosearchd.indexing.shaping import embedded_texts
+from cocosearchd.indexing.sheets import FileSheet, Sheets, file_sheet
 from cocosearchd.indexing.threads import Threads
 from cocosearchd.languages import detect, scopes
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.model import Chunk, IndexIdentity, ParseReport, SkipReason
 from cocosearchd.store.queries import FileWrite
+from cocosearchd.store.sheets import Compared, StoredFile, compared
 
 # Texts of several files go to the embedder together; a provider cuts further as its own settings say. The built-in one
 # holds the event loop meanwhile, some 5 ms for so many.
@@ -57,6 +60,7 @@ class Extract:
     report: ParseReport
     skip: SkipReason | None = None
     scopes: bytes | None = None
+    compared: Compared | None = None  # then `chunks` are those that are not stored
 
 
 class Maker:
@@ -66,15 +70,24 @@ class Maker:
         self, rules: Rules, embedder: Embedder, outlines: Outlines, precedence: Precedence, threads: Threads
     ) -> None:
         self._rules, self._embedder, self._outlines = rules, embedder, outlines
+        self._sheets = Sheets(outlines.made_by + repr(replace(rules, index=0)).encode(), outlines.kept)
         self._precedence, self._threads = precedence, threads
         self._made_by = embedder.fingerprint.pairs()
         self._dimension = embedder.fingerprint.dimension
 
-    async def __call__(self, sources: Sequence[SourceFile], *, urgent: bool) -> list[FileWrite | EmbedderUnavailable]:
-        """What is to be stored of each file, or why that is not known. Parsing never fails."""
+    async def __call__(
+        self, sources: Sequence[SourceFile], stored: Sequence[StoredFile] | None, *, urgent: bool
+    ) -> list[FileWrite | EmbedderUnavailable]:
+        """What is to be stored of each file, or why that is not known. Parsing never fails.
+
+        Without what is `stored` of the files all of their chunks are made.
+        """
         turn = (lambda: None) if urgent else self._precedence.pause_thread
         with span("index.parse", files=len(sources)):
-            work = partial(extracts, sources, self._rules, self._outlines, turn)
+            whole = partial(extracts, rules=self._rules, outlines=self._outlines, turn=turn)
+            work = partial(whole, sources)
+            if stored is not None:
+                work = partial(differing, sources, stored, self._sheets, whole, turn)
             found = await self._threads.apart(work, urgent=urgent)
         self._outlines.written_soon()
         with span("index.embed", chunks=sum(len(one.chunks) for one in found)):
@@ -126,6 +139,31 @@ def extracts(
     ]
 
 
+def differing(
+    sources: Sequence[SourceFile],
+    stored: Sequence[StoredFile],
+    sheets: Sheets,
+    whole: Callable[[Sequence[SourceFile]], Sequence[Extract]],
+    turn: Callable[[], None],
+) -> list[Extract]:
+    """As `extracts`, with those chunks only that are not stored; `whole` makes files that no sheet is known of."""
+    known = sheets.known(sources)
+    missing = [source for source, sheet in zip(sources, known, strict=True) if sheet is None]
+    made = [file_sheet(one.chunks, one.language, one.report, one.scopes, one.skip) for one in whole(missing)]
+    sheets.keep(zip(missing, made, strict=True))
+    fresh, found = iter(made), list[Extract]()
+    for source, row, sheet in zip(sources, stored, known, strict=True):
+        turn()
+        found.append(_differing(source, row, next(fresh) if sheet is None else sheet))
+    return found
+
+
+def _differing(source: SourceFile, stored: StoredFile, known: FileSheet) -> Extract:
+    found = compared(known.sheet, stored)
+    chunks = known.chunks(found.new, source.data)
+    return Extract(known.language, chunks, known.report, known.skip, known.scopes, found)
+
+
 def skipped(source: SourceFile, language: str, rules: Rules) -> SkipReason | None:
     """Why a file is not worth a parser, or shall not be looked into."""
     skip = source.skip or detect.skip_reason(source.data, rules.max_file_bytes)
@@ -153,4 +191,5 @@ def file_write(source: SourceFile, extract: Extract, vectors: Vectors) -> FileWr
         keywords=keywords,
         skip_reason=extract.skip,
         scopes=extract.scopes,
+        compared=extract.compared,
     )

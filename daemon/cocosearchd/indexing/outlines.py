@@ -26,11 +26,11 @@ from cocosearchd.model import ParseReport, Symbol
 
 log = logging.getLogger(__name__)
 
-# What an outline is made by, beside the settings: our own code, and the packages that parse and cut.
-_MODULES = ("chunk.py", "cuts.py", "recursive.py", "outlines.py")
+# What outlines and sheets are made by, beside the settings: our own code, and the packages that parse and cut.
+_MODULES = ("chunk.py", "cuts.py", "making.py", "outlines.py", "read.py", "recursive.py", "sheets.py")
 _PACKAGES = ("cocoindex", "tree-sitter", "tree-sitter-language-pack")
 _SYMBOL, _BLOCK, _REPORT = (attrgetter(*(one.name for one in fields(kind))) for kind in (Symbol, Block, ParseReport))
-_SUM = 8  # bytes in front of what is kept: marshal crashes on what it has not written
+SUM_BYTES = 8  # in front of what is kept: marshal crashes on what it has not written
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,14 +53,14 @@ class Outlines:
     def __init__(
         self, limits: Limits, overrides: QueryOverrides, made_by: bytes, kept: Kept | None, counters: Counters
     ) -> None:
-        self._limits, self._overrides, self._kept, self._counters = limits, overrides, kept, counters
+        self._limits, self._overrides, self.kept, self._counters = limits, overrides, kept, counters
         self._counting = threading.Lock()
-        self._made_by = hashlib.blake2b(made_by + repr((limits, overrides)).encode(), digest_size=16).digest()
+        self.made_by = hashlib.blake2b(made_by + repr((limits, overrides)).encode(), digest_size=16).digest()
 
     def known(self, files: Sequence[tuple[SourceFile, str]]) -> list[Outline | None]:
         """For each file with its language: as it was made before, from these bytes in a file of this kind."""
         keys = [self._key(*file) for file in files]
-        kept = self._kept.get(keys) if self._kept is not None else {}
+        kept = self.kept.get(keys) if self.kept is not None else {}
         return [_checked(kept.get(key)) for key in keys]
 
     def of(self, files: Sequence[tuple[SourceFile, str]], turn: Callable[[], None]) -> Iterator[Outline]:
@@ -81,20 +81,20 @@ class Outlines:
             self._counters.parsed += 1
         outline = Outline(cut(parsed, self._limits), parsed.symbols, parsed.blocks, parsed.report)
         # A parser that took too long may not do so the next time.
-        if self._kept is not None and (parsed.tree is not None or parsed.report.status == "no_grammar"):
+        if self.kept is not None and (parsed.tree is not None or parsed.report.status == "no_grammar"):
             packed = _packed(outline)
-            self._kept.put([(self._key(source, language), _sum(packed) + packed)])
+            self.kept.put([(self._key(source, language), sum_of(packed) + packed)])
         return outline
 
     def written_soon(self) -> None:
         """What was made is on disk in a while. For the event loop."""
-        if self._kept is not None:
-            self._kept.flush_soon()
+        if self.kept is not None:
+            self.kept.flush_soon()
 
     def _key(self, source: SourceFile, language: str) -> bytes:
         name = source.path.rpartition("/")[2] if self._limits.chunker == "recursive" else ""
         kind = f"{language} {grammar_of(source.path, language)} {name}"
-        whole = self._made_by + source.content_hash + kind.encode("utf-8", "surrogatepass")
+        whole = self.made_by + source.content_hash + kind.encode("utf-8", "surrogatepass")
         return hashlib.blake2b(whole, digest_size=16).digest()
 
 
@@ -110,12 +110,13 @@ def opened(path: Path, limit_bytes: int) -> Kept | None:
 
 
 def made_by() -> bytes:
-    """What makes outlines, as a digest: other code may find other definitions in the same content."""
+    """What makes outlines and sheets, as a digest: other code may find other definitions in the same content."""
     digest = hashlib.blake2b(digest_size=16)
     for package in _PACKAGES:
         digest.update(f"{package} {metadata.version(package)}\n".encode())
     own = resources.files("cocosearchd.indexing")
-    for file in (*_sources(resources.files("cocosearchd.languages")), *(own / name for name in _MODULES)):
+    values = resources.files("cocosearchd") / "model.py", resources.files("cocosearchd.store") / "sheets.py"
+    for file in (*_sources(resources.files("cocosearchd.languages")), *(own / name for name in _MODULES), *values):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.digest()
 
@@ -128,12 +129,13 @@ def _sources(folder: Traversable) -> Iterator[Traversable]:
             yield entry
 
 
-def _sum(packed: bytes) -> bytes:
-    return hashlib.blake2b(packed, digest_size=_SUM).digest()
+def sum_of(packed: bytes) -> bytes:
+    """What is kept in front of what was packed."""
+    return hashlib.blake2b(packed, digest_size=SUM_BYTES).digest()
 
 
 def _checked(raw: bytes | None) -> Outline | None:
-    return _unpacked(raw[_SUM:]) if raw is not None and raw[:_SUM] == _sum(raw[_SUM:]) else None
+    return _unpacked(raw[SUM_BYTES:]) if raw is not None and raw[:SUM_BYTES] == sum_of(raw[SUM_BYTES:]) else None
 
 
 def _packed(outline: Outline) -> bytes:

@@ -20,7 +20,8 @@ from cocosearchd.search.lexical_document import ChunkText, FileText, names_of
 from cocosearchd.store.file_states import FileState
 from cocosearchd.store.globs import exact_glob, path_regex, symbol_regex
 from cocosearchd.store.queries import Candidate, Key
-from cocosearchd.store.rows import symbols_of, with_symbol
+from cocosearchd.store.rows import with_symbol
+from cocosearchd.store.sheets import symbols_of
 
 Vector = NDArray[np.float32]
 

@@ -35,6 +35,7 @@ from cocosearchd.store.rows import (
     stored_chunk,
     with_symbol,
 )
+from cocosearchd.store.sheets import StoredFile, stored_file
 from cocosearchd.store.statements import statement
 
 __all__ = [
@@ -52,6 +53,7 @@ __all__ = [
     "refresh_fingerprints",
     "replace_file",
     "replace_files",
+    "stored_files",
     "symbols_at",
     "vector_search",
 ]
@@ -86,7 +88,8 @@ async def replace_files(
 
     No path may be named twice. Only chunks whose content differs are written; where the others are now is said by the
     row of their file. Where nothing differs but fingerprints there is no new generation. Raises `NotFound` if the index
-    is gone and `IdentityMismatch` if it now belongs to another embedder.
+    is gone, `IdentityMismatch` if it now belongs to another embedder, and `Outdated` if a file was compared with what
+    is no longer stored and now needs chunks that were not made; then nothing is written.
     """
     wanted = [row async for row in _in_turns(WantedRows(write, record.dimension) for write in writes)]
     paths = sorted([*(write.path for write in writes), *gone])
@@ -104,6 +107,12 @@ async def replace_files(
         generation = await _bump(connection, record)
         await _write_files(connection, record, changed, generation)
     return generation
+
+
+async def stored_files(db: Database, record: IndexRecord, paths: Sequence[str]) -> list[StoredFile]:
+    """What is stored of files, in their order: with that they can be compared before their rows are made."""
+    async with db.connection() as connection:
+        return await _stored(connection, record, paths)
 
 
 async def refresh_fingerprints(
@@ -267,10 +276,15 @@ async def _changes(connection: Connection, record: IndexRecord, wanted: Sequence
     """What differs from what is stored, file by file."""
     if not wanted:
         return []
-    paths = {"filenames": [rows.write.path for rows in wanted]}
-    stored = await (await connection.execute(statement("stored_files", record), paths)).fetchall()
+    stored = await _stored(connection, record, [rows.write.path for rows in wanted])
     pairs = zip(wanted, stored, strict=True)
-    return [change async for change in _in_turns(rows.compared(each) for rows, each in pairs)]
+    return [change async for change in _in_turns(rows.change(each) for rows, each in pairs)]
+
+
+async def _stored(connection: Connection, record: IndexRecord, paths: Sequence[str]) -> list[StoredFile]:
+    async with connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement("stored_files", record), {"filenames": list(paths)})
+        return [stored_file(row) for row in await cursor.fetchall()]
 
 
 async def _write_chunks(connection: Connection, record: IndexRecord, changed: Sequence[FileChange]) -> None:

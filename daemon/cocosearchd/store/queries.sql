@@ -179,16 +179,18 @@ select pg_advisory_xact_lock({number}, key)
 from (select distinct hashtext(filename) as key from unnest(%(filenames)s::text[]) as given(filename) order by 1) as keys
 
 -- name: stored_files
--- All that a write compares with, in the order asked; nulls where there is nothing.
+-- All that a write compares with, in the order asked; nulls where there is nothing. Of each row 28 bytes: its ordinal, how
+-- long it is, its hash (which another version may have made longer or shorter).
 select f.content_hash, f.chunk_count, f.symbol_count, f.language_id, f.skip_reason, f.scopes,
-       p.language, p.parse_status, p.error_count, p.error_message, f.ordinals, f.starts, f.first_lines,
-       c.ordinals, c.sizes, c.hashes
+       p.language, p.parse_status, p.error_count, p.error_message,
+       f.ordinals::text, f.starts::text, f.first_lines::text, c.rows
 from unnest(%(filenames)s::text[]) with ordinality as asked(filename, n)
 left join {files} f on f.filename = asked.filename
 left join {parses} p on p.filename = asked.filename
 left join lateral (
-    select array_agg(ordinal order by ordinal) as ordinals, array_agg(byte_count order by ordinal) as sizes,
-           array_agg(chunk_hash order by ordinal) as hashes
+    select string_agg(
+        int8send(ordinal) || int4send(byte_count)
+        || substring(chunk_hash || '\x00000000000000000000000000000000'::bytea for 16), ''::bytea order by ordinal) as rows
     from {chunks} where {chunks}.filename = asked.filename
 ) as c on true
 order by asked.n

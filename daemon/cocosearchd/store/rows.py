@@ -1,6 +1,5 @@
 """The values that go into and come out of the tables of one index, and how they are rows. Pure."""
 
-import hashlib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -12,21 +11,16 @@ from pgvector import HalfVector
 
 from cocosearchd.model import Chunk, Filter, Fingerprint, ParseReport, SkipReason
 from cocosearchd.store.globs import symbol_regex
-from cocosearchd.store.ordinals import assigned
 from cocosearchd.store.records import pack_fingerprint
+from cocosearchd.store.sheets import Compared, Outdated, StoredFile, compared, packed, placed, sheet_of, symbols_of
 
 Key = tuple[str, int, int]  # path, start byte, end byte
 Row = tuple[Any, ...]
-_Content = tuple[int, bytes]  # bytes, hash: all of a chunk but where it is
 # Of the statement copy_chunks.
 COPY_TYPES = (
     *("text", "int8", "text", "text", "halfvec", *["text"] * 6, "int4", "int4"),
     *("text[]", "text", "text[]", "text[]", "bytea"),
 )
-# Raise it when rows get a column, or texts are split into other words: rows of the version before are then written anew
-# with the next change of their file.
-ROW_VERSION = 3
-
 # Where the chunks of a file are: as many numbers each, in the order of the chunks.
 PLACES = ("ordinals", "starts", "first_lines")
 # Parameters of statements that take many rows at once, and what they are called in one.
@@ -60,6 +54,8 @@ class FileWrite:
     `vectors` has shape (len(chunks), dimension), float32, L2-normalised; a zero row is stored as NULL. A skipped file
     has no chunks and no parse row. `keywords` says what full text search sees of a chunk: header and text after
     identifier splitting. It is asked for rows that are written, and must say the same of chunks that are the same.
+
+    Where the file was `compared` before, `chunks` are those that are not stored, in its order; else they are all.
     """
 
     path: str
@@ -71,6 +67,7 @@ class FileWrite:
     report: ParseReport
     skip_reason: SkipReason | None = None
     scopes: bytes | None = None  # of `languages.scopes`
+    compared: Compared | None = None
     keywords: Callable[[Chunk], str] = field(kw_only=True)
 
 
@@ -147,50 +144,41 @@ class WantedRows:
     """The rows a file shall have, made as far as they are needed: most chunks of a changed file are stored already."""
 
     def __init__(self, write: FileWrite, dimension: int) -> None:
-        """Raises `ValueError` for vectors of another shape.
-
-        An empty range is not stored. Of two chunks that begin at the same byte the longer one is, or the first one.
-        """
+        """Raises `ValueError` for vectors of another shape."""
         if write.vectors.shape != (len(write.chunks), dimension) and write.chunks:
             raise ValueError(f"vectors of {write.path}: {write.vectors.shape}, not {(len(write.chunks), dimension)}")
         self.write = write
-        self._numbers = _by_place(write.chunks)
-        chunks = [write.chunks[number] for number in self._numbers]
-        self._starts, self._lines = [chunk.start_byte for chunk in chunks], [chunk.start_line for chunk in chunks]
-        self._contents = [(chunk.end_byte - chunk.start_byte, _digest(chunk)) for chunk in chunks]
+        self._halves = write.vectors.astype(np.float16)
+        self._known: Any = self._halves.any(axis=-1).tolist()  # of each chunk whether anything is known
+        if write.compared is not None:
+            self._sheet, places = write.compared.sheet, write.compared.new
+            self._numbers = {place: number for number, place in enumerate(places)}
+        else:
+            order = placed(write.chunks)
+            self._sheet, self._numbers = sheet_of(write.chunks, order), dict(enumerate(order))
 
-    def compared(self, stored: Row) -> FileChange:
-        """With a row of the statement stored_files."""
-        known, (rows, sizes, digests) = list(stored[10:13]), (column or () for column in stored[13:])
-        old = dict(zip(rows, zip(sizes, digests, strict=True), strict=True))
-        ordinals, kept = assigned(old, self._contents)
-        places = [ordinals, self._starts, self._lines]
-        file, parse = file_values(self.write, places), parse_values(self.write)
-        gone = tuple(ordinal for ordinal in old if ordinal not in kept)
-        new = tuple(self._row(n, ordinal) for n, ordinal in enumerate(ordinals) if ordinal not in kept)
-        same_file = stored[:6] == tuple(file[name] for name in COMPARED) and known == places
-        same_parse = stored[6:10] == (tuple(parse.values())[1:] if parse else (None,) * 4)
-        differs = bool(gone or new) or not (same_file and same_parse)
-        return FileChange(self.write.path, file, parse, gone, new, differs)
+    def change(self, stored: StoredFile) -> FileChange:
+        """What differs from what is stored. Raises `Outdated` where that needs a chunk that was not made."""
+        before = self.write.compared
+        found = before if before is not None and before.stored == stored else compared(self._sheet, stored)
+        if not self._numbers.keys() >= set(found.new):
+            raise Outdated(self.write.path)
+        places = [packed(numbers) for numbers in (found.ordinals, self._sheet.starts, self._sheet.lines)]
+        file = file_values(self.write, self._sheet.symbol_count, len(found.ordinals), places)
+        parse = parse_values(self.write)
+        new = tuple(self._row(place, found.ordinals[place]) for place in found.new)
+        same_file = stored.file == tuple(file[name] for name in (*COMPARED, *PLACES))
+        same_parse = stored.parse == (tuple(parse.values())[1:] if parse else (None,) * 4)
+        differs = bool(found.gone or new) or not (same_file and same_parse)
+        return FileChange(self.write.path, file, parse, found.gone, new, differs)
 
-    def _row(self, n: int, ordinal: int) -> Row:
+    def _row(self, place: int, ordinal: int) -> Row:
         """For the statement copy_chunks; the last column is the chunk's hash."""
-        number, (size, digest) = self._numbers[n], self._contents[n]
-        chunk, half = self.write.chunks[number], self.write.vectors[number].astype(np.float16)
-        vector = HalfVector(half) if half.any() else None
+        number, (size, digest) = self._numbers[place], self._sheet.contents[place]
+        chunk, vector = self.write.chunks[number], HalfVector(self._halves[number]) if self._known[number] else None
         text, *columns = _columns(chunk, size)
         words = _clean(self.write.keywords(chunk))
         return (self.write.path, ordinal, text, words, vector, *columns, digest)
-
-
-def _by_place(chunks: Sequence[Chunk]) -> list[int]:
-    """The numbers of those that are stored."""
-    longest = dict[int, int]()
-    for number, chunk in enumerate(chunks):
-        known = longest.get(chunk.start_byte)
-        if chunk.end_byte > (chunk.start_byte if known is None else chunks[known].end_byte):
-            longest[chunk.start_byte] = number
-    return [longest[start] for start in sorted(longest)]
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, list[Any]]:
@@ -198,18 +186,18 @@ def columns_of(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> d
     return {parameter: [row[name] for row in rows] for parameter, name in names.items()}
 
 
-def file_values(write: FileWrite, places: Sequence[Sequence[int]]) -> dict[str, Any]:
+def file_values(write: FileWrite, symbols: int, chunks: int, places: Sequence[str]) -> dict[str, Any]:
     """A row of the files table, without the generation."""
     return {
         "filename": write.path,
         "content_hash": write.content_hash,
-        "chunk_count": len(places[0]),
-        "symbol_count": sum(len(chunk.definitions) for chunk in write.chunks),
+        "chunk_count": chunks,
+        "symbol_count": symbols,
         "language": write.language,
         "skip_reason": write.skip_reason,
         "scopes": write.scopes,
         "fingerprint": pack_fingerprint(write.fingerprint),
-        **dict(zip(PLACES, map(_packed, places), strict=True)),
+        **dict(zip(PLACES, places, strict=True)),
     }
 
 
@@ -269,38 +257,5 @@ def _columns(chunk: Chunk, size: int) -> Row:
     return (*clean, size, lines, definitions, _clean(chunk.header), kinds, names)
 
 
-def _packed(numbers: Sequence[int]) -> str:
-    """An array as PostgreSQL writes it: arrays of many files, each of another length, come as texts."""
-    return "{" + ",".join(map(str, numbers)) + "}"
-
-
 def _clean(text: str) -> str:
     return text.replace("\0", "")
-
-
-def symbols_of(chunk: Chunk) -> list[tuple[str, str]]:
-    """(kind, qualified name) of what the chunk is or is part of, then of what is defined in it; each once."""
-    pairs = [(symbol.kind, symbol.qualified_name) for symbol in chunk.symbols]
-    if chunk.symbol_type and chunk.symbol_name:
-        pairs.insert(0, (chunk.symbol_type, chunk.symbol_name))
-    return list(dict.fromkeys(pairs))
-
-
-def _digest(chunk: Chunk) -> bytes:
-    """Of all that is stored but where it is, and with the NULs: the vector was made of the text as it was read."""
-    kept = (
-        ROW_VERSION,
-        chunk.end_line - chunk.start_line,
-        chunk.header,
-        chunk.language,
-        chunk.block_type,
-        chunk.hierarchy,
-        chunk.symbol_type,
-        chunk.symbol_name,
-        chunk.symbol_signature,
-        chunk.definitions,
-        symbols_of(chunk),
-    )
-    # The text last and as it is: what is in front ends where its last bracket closes.
-    whole = f"{kept!r}{chunk.text}"
-    return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,126 @@
+"""What of a file is compared with what is stored of it: enough to say which of its chunks need new rows. Pure.
+
+Most chunks of a changed file are stored already. Whoever compares before he makes rows, makes those of the others only.
+"""
+
+import hashlib
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from cocosearchd.model import Chunk
+from cocosearchd.store.ordinals import assigned
+
+# Raise it when rows get a column, or texts are split into other words: rows of the version before are then written anew
+# with the next change of their file.
+ROW_VERSION = 3
+
+Content = tuple[int, bytes]  # bytes, hash: all of a chunk but where it is
+_STORED = struct.Struct(">qi16s")  # as the statement stored_files packs what is compared of a row
+
+
+class Outdated(Exception):
+    """What a file was compared with is stored no more: a row is missing where one was to stay. Its text: the path."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """The chunks of a file that are stored, by place: first bytes, first lines, and what each of them is."""
+
+    starts: tuple[int, ...]
+    lines: tuple[int, ...]
+    contents: tuple[Content, ...]
+    symbol_count: int  # definitions in all chunks
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """What is stored of a file, as the statement stored_files gives it; nulls where there is nothing."""
+
+    file: tuple[Any, ...]  # of its row what `rows.COMPARED` and `rows.PLACES` name
+    parse: tuple[Any, ...]  # language, status, error count, error message
+    chunks: bytes  # ordinal, bytes and hash of each row, packed
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """A file and what was stored of it: which rows go, and which of its places need new ones."""
+
+    sheet: Sheet
+    stored: StoredFile
+    ordinals: Sequence[int]  # by place
+    gone: tuple[int, ...]  # ordinals
+    new: tuple[int, ...]  # places
+
+
+def stored_file(row: Sequence[Any]) -> StoredFile:
+    """A row of the statement stored_files."""
+    file, parse, chunks = (*row[:6], *row[10:13]), row[6:10], row[13]
+    return StoredFile(file, tuple(parse), chunks or b"")
+
+
+def compared(sheet: Sheet, stored: StoredFile) -> Compared:
+    """Which rows stay, go and come."""
+    old = {ordinal: (size, digest) for ordinal, size, digest in _STORED.iter_unpack(stored.chunks)}
+    ordinals, kept = assigned(old, sheet.contents)
+    gone = tuple(ordinal for ordinal in old if ordinal not in kept)
+    new = tuple(place for place, ordinal in enumerate(ordinals) if ordinal not in kept)
+    return Compared(sheet, stored, ordinals, gone, new)
+
+
+def sheet_of(chunks: Sequence[Chunk], order: Sequence[int]) -> Sheet:
+    """Of the chunks of a file; `order` are the numbers of those that are stored, see `placed`."""
+    kept = [chunks[number] for number in order]
+    return Sheet(
+        tuple(chunk.start_byte for chunk in kept),
+        tuple(chunk.start_line for chunk in kept),
+        tuple((chunk.end_byte - chunk.start_byte, digest_of(chunk)) for chunk in kept),
+        sum(len(chunk.definitions) for chunk in chunks),
+    )
+
+
+def placed(chunks: Sequence[Chunk]) -> list[int]:
+    """The numbers of the chunks that are stored, by place.
+
+    An empty range is not stored. Of two chunks that begin at the same byte the longer one is, or the first one.
+    """
+    longest = dict[int, int]()
+    for number, chunk in enumerate(chunks):
+        known = longest.get(chunk.start_byte)
+        if chunk.end_byte > (chunk.start_byte if known is None else chunks[known].end_byte):
+            longest[chunk.start_byte] = number
+    return [longest[start] for start in sorted(longest)]
+
+
+def packed(numbers: Sequence[int]) -> str:
+    """An array as PostgreSQL writes it: arrays of many files, each of another length, come as texts."""
+    return "{" + ",".join(map(str, numbers)) + "}"
+
+
+def symbols_of(chunk: Chunk) -> list[tuple[str, str]]:
+    """(kind, qualified name) of what the chunk is or is part of, then of what is defined in it; each once."""
+    pairs = [(symbol.kind, symbol.qualified_name) for symbol in chunk.symbols]
+    if chunk.symbol_type and chunk.symbol_name:
+        pairs.insert(0, (chunk.symbol_type, chunk.symbol_name))
+    return list(dict.fromkeys(pairs))
+
+
+def digest_of(chunk: Chunk) -> bytes:
+    """Of all that is stored but where it is, and with the NULs: the vector was made of the text as it was read."""
+    kept = (
+        ROW_VERSION,
+        chunk.end_line - chunk.start_line,
+        chunk.header,
+        chunk.language,
+        chunk.block_type,
+        chunk.hierarchy,
+        chunk.symbol_type,
+        chunk.symbol_name,
+        chunk.symbol_signature,
+        chunk.definitions,
+        symbols_of(chunk),
+    )
+    # The text last and as it is: what is in front ends where its last bracket closes.
+    whole = f"{kept!r}{chunk.text}"
+    return hashlib.blake2b(whole.encode("utf-8", "surrogatepass"), digest_size=16).digest()
