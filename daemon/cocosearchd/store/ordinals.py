@@ -1,7 +1,7 @@
 """The numbers of the chunks of a file: they ascend with the places, and a chunk that moves keeps its own. Pure."""
 
 from bisect import bisect_left
-from collections import defaultdict, deque
+from collections import deque
 from collections.abc import Hashable, Mapping, Sequence, Set
 from typing import TypeVar
 
@@ -43,16 +43,23 @@ def _between(low: int | None, high: int | None, count: int) -> Sequence[int]:
 
 def _matched(old: Sequence[Content], wanted: Sequence[Content]) -> list[int | None]:
     """Of each chunk that is wanted the row that it can keep; these ascend."""
-    shorter = min(len(old), len(wanted))
-    head = next((n for n in range(shorter) if old[n] != wanted[n]), shorter)
-    tail = next((n for n in range(shorter - head) if old[-1 - n] != wanted[-1 - n]), shorter - head)
-    loose = defaultdict[Content, deque[int]](deque)
-    for row in range(head, len(old) - tail):
-        loose[old[row]].append(row)
-    middle = range(head, len(wanted) - tail)
-    pairs = [(place, loose[wanted[place]].popleft()) for place in middle if loose.get(wanted[place])]
-    rows = dict(_ascending(pairs))
-    return [*range(head), *(rows.get(place) for place in middle), *range(len(old) - tail, len(old))]
+    shorter, head, tail = min(len(old), len(wanted)), 0, 0
+    while head < shorter and old[head] == wanted[head]:
+        head += 1
+    while tail < shorter - head and old[-1 - tail] == wanted[-1 - tail]:
+        tail += 1
+    middle = _matched_apart(old[head : len(old) - tail], wanted[head : len(wanted) - tail], head)
+    return [*range(head), *middle, *range(len(old) - tail, len(old))]
+
+
+def _matched_apart(old: Sequence[Content], wanted: Sequence[Content], first: int) -> list[int | None]:
+    """As `_matched`, of rows from the number `first` on, by content wherever they are."""
+    loose = dict[Content, deque[int]]()
+    for row, content in enumerate(old, first):
+        loose.setdefault(content, deque()).append(row)
+    pairs = [(place, loose[content].popleft()) for place, content in enumerate(wanted) if loose.get(content)]
+    rows = dict(_ascending(pairs)) if pairs else {}
+    return [rows.get(place) for place in range(len(wanted))]
 
 
 def _ascending(pairs: Sequence[tuple[int, int]]) -> Sequence[tuple[int, int]]:
