@@ -15,7 +15,7 @@ import pytest
 
 from cocosearchd.roots.hints.base import Cookie, Dirty, DirtyTree, Hint, Hints, HintsUnavailable, Lost
 from cocosearchd.roots.hints.choose import open_hints
-from cocosearchd.roots.hints.inotify import InotifyHints
+from cocosearchd.roots.hints.inotify import BURST_READS, GATHER_S, Burst, InotifyHints
 from cocosearchd.roots.hints.mounts import file_system, remote_below
 from cocosearchd.settings import WatchingSettings
 from tests.roots.support import BACKENDS, QUICK
@@ -316,3 +316,30 @@ def test_the_kind_of_a_file_system_decides(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr("cocosearchd.roots.hints.choose.file_system", lambda _: "nfs4")
     hints, reason = open_hints(os.fsencode(tmp_path), os.fsencode(tmp_path / "sync"), WatchingSettings(), Heard())
     assert (hints.name, reason) == ("polling", "nfs4 does not report changes made elsewhere")
+
+
+@linux
+def test_a_person_who_saves_is_heard_at_once_and_a_checkout_in_lots() -> None:
+    burst, now = Burst(), 100.0
+    assert not any(burst.pause(now + number * 1e-4) for number in range(BURST_READS))
+    assert burst.pause(now + 1e-2) == GATHER_S
+    assert burst.pause(now + 1e-2 + GATHER_S) == GATHER_S, "it lasts as long as events keep coming"
+    assert burst.pause(now + 1) == 0, "and ends when they do not"
+
+
+@linux
+def test_events_gather_while_a_tree_is_rewritten_and_closing_does_not_wait_for_that(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cocosearchd.roots.hints.inotify.BURST_S", 60.0)
+    monkeypatch.setattr("cocosearchd.roots.hints.inotify.GATHER_S", 60.0)
+    with opened(root, "inotify") as (hints, heard):
+        for number in range(BURST_READS + 1):
+            (root / "old" / "kept.py").chmod(0o600 + number % 2)  # one event each
+            heard.wait(lambda found: len(found) > number)  # noqa: B023 - called before the next
+        (root / "top.py").unlink()
+        time.sleep(0.3)
+        assert Dirty(b"top.py") not in heard.hints
+        began = time.monotonic()
+        hints.close()
+        assert time.monotonic() - began < 30
