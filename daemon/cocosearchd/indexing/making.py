@@ -27,7 +27,7 @@ from cocosearchd.languages import detect, scopes
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.model import Chunk, IndexIdentity, ParseReport, SkipReason
 from cocosearchd.store.queries import FileWrite
-from cocosearchd.store.sheets import Compared, StoredFile, compared
+from cocosearchd.store.sheets import Compared, StoredFile, compared, placed
 
 # Texts of several files go to the embedder together; a provider cuts further as its own settings say. The built-in one
 # holds the event loop meanwhile, some 5 ms for so many.
@@ -149,19 +149,26 @@ def differing(
     """As `extracts`, with those chunks only that are not stored; `whole` makes files that no sheet is known of."""
     known = sheets.known(sources)
     missing = [source for source, sheet in zip(sources, known, strict=True) if sheet is None]
-    made = [file_sheet(one.chunks, one.language, one.report, one.scopes, one.skip) for one in whole(missing)]
-    sheets.keep(zip(missing, made, strict=True))
-    fresh, found = iter(made), list[Extract]()
+    made = whole(missing)
+    fresh = [file_sheet(one.chunks, one.language, one.report, one.scopes, one.skip) for one in made]
+    sheets.keep(zip(missing, fresh, strict=True))
+    new, found = iter(zip(made, fresh, strict=True)), list[Extract]()
     for source, row, sheet in zip(sources, stored, known, strict=True):
         turn()
-        found.append(_differing(source, row, next(fresh) if sheet is None else sheet))
+        found.append(_of_sheet(source, row, sheet) if sheet is not None else _of_extract(*next(new), row))
     return found
 
 
-def _differing(source: SourceFile, stored: StoredFile, known: FileSheet) -> Extract:
-    found = compared(known.sheet, stored)
+def _of_sheet(source: SourceFile, row: StoredFile, known: FileSheet) -> Extract:
+    found = compared(known.sheet, row)
     chunks = known.chunks(found.new, source.data)
     return Extract(known.language, chunks, known.report, known.skip, known.scopes, found)
+
+
+def _of_extract(one: Extract, made: FileSheet, row: StoredFile) -> Extract:
+    """Of a file whose chunks are at hand: none is cut out again."""
+    found, order = compared(made.sheet, row), placed(one.chunks)
+    return replace(one, chunks=tuple(one.chunks[order[place]] for place in found.new), compared=found)
 
 
 def skipped(source: SourceFile, language: str, rules: Rules) -> SkipReason | None:
