@@ -87,6 +87,22 @@ async def test_only_changed_chunks_are_written(db: Database) -> None:
     assert {text for text in after if before.get(text) == after[text]} == {"one: 1", "six: 3"}
 
 
+async def test_statements_with_one_plan_only_are_planned_once_but_not_on_a_server_of_somebody_else(
+    dsn: str, db: Database
+) -> None:
+    """None of them looks for chunks: a plan made for a small table would be kept while it grows."""
+    record = await new_index(db)
+    for url, expected in (("", 4), (dsn, 0)):
+        async with Database.open(dsn, DatabaseSettings(url=url, pool_min=1, pool_max=1)) as one:
+            for text in ("one: 1", "two: 2", "three: 3"):
+                await replace_file(one, record, file_write(f"{expected}.py", text, "same: 0"))
+            await delete_file(one, record, f"{expected}.py")
+            async with one.connection() as connection:
+                rows = await (await connection.execute("select statement from pg_prepared_statements")).fetchall()
+        assert len(rows) == expected
+        assert not [statement for (statement,) in rows if '_chunks"' in statement]
+
+
 async def test_what_is_only_elsewhere_is_not_written(db: Database) -> None:
     """Neither its text nor its vector is sent again, its words are not looked for, and no index is entered again."""
     record = await new_index(db)

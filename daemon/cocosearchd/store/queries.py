@@ -65,6 +65,8 @@ MAX_BREADTH = 1000  # pgvector's limit
 # Chunks of an index from which on planning how to read some of them, at twice the price of doing it, is done once. Of a
 # smaller one the plan may be to read all of it, and would be kept while it grows.
 PLANNED_ONCE = 10_000
+# To `prepare` what each change asks and has one plan only, however large tables are: planning took longer than doing.
+ONE_PLAN = True
 TURN_ITEMS = 8  # files compared or rows sent, before others have their turn: at most 2 ms
 T = TypeVar("T")
 ENOUGH_HITS = 50  # with fewer hits for all terms, any of the rare ones will do
@@ -94,7 +96,7 @@ async def replace_files(
     wanted = [row async for row in _in_turns(WantedRows(write, record.dimension) for write in writes)]
     paths = sorted([*(write.path for write in writes), *gone])
     async with db.connection() as connection, connection.transaction():
-        await connection.execute(statement("lock_files", record), {"filenames": paths})
+        await connection.execute(statement("lock_files", record), {"filenames": paths}, prepare=ONE_PLAN)
         changes = await _changes(connection, record, wanted)
         changed = [change for change in changes if change.differs]
         if same := [change.file for change in changes if not change.differs]:
@@ -301,9 +303,11 @@ async def _write_files(
     if not changed:
         return
     files = columns_of([change.file for change in changed], FILE_COLUMNS)
-    await connection.execute(statement("upsert_files", record), files | {"generation": generation})
+    await connection.execute(statement("upsert_files", record), files | {"generation": generation}, prepare=ONE_PLAN)
     if parses := [change.parse for change in changed if change.parse]:
-        await connection.execute(statement("upsert_parses", record), columns_of(parses, PARSE_COLUMNS))
+        await connection.execute(
+            statement("upsert_parses", record), columns_of(parses, PARSE_COLUMNS), prepare=ONE_PLAN
+        )
     if without := [change.path for change in changed if not change.parse]:
         await connection.execute(statement("delete_parses", record), {"filenames": without})
 
@@ -325,7 +329,7 @@ async def _in_turns(items: Iterable[T]) -> AsyncIterator[T]:
 
 async def _bump(connection: Connection, record: IndexRecord) -> int:
     identity = {"identity": identity_digest(record.identity)}
-    row = await _row(connection, statement("bump_generation", record), identity)
+    row = await _row(connection, statement("bump_generation", record), identity, prepare=ONE_PLAN)
     if row is None:
         await _generation(connection, record)
         raise IdentityMismatch(f"index {record.name} was given another embedder meanwhile", "index the file again")
@@ -387,5 +391,7 @@ async def _candidates(
         return tuple(candidate(row) for row in await cursor.fetchall())
 
 
-async def _row(connection: Connection, query: sql.Composed | bytes, values: dict[str, Any]) -> Row | None:
-    return await (await connection.execute(query, values)).fetchone()
+async def _row(
+    connection: Connection, query: sql.Composed | bytes, values: dict[str, Any], *, prepare: bool = False
+) -> Row | None:
+    return await (await connection.execute(query, values, prepare=prepare)).fetchone()
