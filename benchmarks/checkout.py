@@ -1,9 +1,10 @@
 """A checkout of five thousand files, there and back, through the real programs and a real git repository.
 
-    python -m benchmarks.checkout [--files N]
+    python -m benchmarks.checkout [--files N] [--lines N]
 
-The repository is made of the standard library of the running Python, cut into files of about 120 lines. Its other
-branch differs in every file: most have one definition edited, a tenth is moved, a tenth deleted and as many are new.
+The repository is made of the standard library of the running Python, cut into files of about 120 lines, or of as many
+as are said. Its other branch differs in every file: most have one definition edited, a tenth is moved, a tenth deleted
+and as many are new.
 Prints, for each switch, the time and the CPU seconds of all processes from the end of git until everything is
 searchable, and how many embeddings were computed.
 """
@@ -22,7 +23,7 @@ import psutil
 from benchmarks.measure import cpu_seconds, machine
 from tests.daemon import Daemon, git, make_daemon
 
-LINES = 120
+LINES = 120  # of a file
 EMBEDDINGS = ("computed", "reused")
 
 
@@ -30,13 +31,14 @@ def main() -> None:
     """Make the repository, switch, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=5000)
-    files = parser.parse_args().files
+    parser.add_argument("--lines", type=int, default=LINES, help="of a file, about")
+    given = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))
     root = work / "root"
     daemon = make_daemon()
     say(machine())
     try:
-        say(f"repository: {make_repository(root, files)}")
+        say(f"repository: {make_repository(root, given.files, given.lines)}")
         daemon.start()
         measured(daemon, "first index", lambda: daemon.ctl("up", str(root), "--name", "bench", "--wait", limit_s=3600))
         for branch in ("other", "main", "other", "main"):
@@ -84,9 +86,9 @@ def own_seconds(process: psutil.Process) -> float:
     return float(times.user + times.system)
 
 
-def make_repository(root: Path, files: int) -> str:
-    """Two branches, `main` and `other`; a line that says what they are."""
-    texts = list(zip(range(files), pieces(), strict=False))
+def make_repository(root: Path, files: int, length: int) -> str:
+    """Two branches, `main` and `other`, with files of about `length` lines; a line that says what they are."""
+    texts = list(zip(range(files), pieces(length), strict=False))
     for number, lines in texts:
         write(root, number, "package", lines)
     git(root, "init", "--quiet", "--initial-branch", "main")
@@ -109,15 +111,15 @@ def make_repository(root: Path, files: int) -> str:
     return f"{len(texts)} files, {size / 1e6:.1f} MB; the other branch differs in all of them"
 
 
-def pieces() -> Iterator[list[str]]:
-    """The standard library in pieces of about `LINES` lines, cut at blank lines."""
+def pieces(length: int = LINES) -> Iterator[list[str]]:
+    """The standard library in pieces of about `length` lines, cut at blank lines."""
     for path in sorted(Path(sysconfig.get_paths()["stdlib"]).rglob("*.py")):
         if "site-packages" in path.parts or "lib2to3" in path.parts:
             continue
         piece: list[str] = []
         for line in path.read_text("utf-8", "replace").splitlines():
             piece.append(line)
-            if len(piece) >= LINES and not line.strip():
+            if len(piece) >= length and not line.strip():
                 yield piece
                 piece = []
 
