@@ -1,10 +1,13 @@
 """Roots with real files, and what the child is told for a test."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cocosearchd.indexing.outlines import opened
 from cocosearchd.indexing.updater import WorkerSpec
+from cocosearchd.kept import Kept
 
 PYTHON = '''"""Where {name} is decided."""
 
@@ -28,6 +31,15 @@ class {title}:
 def python(name: str, number: int = 1) -> str:
     """A module with two definitions."""
     return PYTHON.format(name=name, title=name.title(), number=number)
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    """What outlines and sheets are kept in."""
+    found = opened(tmp_path / "outlines.sqlite", 1 << 24)
+    assert found is not None
+    yield found
+    found.close()
 
 
 @pytest.fixture

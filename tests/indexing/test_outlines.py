@@ -1,7 +1,6 @@
 """What is known of a content is what parsing it would find, whatever its path and whoever asks. Nothing else is."""
 
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,7 +9,7 @@ import pytest
 from cocosearchd.embedding.remembering import Counters
 from cocosearchd.indexing.chunk import Limits
 from cocosearchd.indexing.making import Extract, Rules, extracts
-from cocosearchd.indexing.outlines import Outlines, made_by, opened
+from cocosearchd.indexing.outlines import Outlines, made_by
 from cocosearchd.indexing.read import SourceFile, read_files
 from cocosearchd.indexing.updater import WorkerSpec
 from cocosearchd.kept import Kept
@@ -22,14 +21,6 @@ from tests.indexing.support import every_path, fresh_digest, new_record, running
 
 CASES = Path(__file__).parents[1] / "languages"
 LIMITS = (Limits(), Limits(chunk_size=300), Limits("recursive", 500, 100))
-
-
-@pytest.fixture
-def kept(tmp_path: Path) -> Iterator[Kept]:
-    found = opened(tmp_path / "outlines.sqlite", 1 << 24)
-    assert found is not None
-    yield found
-    found.close()
 
 
 def outlines(kept: Kept | None, limits: Limits | None = None, made: bytes = b"") -> Outlines:

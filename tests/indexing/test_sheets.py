@@ -3,7 +3,7 @@
 import asyncio
 import random
 import sqlite3
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -36,14 +36,6 @@ CASES = Path(__file__).parents[1] / "languages"
 RULES = Rules(1, IndexIdentity((), "", 0), Limits(chunk_size=300), (), (), 1 << 20, index_secrets=False, any_type=True)
 NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
 NAMES = [f"name_{number}" for number in range(12)]
-
-
-@pytest.fixture
-def kept(tmp_path: Path) -> Iterator[Kept]:
-    found = opened(tmp_path / "outlines.sqlite", 1 << 24)
-    assert found is not None
-    yield found
-    found.close()
 
 
 @pytest.fixture
