@@ -320,11 +320,22 @@ def test_the_kind_of_a_file_system_decides(tmp_path: Path, monkeypatch: pytest.M
 
 @linux
 def test_a_person_who_saves_is_heard_at_once_and_a_checkout_in_lots() -> None:
+    burst, now, some = Burst(), 100.0, [Dirty(b"a.py")]
+    assert not any(burst.pause(now + number * 1e-4, some) for number in range(BURST_READS))
+    assert burst.pause(now + 1e-2, some) == GATHER_S
+    assert burst.pause(now + 1e-2 + GATHER_S, some) == GATHER_S, "it lasts as long as events keep coming"
+    assert burst.pause(now + 1, some) == 0, "and ends when they do not"
+
+
+@linux
+def test_questions_in_a_row_are_no_checkout() -> None:
+    """A cookie each: who asks again within milliseconds is not to wait for others."""
     burst, now = Burst(), 100.0
-    assert not any(burst.pause(now + number * 1e-4) for number in range(BURST_READS))
-    assert burst.pause(now + 1e-2) == GATHER_S
-    assert burst.pause(now + 1e-2 + GATHER_S) == GATHER_S, "it lasts as long as events keep coming"
-    assert burst.pause(now + 1) == 0, "and ends when they do not"
+    assert not any(burst.pause(now + number * 1e-3, [Cookie(b"asked")]) for number in range(10 * BURST_READS))
+    some = [Dirty(b"a.py")]
+    assert not any(burst.pause(now + number * 1e-4, some) for number in range(BURST_READS))
+    assert burst.pause(now + 1e-2, [Cookie(b"asked")]) == 0
+    assert burst.pause(now + 1e-2, [*some, Cookie(b"asked")]) == GATHER_S
 
 
 @linux

@@ -11,6 +11,7 @@ import select
 import sys
 import threading
 import time
+from collections.abc import Collection
 from pathlib import Path
 
 from cocosearchd.roots.hints.base import Cookie, Dirty, DirtyTree, Hint, HintsUnavailable, Lost, Sink
@@ -50,8 +51,13 @@ class Burst:
     def __init__(self) -> None:
         self._read_at, self._reads = 0.0, 0
 
-    def pause(self, now: float) -> float:
-        """How long to let events gather, in seconds, when some have just been read. `now` is of a monotonic clock."""
+    def pause(self, now: float, hints: Collection[Hint]) -> float:
+        """How long to let events gather, in seconds, after a read that told so much. `now` is of a monotonic clock.
+
+        Questions that come one after another each have a cookie: they are no tree that changes, and wait for it.
+        """
+        if hints and all(isinstance(hint, Cookie) for hint in hints):
+            return 0.0
         self._reads = self._reads + 1 if now - self._read_at < BURST_S else 0
         self._read_at = now
         return GATHER_S if self._reads >= BURST_READS else 0.0
@@ -204,7 +210,7 @@ class InotifyHints:
                 hints[Lost("a file system was mounted or unmounted")] = None
             if hints:
                 sink(tuple(hints))
-            if pause := burst.pause(time.monotonic()):
+            if pause := burst.pause(time.monotonic(), hints):
                 closing.poll(pause * 1000)
 
     def _translate(self, event: "Event", hints: dict[Hint, None]) -> None:
