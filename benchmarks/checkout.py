@@ -1,12 +1,13 @@
 """A checkout of five thousand files, there and back, through the real programs and a real git repository.
 
-    python -m benchmarks.checkout [--files N] [--lines N]
+    python -m benchmarks.checkout [--files N] [--lines N] [--processes N]
 
 The repository is made of the standard library of the running Python, cut into files of about 120 lines, or of as many
 as are said. Its other branch differs in every file: most have one definition edited, a tenth is moved, a tenth deleted
 and as many are new.
 Prints, for each switch, the time and the CPU seconds of all processes from the end of git until everything is
-searchable, and how many embeddings were computed.
+searchable, and how many embeddings were computed. With processes that do bulk work beside the indexing process
+(`indexing.processes`), theirs are `crew`: where each has a core of its own, it is `worker` that takes the longest.
 """
 
 import argparse
@@ -32,10 +33,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=5000)
     parser.add_argument("--lines", type=int, default=LINES, help="of a file, about")
+    parser.add_argument("--processes", type=int, help="beside the indexing process; by itself as the daemon chooses")
     given = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))
     root = work / "root"
-    daemon = make_daemon()
+    chosen = {} if given.processes is None else {"COCOSEARCH_INDEXING_PROCESSES": str(given.processes)}
+    daemon = make_daemon(**chosen)
     say(machine())
     try:
         say(f"repository: {make_repository(root, given.files, given.lines)}")
@@ -70,11 +73,13 @@ def parts(daemon: Daemon) -> dict[str, float]:
     own = psutil.Process(daemon.process.pid)
     postgres = daemon.postgres()
     inside = {process.pid for process in postgres}
-    worker = [child for child in own.children(recursive=True) if child.pid not in inside]
     texts = daemon.json("status")["worker"]
+    worker = [child for child in own.children() if child.pid not in inside]
+    alone = sum(map(own_seconds, worker))
     return {
         "daemon": own_seconds(own),
-        "worker": cpu_seconds(worker),
+        "worker": alone,
+        "crew": cpu_seconds([*worker, *(mate for one in worker for mate in one.children())]) - alone,
         "PostgreSQL": cpu_seconds(postgres),
         **{what: texts[what] for what in EMBEDDINGS},
     }

@@ -1,4 +1,4 @@
-"""How Python shares its time between threads, looks for garbage and gives memory back, in both processes."""
+"""How Python shares its time between threads, looks for garbage and gives memory back, in each process."""
 
 import ctypes
 import gc

@@ -17,7 +17,7 @@ from cocosearchd.embedding.base import Embedder, Vectors
 from cocosearchd.errors import EmbedderUnavailable, NotFound, Refused
 from cocosearchd.indexing.chunk import Limits, chunk
 from cocosearchd.indexing.read import is_secret
-from cocosearchd.indexing.shaping import embedded_texts
+from cocosearchd.indexing.texts import embedded_texts
 from cocosearchd.languages import detect, scopes
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk, IndexRecord

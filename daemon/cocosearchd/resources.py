@@ -8,11 +8,11 @@ import psutil
 
 
 def resident(worker: int | None, postgres: Callable[[], tuple[int, ...]]) -> dict[str, int]:
-    """Bytes of memory; 0 where it cannot be seen. `postgres` gives process ids.
+    """Bytes of memory; 0 where it cannot be seen. The worker's include its crew's; `postgres` gives process ids.
 
     PostgreSQL's processes share theirs, so their private parts are added up where that is known.
     """
-    sizes = {"daemon": _memory(os.getpid()), "worker": _memory(worker) if worker else 0}
+    sizes = {"daemon": _memory(os.getpid()), "worker": sum(map(_memory, _family(worker))) if worker else 0}
     try:
         sizes["postgres"] = sum(_memory(pid) for pid in postgres())
     except OSError:  # no handles are left for the list of processes
@@ -28,6 +28,14 @@ def lacking_handles() -> str | None:
         if error.errno in (errno.EMFILE, errno.ENFILE):
             return "no file handles are left; raise the daemon's limit (ulimit -n, LimitNOFILE= in its unit)"
     return None
+
+
+def _family(pid: int) -> list[int]:
+    """The process and its children."""
+    try:
+        return [pid, *(child.pid for child in psutil.Process(pid).children())]
+    except (psutil.Error, OSError):
+        return [pid]
 
 
 def _memory(pid: int) -> int:

@@ -44,7 +44,7 @@ LARGEST_FILE_BYTES = 64 << 20
 _DAY_S, _TERABYTE = 86_400, 1 << 40
 
 
-def _number(default: float, low: float, high: float) -> Any:
+def _number(default: float | None, low: float, high: float) -> Any:
     """A field that may be set from `low` to `high`."""
     return field(default=default, metadata=MappingProxyType({"within": (low, high)}))
 
@@ -97,6 +97,7 @@ class IndexingSettings:
     inflight_files: int = _number(256, 1, 4096)  # between read and commit: what a kill may lose (fewer cost more each)
     cache_bytes: int = _number(256 << 20, 0, _TERABYTE)  # of what parsing found, by content, for all indexes; 0: none
     nice: int = _number(5, 0, 19)
+    processes: int | None = _number(None, 0, 16)  # that do bulk work beside the indexing process; None: by the cores
     min_free_bytes: int = _number(512 << 20, 0, _TERABYTE)  # with less room for the state directory, bulk work waits
     pause_on_battery: bool = False  # bulk work waits while the computer runs on its battery
 
@@ -222,7 +223,7 @@ def given(key: str, value: Any, origin: Origin) -> Given:
     where = f"{key} in {origin.place}"
     converted = _convert(typing.get_type_hints(kind)[name], value, where)
     within = next(f for f in fields(kind) if f.name == name).metadata.get("within")
-    if within and not within[0] <= converted <= within[1]:
+    if within and converted is not None and not within[0] <= converted <= within[1]:
         raise BadSettings(f"{where} is {converted}", f"use {within[0]} to {within[1]}")
     return Given(known, converted, origin)
 

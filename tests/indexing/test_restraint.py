@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.indexing import updater
+from cocosearchd.indexing.giving_way import read_last
 from cocosearchd.indexing.restraint import Restraint, free_bytes, on_battery
-from cocosearchd.indexing.threads import read_last
 from cocosearchd.indexing.updater import WorkerSpec
 from cocosearchd.settings import IndexingSettings
 from cocosearchd.store.pool import Database

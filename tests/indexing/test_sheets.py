@@ -18,7 +18,8 @@ from cocosearchd.indexing.making import Extract, Maker, Rules, extracts
 from cocosearchd.indexing.outlines import Outlines, made_by, opened
 from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.indexing.read import SourceFile, read_files
-from cocosearchd.indexing.sheets import FileSheet, Sheets, file_sheet
+from cocosearchd.indexing.sheet import FileSheet, file_sheet
+from cocosearchd.indexing.sheets import Sheets
 from cocosearchd.indexing.threads import Threads
 from cocosearchd.kept import Kept
 from cocosearchd.model import IndexIdentity, IndexRecord

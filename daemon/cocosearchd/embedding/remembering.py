@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Vectors
 from cocosearchd.embedding.vectors import VectorStore, key_of
@@ -65,6 +66,11 @@ class RememberingEmbedder:
         self._counters.computed += len(missing)
         self._counters.reused += len(texts) - len(missing)
         return vectors
+
+    def learn(self, texts: Sequence[str], halves: NDArray[np.float16]) -> None:
+        """What the same model has made of texts elsewhere; counts as computed. For the event loop."""
+        self._remember(dict(zip(map(key_of, texts), halves, strict=True)))
+        self._counters.computed += len(texts)
 
     async def embed_query(self, text: str) -> Vectors:
         """As `Embedder`."""

@@ -1,7 +1,8 @@
 """The write flow: files of a root become rows of an index. The only importer of CocoIndex.
 
-Two processes meet here. `updater` is the daemon's end and never loads CocoIndex; `worker` is the child it starts, and
-`app`, `feed`, `index_file`, `target`, `making` and `chunk` run in that child only. Deciding *what* changed is not here
+Processes of three kinds meet here. `updater` is the daemon's end and never loads CocoIndex; `worker` is the child it
+starts, and `app`, `feed`, `index_file`, `target`, `making` and `crew` run in that child only. The crew are processes of
+the child, `mate`, for bulk work on other cores: they never load CocoIndex either. Deciding *what* changed is not here
 (`roots`), nor is SQL (`store`).
 """
 

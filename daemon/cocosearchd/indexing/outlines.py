@@ -5,46 +5,29 @@ A path is no part of it, but for the language that it gives: a file that is move
 
 import hashlib
 import logging
-import marshal
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
 from importlib import metadata, resources
 from importlib.resources.abc import Traversable
-from operator import attrgetter
 from pathlib import Path
 
 from cocosearchd.embedding.remembering import Counters
 from cocosearchd.indexing import recursive
 from cocosearchd.indexing.chunk import Limits, ranges
+from cocosearchd.indexing.outline import Outline, outlined, packed_outline, unpacked_outline
 from cocosearchd.indexing.read import SourceFile
 from cocosearchd.kept import Kept
-from cocosearchd.languages.handlers.base import Block
-from cocosearchd.languages.parse import Parsed, QueryOverrides, grammar_of, parse
-from cocosearchd.model import ParseReport, Symbol
+from cocosearchd.languages.parse import QueryOverrides, grammar_of
 
 log = logging.getLogger(__name__)
 
 # What outlines and sheets are made by, beside the settings: our own code, and the packages that parse and cut.
-_MODULES = ("chunk.py", "cuts.py", "making.py", "outlines.py", "read.py", "recursive.py", "sheets.py")
+_MODULES = (
+    *("chunk.py", "cuts.py", "making.py", "mate.py", "outline.py"),
+    *("outlines.py", "read.py", "recursive.py", "sheet.py", "sheets.py"),
+)
 _PACKAGES = ("cocoindex", "tree-sitter", "tree-sitter-language-pack")
-_SYMBOL, _BLOCK, _REPORT = (attrgetter(*(one.name for one in fields(kind))) for kind in (Symbol, Block, ParseReport))
-SUM_BYTES = 8  # in front of what is kept: marshal crashes on what it has not written
-
-
-@dataclass(frozen=True, slots=True)
-class Outline:
-    """A file without its path: where it is cut (bytes, half-open), and what is defined in it."""
-
-    ranges: tuple[tuple[int, int], ...]
-    symbols: tuple[Symbol, ...]
-    blocks: tuple[Block, ...]
-    report: ParseReport
-
-    def of(self, path: str, language: str, data: bytes) -> Parsed:
-        """The file, parsed, without a tree."""
-        return Parsed(path, data, language, None, self.symbols, self.blocks, self.report)
 
 
 class Outlines:
@@ -61,7 +44,7 @@ class Outlines:
         """For each file with its language: as it was made before, from these bytes in a file of this kind."""
         keys = [self._key(*file) for file in files]
         kept = self.kept.get(keys) if self.kept is not None else {}
-        return [_checked(kept.get(key)) for key in keys]
+        return [unpacked_outline(kept.get(key)) for key in keys]
 
     def of(self, files: Sequence[tuple[SourceFile, str]], turn: Callable[[], None]) -> Iterator[Outline]:
         """For each file with its language, known or made; `turn` is called before each. For any thread."""
@@ -75,16 +58,20 @@ class Outlines:
 
     def made(self, source: SourceFile, language: str) -> Outline:
         """Parse and cut, and keep that. Takes as long as the file is large; for any thread."""
-        parsed = parse(source.path, source.data, self._overrides, language)
         cut = recursive.ranges if self._limits.chunker == "recursive" else ranges
+        outline, lasting = outlined(source.path, language, source.data, self._limits, self._overrides, cut)
         with self._counting:
             self._counters.parsed += 1
-        outline = Outline(cut(parsed, self._limits), parsed.symbols, parsed.blocks, parsed.report)
-        # A parser that took too long may not do so the next time.
-        if self.kept is not None and (parsed.tree is not None or parsed.report.status == "no_grammar"):
-            packed = _packed(outline)
-            self.kept.put([(self._key(source, language), sum_of(packed) + packed)])
+        if self.kept is not None and lasting:
+            self.kept.put([(self._key(source, language), packed_outline(outline))])
         return outline
+
+    def take(self, source: SourceFile, language: str, raw: bytes) -> None:
+        """Keep the raw outline of a source of this language, as another process has packed it; counts as parsed."""
+        with self._counting:
+            self._counters.parsed += 1
+        if self.kept is not None:
+            self.kept.put([(self._key(source, language), raw)])
 
     def written_soon(self) -> None:
         """What was made is on disk in a while. For the event loop."""
@@ -127,24 +114,3 @@ def _sources(folder: Traversable) -> Iterator[Traversable]:
             yield from _sources(entry)
         elif entry.name.endswith((".py", ".scm")):
             yield entry
-
-
-def sum_of(packed: bytes) -> bytes:
-    """What is kept in front of what was packed."""
-    return hashlib.blake2b(packed, digest_size=SUM_BYTES).digest()
-
-
-def _checked(raw: bytes | None) -> Outline | None:
-    return _unpacked(raw[SUM_BYTES:]) if raw is not None and raw[:SUM_BYTES] == sum_of(raw[SUM_BYTES:]) else None
-
-
-def _packed(outline: Outline) -> bytes:
-    values = tuple(map(_SYMBOL, outline.symbols)), tuple(map(_BLOCK, outline.blocks)), _REPORT(outline.report)
-    return marshal.dumps((outline.ranges, *values))
-
-
-def _unpacked(raw: bytes) -> Outline:
-    cut, symbols, blocks, report = marshal.loads(raw)  # noqa: S302
-    return Outline(
-        cut, tuple(Symbol(*one) for one in symbols), tuple(Block(*one) for one in blocks), ParseReport(*report)
-    )

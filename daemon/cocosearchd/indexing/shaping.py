@@ -8,17 +8,15 @@ import hashlib
 from collections.abc import Iterable, Mapping
 
 from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
+from cocosearchd.indexing.texts import embeds_path
 from cocosearchd.languages import blocks, tables
 from cocosearchd.languages.symbols import QueryOverrides, query_text
-from cocosearchd.model import Chunk, IndexIdentity
+from cocosearchd.model import IndexIdentity
 from cocosearchd.settings import IndexingSettings
 from cocosearchd.store.remake import NO_LIMIT, Affected
 
 Notes = Mapping[str, str]
 
-# With these a file that is moved is embedded again, since its path is part of the texts: it helps, and costs next to
-# nothing. With a model behind a server it would cost what indexing the files did, so there a text has no path.
-PATH_EMBEDDED = frozenset({"builtin"})
 _WITHOUT_PATH = 100  # added to the version of headers
 
 _QUERY = "query."  # and a language
@@ -34,17 +32,6 @@ def identity_of(embedder: tuple[tuple[str, str], ...], indexing: IndexingSetting
     """What an embedder (pairs of its fingerprint) and the chunker make of an index."""
     version = HEADER_VERSION if embeds_path(embedder) else HEADER_VERSION + _WITHOUT_PATH
     return IndexIdentity(embedder, chunker_id(limits_of(indexing)), version)
-
-
-def embedded_texts(path: str, chunks: Iterable[Chunk], embedder: tuple[tuple[str, str], ...]) -> list[str]:
-    """What is embedded of the chunks of a file."""
-    cut = "" if embeds_path(embedder) else path
-    return [f"{one.header.removeprefix(cut).lstrip()}\n{one.text}" for one in chunks]
-
-
-def embeds_path(embedder: tuple[tuple[str, str], ...]) -> bool:
-    """Whether the path of a file is part of what is embedded; words are searched by path with any embedder."""
-    return dict(embedder)["provider"] in PATH_EMBEDDED
 
 
 def made_with(indexing: IndexingSettings, queries: QueryOverrides) -> dict[str, str]:

@@ -1,17 +1,14 @@
 """Where blocking work of the child is done: in threads, with few of them for bulk work."""
 
 import asyncio
-import ctypes
-import platform
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from cocosearchd.indexing.giving_way import read_last
 from cocosearchd.indexing.precedence import Precedence
 
 BULK_THREADS = 2  # parsing holds the interpreter for most of its time: more threads only take turns
-IOPRIO_SET = {"x86_64": 251, "aarch64": 30}  # the number of the system call, by machine: <asm/unistd.h>
 
 T = TypeVar("T")
 
@@ -37,10 +34,3 @@ class Threads:
     def _in_turn(self, work: Callable[[], T]) -> T:
         self._precedence.pause_thread()
         return work()
-
-
-def read_last() -> None:
-    """What this thread asks of a disk comes after what others ask; where the kernel is not Linux, nothing happens."""
-    number = IOPRIO_SET.get(platform.machine())
-    if number is not None and sys.platform == "linux":
-        ctypes.CDLL(None).syscall(number, 1, 0, (2 << 13) | 7)  # this thread; best effort, the last of eight levels

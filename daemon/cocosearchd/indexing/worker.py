@@ -7,7 +7,6 @@ over the socket is in `wire`; nothing here decides what is to be indexed.
 
 import asyncio
 import contextlib
-import ctypes
 import faulthandler
 import fcntl
 import logging
@@ -34,7 +33,11 @@ from cocosearchd.embedding.remembering import Counters, RememberingEmbedder
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch
 from cocosearchd.indexing import wire
 from cocosearchd.indexing.app import IndexApp, Outcome, describe
+from cocosearchd.indexing.cores import crew_size, usable_cores
+from cocosearchd.indexing.crew import Crew
+from cocosearchd.indexing.giving_way import end_with, step_back
 from cocosearchd.indexing.index_file import Tools
+from cocosearchd.indexing.installed import installed
 from cocosearchd.indexing.making import Rules
 from cocosearchd.indexing.outlines import Outlines, made_by, opened
 from cocosearchd.indexing.precedence import Precedence
@@ -46,7 +49,6 @@ from cocosearchd.settings import EmbedderSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
 
-PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 STOP_S = 2.0
 WRITE_TIMEOUT_MS = 60_000  # nobody waits for a large file's rows as for an answer
 LOCK_POLL_S = 0.02  # an orphan of a killed daemon is gone within 50 ms
@@ -65,6 +67,7 @@ class Worker:
         self._embedders = Embedders(
             LateEmbedder(partial(self._opened_embedder, spec.embedder)), spec.embedder, self._opened_embedder
         )
+        self._crew = Crew(crew_size(spec.indexing.processes, usable_cores()), installed())
         self._opening = asyncio.Lock()
         self._store: tuple[Database, Path] | None = None
         self._made_by = b""  # until the first index is opened
@@ -95,6 +98,7 @@ class Worker:
             os._exit(0)  # nobody waits for these batches any more, and every step of them survives a kill
         for index in self._indexes.values():
             await index.close()
+        await self._crew.aclose()
         await self._embedders.aclose()
         if self._kept is not None:
             await self._kept.aclose()
@@ -128,7 +132,7 @@ class Worker:
                 rules = _rules(index, embedder)
                 database, memory = await self._opened_store()
                 outlines = await self._outlines(rules)
-                tools = Tools(rules, embedder, self._target, self._guard, outlines)
+                tools = Tools(rules, embedder, self._target, self._guard, outlines, self._crew)
                 state = memory / str(index.record.number)
                 index.start(
                     await IndexApp.open(index.record, database, tools, state, self._spec.indexing.inflight_files)
@@ -239,20 +243,6 @@ def _rules(index: Index, embedder: Embedder) -> Rules:
     )
 
 
-def step_back(nice: int, parent: int) -> None:
-    """Give way to queries, and end when the process that started this one ends."""
-    threads = Path("/proc/self/task")
-    if threads.exists():  # on Linux, niceness is a thread's; libraries have started some by now
-        for thread in threads.iterdir():
-            os.setpriority(os.PRIO_PROCESS, int(thread.name), nice)
-        # End of file says the same, but a thread that is stuck in native code does not read.
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-    else:
-        os.nice(nice)
-    if os.getppid() != parent:
-        sys.exit(0)
-
-
 async def hold_lock(state: Path, reader: asyncio.StreamReader) -> int:
     """Wait for the lock on CocoIndex's memory, or for end of file. The lock lasts as long as the process."""
     await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
@@ -273,7 +263,8 @@ async def run(descriptor: int, parent: int) -> None:
     connection = socket.socket(fileno=descriptor)
     reader, writer = await asyncio.open_connection(sock=connection, limit=wire.LINE_BYTES)
     spec = wire.spec_from_json(wire.decode(await reader.readline()))
-    step_back(spec.indexing.nice, parent)
+    step_back(spec.indexing.nice)
+    end_with(parent)
     await hold_lock(Path(spec.state_dir), reader)
     async with contextlib.AsyncExitStack() as stack:
         await Worker(spec, writer, stack).serve(reader)

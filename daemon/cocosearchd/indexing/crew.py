@@ -1,0 +1,150 @@
+"""Processes beside the child that do bulk work on other cores: the crew, whose members are mates.
+
+Python's lock keeps the child on one core, and most of what it does for a content that nobody knows needs nothing but
+that content. Mates are started when there is enough of it, and end when there has been none for a while. Nothing
+depends on them: what a mate does not answer for, because it died, hangs or is not there yet, the child makes itself.
+What a person has just saved it always makes itself.
+"""
+
+import asyncio
+import logging
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+
+from cocosearchd.indexing.mates import COMMAND, Lost, Mate, started
+from cocosearchd.indexing.portion import OTHER_CODE, Asked, Made, Order, portions
+
+log = logging.getLogger(__name__)
+
+FAILURES = 3  # so many that did not end as they were told to, and the child works alone for a while
+AT_ONCE = 2  # orders that a mate has, so that it does not wait for the child
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """When mates come and go. Only tests have others."""
+
+    # A mate takes 0.16 s of CPU to start, the child 0.3 s to make so much content by itself (measured): for a switch of
+    # few files there is none, and each more has to pay as well.
+    bytes_per_mate: int = 1 << 20
+    idle_s: float = 10.0  # without work; then they end
+    patience_s: float = 60.0  # for one order: a parser gives up after three seconds a file
+    rest_s: float = 600.0  # after `FAILURES`
+
+
+class Crew:
+    """At most `size` mates. For one event loop."""
+
+    def __init__(self, size: int, installed: str, terms: Terms | None = None, command: Sequence[str] = COMMAND) -> None:
+        """At most `size` mates, started by `command`. `installed`: what that function said when the process began."""
+        self._size, self._installed = size, installed
+        self._terms, self._command = terms or Terms(), command
+        self._mates: list[Mate] = []
+        self._lives: set[asyncio.Task[None]] = set()
+        self._failed_at: deque[float] = deque(maxlen=FAILURES)
+        self._bytes, self._used_at = 0, 0.0
+        self._busy = 0
+        self._idle: asyncio.TimerHandle | None = None
+
+    def __bool__(self) -> bool:
+        """Whether there may be mates: the size is not 0."""
+        return self._size > 0
+
+    async def made(
+        self, order: Order, files: Sequence[Asked], pause: Callable[[], Awaitable[None]]
+    ) -> list[Made | None]:
+        """What mates make of files by the rules of an order; None where they do not. `pause` goes before each part."""
+        answers: list[Made | None] = [None] * len(files)
+        self._busy += 1
+        try:
+            self._count(sum(len(one.data) for one in files))
+            left = deque(portions(files))
+            mates = [mate for mate in self._mates if mate.ready]
+            serving = (self._serve(mate, order, files, left, answers, pause) for mate in mates * AT_ONCE)
+            await asyncio.gather(*serving)
+        finally:
+            self._busy -= 1
+            self._used_at = time.monotonic()
+            self._wait_for_idleness()
+        return answers
+
+    async def aclose(self) -> None:
+        """Close the crew: its size is 0, all mates are dismissed, their lives awaited."""
+        self._size = 0
+        if self._idle is not None:
+            self._idle.cancel()
+        self._dismiss()
+        if self._lives:
+            await asyncio.wait(self._lives)
+
+    async def _serve(
+        self,
+        mate: Mate,
+        order: Order,
+        files: Sequence[Asked],
+        left: deque[range],
+        answers: list[Made | None],
+        pause: Callable[[], Awaitable[None]],
+    ) -> None:
+        while left and mate.ready:
+            await pause()
+            if not left:
+                return
+            part = left.popleft()
+            try:
+                made = await mate.ask(
+                    replace(order, files=tuple(files[number] for number in part)), self._terms.patience_s
+                )
+            except Lost:
+                return  # the child makes them: the next mate might end of them as well
+            answers[part.start : part.stop] = made
+
+    def _count(self, size: int) -> None:
+        """Count bytes that are to be made; start lives of mates while bytes are worth more of them, unless it rests."""
+        if time.monotonic() - self._used_at > self._terms.idle_s and self._busy == 1:
+            self._bytes = 0
+        self._bytes += size
+        while len(self._lives) < min(self._size, self._bytes // self._terms.bytes_per_mate) and not self._rests():
+            self._lives.add(task := asyncio.create_task(self._live()))
+            task.add_done_callback(self._lives.discard)
+
+    def _rests(self) -> bool:
+        often = len(self._failed_at) == FAILURES
+        return often and time.monotonic() - self._failed_at[0] < self._terms.rest_s
+
+    async def _live(self) -> None:
+        """The life of one mate: started, and why it has failed if it was not told to end."""
+        try:
+            mate = await started(self._command, self._installed)
+        except OSError as error:
+            self._failed(f"it cannot be started: {error}")
+            return
+        if not self._size:
+            mate.tell_to_end()
+        self._mates.append(mate)
+        try:
+            why = await mate.live()
+        finally:
+            self._mates.remove(mate)
+        if mate.process.returncode == OTHER_CODE:
+            self._size, why = 0, "other code is installed than runs here: restart the daemon"
+        if why is not None:
+            self._failed(why)
+
+    def _failed(self, why: str) -> None:
+        self._failed_at.append(time.monotonic())
+        log.warning("mate_ended", extra={"how": why, "alone": self._rests() or not self._size})
+
+    def _wait_for_idleness(self) -> None:
+        if self._idle is not None:
+            self._idle.cancel()
+        if self._size and self._lives and not self._busy:
+            self._idle = asyncio.get_running_loop().call_later(self._terms.idle_s, self._dismiss)
+
+    def _dismiss(self) -> None:
+        if not self._busy:
+            for mate in self._mates:
+                mate.tell_to_end()
+            self._wait_for_idleness()  # of those that are just being started

@@ -1,0 +1,68 @@
+"""What parsing and cutting find out of a content, without its path; and how that is packed. Pure."""
+
+import hashlib
+import marshal
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from operator import attrgetter
+
+from cocosearchd.indexing.chunk import Limits, describe, ranges
+from cocosearchd.languages.handlers.base import Block
+from cocosearchd.languages.parse import Parsed, QueryOverrides, parse
+from cocosearchd.model import Chunk, ParseReport, Symbol
+
+_SYMBOL, _BLOCK, _REPORT = (attrgetter(*(one.name for one in fields(kind))) for kind in (Symbol, Block, ParseReport))
+SUM_BYTES = 8  # in front of what is packed: marshal crashes on what it has not written
+
+Cut = Callable[[Parsed, Limits], tuple[tuple[int, int], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A file without its path: where it is cut (bytes, half-open), and what is defined in it."""
+
+    ranges: tuple[tuple[int, int], ...]
+    symbols: tuple[Symbol, ...]
+    blocks: tuple[Block, ...]
+    report: ParseReport
+
+    def chunks(self, path: str, language: str, data: bytes) -> tuple[Chunk, ...]:
+        """The chunks of a file that has this outline: described, where it is cut."""
+        parsed = Parsed(path, data, language, None, self.symbols, self.blocks, self.report)
+        return describe(parsed, self.ranges)
+
+
+def outlined(
+    path: str, language: str, data: bytes, limits: Limits, overrides: QueryOverrides, cut: Cut = ranges
+) -> tuple[Outline, bool]:
+    """The outline of a parsed and cut file; and whether it is worth keeping. Takes as long as the file is large."""
+    parsed = parse(path, data, overrides, language)
+    outline = Outline(cut(parsed, limits), parsed.symbols, parsed.blocks, parsed.report)
+    # A parser that took too long may not do so the next time.
+    return outline, parsed.tree is not None or parsed.report.status == "no_grammar"
+
+
+def packed_outline(outline: Outline) -> bytes:
+    """The outline as it is kept: marshalled, symbols and blocks as tuples, with a sum in front."""
+    values = tuple(map(_SYMBOL, outline.symbols)), tuple(map(_BLOCK, outline.blocks)), _REPORT(outline.report)
+    return summed(marshal.dumps((outline.ranges, *values)))
+
+
+def unpacked_outline(raw: bytes | None) -> Outline | None:
+    """The outline that was packed in raw bytes; None if their sum is not right."""
+    if raw is None or not is_summed(raw):
+        return None
+    cut, symbols, blocks, report = marshal.loads(raw[SUM_BYTES:])  # noqa: S302
+    return Outline(
+        cut, tuple(Symbol(*one) for one in symbols), tuple(Block(*one) for one in blocks), ParseReport(*report)
+    )
+
+
+def summed(raw: bytes) -> bytes:
+    """Raw bytes with their sum in front."""
+    return hashlib.blake2b(raw, digest_size=SUM_BYTES).digest() + raw
+
+
+def is_summed(raw: bytes) -> bool:
+    """Whether raw bytes begin with the sum of the rest."""
+    return raw[:SUM_BYTES] == hashlib.blake2b(raw[SUM_BYTES:], digest_size=SUM_BYTES).digest()

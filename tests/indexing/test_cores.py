@@ -1,0 +1,39 @@
+"""How many mates there are, by the processors that may be used."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.indexing.cores import crew_size, usable_cores
+
+
+@pytest.mark.parametrize(
+    ("wanted", "cores", "size"),
+    [(None, 1, 0), (None, 2, 0), (None, 3, 1), (None, 4, 2), (None, 7, 3), (None, 64, 4), (0, 8, 0), (6, 2, 6)],
+)
+def test_half_of_the_cores_and_none_of_two(wanted: int | None, cores: int, size: int) -> None:
+    assert crew_size(wanted, cores) == size
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "share"),
+    [("max 100000", "max 100000", 64), ("max 100000", "150000 100000", 1), ("200000 100000", "max 100000", 2)],
+)
+def test_a_quota_counts_as_whole_cores(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outer: str, inner: str, share: int
+) -> None:
+    """Of the own group, and of those around it."""
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    (tmp_path / "user" / "session").mkdir(parents=True)
+    (tmp_path / "user" / "cpu.max").write_text(outer)
+    (tmp_path / "user" / "session" / "cpu.max").write_text(inner)
+    own = tmp_path / "own"
+    own.write_text("0::/user/session\n")
+    assert usable_cores(tmp_path, own) == share
+
+
+def test_without_groups_it_is_the_affinity(tmp_path: Path) -> None:
+    assert usable_cores(tmp_path, tmp_path / "none") == len(os.sched_getaffinity(0))
+    (tmp_path / "own").write_text("3:cpu:/elsewhere\n0::/not/there\n")
+    assert usable_cores(tmp_path, tmp_path / "own") == len(os.sched_getaffinity(0))
