@@ -371,13 +371,14 @@ def test_a_mate_loads_no_database_and_no_cocoindex() -> None:
 
 
 def test_what_a_mate_leaves_to_the_child() -> None:
-    """Vectors of other models, what could not be parsed."""
-    files = (asked("a.py", python("a")), asked("b.py", "x = '" + "a" * 30_000 + "'\n"))
-    first, second = mate.made(replace(ORDER, embedder=(("provider", "ollama"),), files=files), EMBEDDER)
+    """Vectors of other models, what was not parsed."""
+    files = (asked("a.py", python("a")), asked("b.py", "x = '" + "a" * 30_000 + "'\n"), asked("c.py", "def (((:\n"))
+    first, second, third = mate.made(replace(ORDER, embedder=(("provider", "ollama"),), files=files), EMBEDDER)
     assert first is not None
     assert first.words
     assert not first.halves
     assert second is None
+    assert third is not None, "it was parsed, with errors"
 
 
 async def test_what_is_not_for_mates(tmp_path: Path) -> None:

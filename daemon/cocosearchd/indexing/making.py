@@ -135,7 +135,6 @@ class Maker:
         made = {number: one for number, one in zip(unknown, answers, strict=True) if one is not None}
         for number, one in made.items():
             self._outlines.take(sources[number], unknown[number], one.outline)
-            self._sheets.take(sources[number], one.sheet)
         joining = partial(joined, sources, stored, self._sheets, whole, turn, known, made)
         return await self._threads.apart(joining, urgent=False)
 
@@ -248,6 +247,8 @@ def joined(
 ) -> list[Extract]:
     """As `differing`, with what was `made`, by the number of the file."""
     given = {number: sheet for number, one in made.items() if (sheet := unpacked_sheet(one.sheet)) is not None}
+    for number, sheet in given.items():
+        sheets.take(sources[number], sheet, made[number].sheet)
     known = [given.get(number, sheet) for number, sheet in enumerate(known)]
     found = differing(sources, stored, sheets, whole, turn, known)
     for number in given:

@@ -53,7 +53,7 @@ def made(order: Order, embedder: BuiltinEmbedder) -> list[Made | None]:
 def _described(asked: Asked, order: Order) -> tuple[tuple[bytes, bytes] | None, tuple[Chunk, ...]]:
     """Outline and sheet of a file, packed, and those of its chunks that are not stored."""
     cut, lasting = outline.outlined(asked.path, asked.language, asked.data, order.limits, order.overrides)
-    if not lasting or cut.report.status == "error":
+    if not lasting:
         return None, ()
     chunks = cut.chunks(asked.path, asked.language, asked.data)
     whole = sheet.file_sheet(chunks, asked.language, cut.report, scopes.pack(cut.symbols), None)

@@ -38,9 +38,9 @@ class Sheets:
             kept = (file for file in sheets if file[1].skip is None and file[1].report.status != "error")
             self._kept.put([(self._key(source), packed_sheet(one)) for source, one in kept])
 
-    def take(self, source: SourceFile, raw: bytes) -> None:
-        """Keep the raw sheet of a source file, as another process has packed it."""
-        if self._kept is not None:
+    def take(self, source: SourceFile, sheet: FileSheet, raw: bytes) -> None:
+        """As `keep`, of a sheet that another process has packed: raw."""
+        if self._kept is not None and sheet.report.status != "error":
             self._kept.put([(self._key(source), raw)])
 
     def _key(self, source: SourceFile) -> bytes:
