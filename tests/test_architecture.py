@@ -82,7 +82,9 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cocosearchd.commits": set(),
     "cocosearchd.patience": set(),
+    "cocosearchd.upkeep": {"cocosearchd.store", "cocosearchd.tuning"},
     "cocosearchd.indexes": {
+        "cocosearchd.upkeep",
         "cocosearchd.commits",
         "cocosearchd.index_settings",
         "cocosearchd.lookup",

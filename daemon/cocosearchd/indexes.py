@@ -37,16 +37,15 @@ from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.settings import Loaded
 from cocosearchd.store import records, standing
 from cocosearchd.store.pool import Database
-from cocosearchd.store.vector_index import ensure_vector_index
 from cocosearchd.supervise import supervise
 from cocosearchd.tuning import RunningIndex, Tuning, complete, refusal_of
+from cocosearchd.upkeep import clear_spares, keep_vector_index
 
 __all__ = ["Indexes", "RunningIndex", "limits_of"]
 
 log = logging.getLogger(__name__)
 
 PING_S = 5.0  # a server that is slower would leave a change half done
-QUIET_S = 20.0  # without a commit: building a vector index beside bulk writes would be undone by them
 # Between looks at files of settings; a question that waits for changes looks by itself, and hints tell of most.
 LOOK_S, CALM_LOOK_S = 1.0, 5.0
 WRITTEN_S = 0.05  # from the first hint of a file to its last
@@ -365,22 +364,11 @@ class Indexes(Lookup):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(supervise, f"root {index.record.name}", index.root.run)
                 tasks.start_soon(supervise, f"words {index.record.name}", index.lexical.run)
+                tasks.start_soon(supervise, f"spare rows {index.record.name}", partial(clear_spares, self._db, index))
                 if index.settings.search.profile == "classic":
-                    tasks.start_soon(supervise, f"vector index {index.record.name}", partial(self._maintain, index))
-
-    async def _maintain(self, index: RunningIndex) -> None:
-        """Keep PostgreSQL's vector index while it pays: for `classic`, whose every question scans vectors there.
-
-        With `code` it would not: it compares vectors in memory, and each written row would cost four times as much.
-        """
-        seen = -1
-        while True:
-            generation = index.record.generation
-            await anyio.sleep(QUIET_S)
-            if generation == index.record.generation != seen:
-                outcome = await ensure_vector_index(self._db, index.record)
-                log.info("vector_index", extra={"index": index.record.name, "outcome": outcome})
-                seen = generation
+                    tasks.start_soon(
+                        supervise, f"vector index {index.record.name}", partial(keep_vector_index, self._db, index)
+                    )
 
     async def _stop(self, index: RunningIndex) -> None:
         del self._running[index.record.name]

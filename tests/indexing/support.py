@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import anyio
-from psycopg import sql
 
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.indexing.shaping import identity_of
@@ -17,6 +16,7 @@ from cocosearchd.model import Commit, IndexRecord, decode_path, encode_path
 from cocosearchd.settings import EmbedderSettings, IndexingSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
+from cocosearchd.store.statements import compose
 
 WAIT_S = 30.0
 
@@ -128,10 +128,9 @@ class Bench:
         return await records.table_digest(self.db, self.record)
 
     async def row_versions(self) -> dict[tuple[str, str], str]:
-        """Chunk -> the transaction that wrote its row."""
-        table = f"codeindex_{self.record.slug}__{self.record.slug}_chunks"
+        """Chunk -> the transaction that wrote its row; without spare ones."""
         async with self.db.connection() as connection:
-            query = sql.SQL("select filename, ordinal::text, xmin::text from {}").format(sql.Identifier(table))
+            query = compose("select filename, ordinal::text, xmin::text from {chunks} where {live}", self.record)
             rows = await (await connection.execute(query)).fetchall()
         return {(path, ordinal): version for path, ordinal, version in rows}
 

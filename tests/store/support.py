@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,8 +10,10 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import Chunk, Fingerprint, IndexIdentity, IndexRecord, ParseReport
 from cocosearchd.store.pool import Database
-from cocosearchd.store.queries import FileWrite
+from cocosearchd.store.queries import FileWrite, replace_files, stored_files
 from cocosearchd.store.records import create_index
+from cocosearchd.store.sheets import compared, placed, sheet_of
+from cocosearchd.store.statements import compose
 
 DIMENSION = 8
 IDENTITY = IndexIdentity((("dimension", str(DIMENSION)), ("model", "test")), "definitions-1", 1)
@@ -57,3 +60,37 @@ def file_write(path: str, *texts: str, language: str = "python", dimension: int 
     vectors = np.array([vector_of(text, dimension) for text in texts], np.float32).reshape(len(texts), dimension)
     content_hash = hashlib.blake2b("".join(texts).encode("utf-8", "surrogatepass"), digest_size=16).digest()
     return FileWrite(path, content_hash, fingerprint(), language, chunks, vectors, ParseReport("ok"), keywords=words_of)
+
+
+async def differing(db: Database, record: IndexRecord, writes: Sequence[FileWrite]) -> list[FileWrite]:
+    """As bulk work has them: with the chunks only that are not stored."""
+    made = list[FileWrite]()
+    for write, stored in zip(writes, await stored_files(db, record, [one.path for one in writes]), strict=True):
+        order = placed(write.chunks)
+        found = compared(sheet_of(write.chunks, order), stored, write.content_hash, aside=True)
+        numbers = [order[place] for place in found.new]
+        chunks, vectors = tuple(write.chunks[number] for number in numbers), write.vectors[np.array(numbers, int)]
+        made.append(replace(write, chunks=chunks, vectors=vectors, compared=found))
+    return made
+
+
+async def switch(db: Database, record: IndexRecord, *writes: FileWrite) -> int:
+    """Many files change together; how many chunks had to be made for that."""
+    made = await differing(db, record, writes)
+    await replace_files(db, record, made)
+    return sum(len(write.chunks) for write in made)
+
+
+async def rows(db: Database, record: IndexRecord) -> dict[tuple[str, str, bool], str]:
+    """The transaction that wrote it, by path, text, and whether it is a spare row."""
+    query = """
+    select c.filename, content_text, coalesce(ordinal = any(s.ordinals), false), c.xmin::text
+    from {chunks} c left join {spares} s using (filename)
+    """
+    async with db.connection() as connection:
+        found = await (await connection.execute(compose(query, record))).fetchall()
+    return {(path, text, spare): version for path, text, spare, version in found}
+
+
+async def spare_texts(db: Database, record: IndexRecord) -> list[str]:
+    return sorted(text for _, text, spare in await rows(db, record) if spare)

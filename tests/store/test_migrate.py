@@ -13,6 +13,7 @@ from cocosearchd.store import records, statements
 from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import file_chunks, keyword_search, list_symbols, replace_file, vector_search
+from cocosearchd.store.spares import drop_spares
 from cocosearchd.store.statements import compose
 from cocosearchd.store.vector_index import ensure_vector_index
 from tests.store.support import file_write, new_index, vector_of
@@ -74,7 +75,7 @@ async def test_tables_of_an_index_catch_up(db: Database) -> None:
     record = await new_index(db)
     before = await catalogue(db)
     async with db.connection() as connection:
-        await connection.execute(compose("drop table {chunks}, {files}, {parses}", record))
+        await connection.execute(compose("drop table {chunks}, {files}, {parses}, {spares}", record))
         await connection.execute("update cocosearch_indexes set version = 0")
     await migrate_registry(db)
     assert await catalogue(db) == before
@@ -140,7 +141,7 @@ async def test_rows_of_before_are_written_anew_with_their_file(db: Database) -> 
     record = await old_index(db)
     before = await records.table_digest(db, record)
     async with db.connection() as connection:
-        query = compose("select chunk_hash from {chunks} where filename = 'app/store.go'", record)
+        query = compose("select chunk_hash from {chunks} where filename = 'app/store.go' and {live}", record)
         (old,) = await (await connection.execute(query)).fetchall()
     text = "package store\n\nfunc Open(path string) error {\n\treturn nil\n}"
     await replace_file(db, record, file_write("app/store.go", text, language="go"))
@@ -150,7 +151,7 @@ async def test_rows_of_before_are_written_anew_with_their_file(db: Database) -> 
     assert await records.table_digest(db, record) != before
 
 
-# The reverse of migration 4: tables as they were before it, with rows in them.
+# The reverse of migrations 4 and 5: tables as they were before them, with rows in them.
 VERSION_3 = """
 alter table {chunks} drop constraint {chunks_key};
 alter table {chunks} add column location int8range, add column start_line integer, add column end_line integer;
@@ -164,6 +165,7 @@ alter table {chunks}
     add constraint {chunks_key} primary key (filename, location);
 alter table {files} reset (toast_tuple_target);
 alter table {files} drop column ordinals, drop column starts, drop column first_lines;
+drop table {spares};
 update cocosearch_indexes set version = 3;
 """
 
@@ -179,6 +181,7 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
     for path, given in texts.items():
         await replace_file(db, record, file_write(path, "new: 0", *given))
         await replace_file(db, record, file_write(path, *given))
+    await drop_spares(db, record, 0.0)
     await ensure_vector_index(db, record, build_at=1)
     before, chunks = await records.table_digest(db, record), [file async for file in file_chunks(db, record, None)]
     async with db.connection() as connection, connection.transaction():
@@ -201,9 +204,10 @@ async def test_places_move_from_chunks_to_files(db: Database) -> None:
 
 
 async def writers(db: Database, record: IndexRecord) -> list[tuple[str, ...]]:
-    """The rows, and the transactions that wrote them."""
+    """The rows, and the transactions that wrote them; without spare ones."""
+    text = "select filename, content_text, xmin::text from {chunks} where {live} order by filename, ordinal"
     async with db.connection() as connection:
-        query = compose("select filename, content_text, xmin::text from {chunks} order by filename, ordinal", record)
+        query = compose(text, record)
         return await (await connection.execute(query)).fetchall()
 
 

@@ -88,3 +88,35 @@ def test_a_file_may_grow_at_its_ends_without_end(*, front: bool) -> None:
         assert len(kept) == step
         rows = dict(zip(ordinals, contents, strict=True))
     assert max(map(abs, rows)) < 1 << 42
+
+
+@given(CONTENTS, st.lists(CONTENTS, max_size=6))
+def test_what_is_taken_is_taken_by_none_as_long_as_there_is_room(first: list[str], later: list[list[str]]) -> None:
+    """Of each content the rows stay beside those of the next one."""
+    rows, live = numbered(first), first
+    for wanted in later:
+        taken = frozenset(ordinal for ordinal, content in rows.items() if content in live)
+        ordinals, kept = assigned(rows, wanted, taken)
+        assert ordinals == sorted(set(ordinals))
+        assert len(ordinals) == len(wanted)
+        assert kept <= rows.keys()
+        assert not (taken - kept) & set(ordinals)
+        stay = {ordinal: content for ordinal, content in rows.items() if ordinal in taken | kept}
+        rows, live = dict(sorted((stay | dict(zip(ordinals, wanted, strict=True))).items())), wanted
+
+
+def test_two_contents_that_differ_as_a_whole_take_turns_without_counting_up() -> None:
+    rows = numbered("abcdef")
+    for step in range(300):
+        wanted = [f"{step} {number}" for number in range(6)]
+        ordinals, kept = assigned(rows, wanted, rows.keys())
+        assert not kept
+        assert not rows.keys() & set(ordinals)
+        rows = dict(zip(ordinals, wanted, strict=True))
+    assert max(map(abs, rows)) < 1 << 40
+
+
+def test_where_there_is_no_room_beside_what_is_taken_that_is_overwritten() -> None:
+    rows = {0: "a", 1: "gone", 2: "b"}
+    assert assigned(rows, ["a", "new", "b"], frozenset({1})) == ([0, 1, 2], {0, 2})
+    assert assigned(rows, ["a", "new", "newer", "b"], frozenset({1})) == ([STEP * n for n in range(4)], frozenset())

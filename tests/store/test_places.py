@@ -21,7 +21,7 @@ from cocosearchd.store.queries import (
     vector_search,
 )
 from cocosearchd.store.texts import file_digests, file_texts
-from tests.store.support import file_write, new_index, vector_of
+from tests.store.support import file_write, new_index, spare_texts, switch, vector_of
 
 LONG = [f"name{n}: long words {n}" for n in range(300)]  # long enough for its places to be packed
 TEXTS = {
@@ -50,6 +50,18 @@ async def lived(db: Database) -> IndexRecord:
         for path, texts in state.items():
             await replace_file(db, record, file_write(path, *texts))
     await replace_files(db, record, (), ("gone.py",))
+    return record
+
+
+async def switched(db: Database) -> IndexRecord:
+    """All files change together, so that rows of before stay as spare ones; a save follows."""
+    record = await new_index(db, "switched", b"/switched")
+    for state in [*HISTORY, TEXTS, HISTORY[1], HISTORY[2], TEXTS]:
+        await switch(db, record, *(file_write(path, *texts) for path, texts in state.items()))
+    await replace_file(db, record, file_write("b.py", "saved: words", *TEXTS["b.py"]))
+    await replace_file(db, record, file_write("b.py", *TEXTS["b.py"]))
+    await replace_files(db, record, (), ("gone.py",))
+    assert len(await spare_texts(db, record)) > len(LONG) / 2
     return record
 
 
@@ -91,8 +103,12 @@ async def test_every_read_knows_where_a_chunk_is_now(db: Database) -> None:
         for path, texts in TEXTS.items()
         for chunk in file_write(path, *texts).chunks
     ]
-    of_lived, of_fresh = [await answers(db, record, [*keys, *NOWHERE]) for record in (await lived(db), await fresh(db))]
-    for lived_one, fresh_one in zip(of_lived, of_fresh, strict=True):
+    of_lived, of_switched, of_fresh = [
+        await answers(db, record, [*keys, *NOWHERE])
+        for record in (await lived(db), await switched(db), await fresh(db))
+    ]
+    for lived_one, switched_one, fresh_one in zip(of_lived, of_switched, of_fresh, strict=True):
         assert lived_one == fresh_one
+        assert switched_one == fresh_one
     assert [hit.key for hit in of_lived[1]] == keys
     assert sum(map(len, of_lived[3].values())) == sum("words" in text for texts in TEXTS.values() for text in texts)

@@ -28,6 +28,7 @@ from cocosearchd.store.queries import (
     vector_search,
 )
 from cocosearchd.store.records import drop_index
+from cocosearchd.store.spares import drop_spares
 from cocosearchd.store.statements import compose, statement
 from cocosearchd.store.vector_index import ensure_vector_index
 from tests.store.support import file_write, new_index, vector_of
@@ -247,6 +248,7 @@ async def test_a_worn_vector_index_is_made_anew(dsn: str) -> None:
         await ensure_vector_index(db, record, build_at=1000, drop_below=500)
         for n in range(4):
             await delete_file(db, record, f"dir{n}/{n}.x")
+        await drop_spares(db, record, 0.0)
         async with db.connection() as connection:
             await connection.execute("select pg_stat_force_next_flush()")
             await connection.execute("select 1")

@@ -66,7 +66,7 @@ class Extract:
     report: ParseReport
     skip: SkipReason | None = None
     scopes: bytes | None = None
-    compared: Compared | None = None  # then `chunks` are those that are not stored
+    compared: Compared | None = None  # then `chunks` are those that are not stored, and others go aside
     made: Made | None = None  # then the words and vectors of `chunks` are known
 
 
@@ -214,7 +214,7 @@ def differing(
     new, found = iter(zip(made, fresh, strict=True)), list[Extract]()
     for source, row, sheet in zip(sources, stored, known, strict=True):
         turn()
-        found.append(_of_sheet(source, row, sheet) if sheet is not None else _of_extract(*next(new), row))
+        found.append(_of_sheet(source, row, sheet) if sheet is not None else _of_extract(source, *next(new), row))
     return found
 
 
@@ -264,14 +264,14 @@ def _words(chunks: Sequence[Chunk], made: Made) -> Callable[[Chunk], str]:
 
 
 def _of_sheet(source: SourceFile, row: StoredFile, known: FileSheet) -> Extract:
-    found = compared(known.sheet, row)
+    found = compared(known.sheet, row, source.content_hash, aside=True)
     chunks = known.chunks(found.new, source.data)
     return Extract(known.language, chunks, known.report, known.skip, known.scopes, found)
 
 
-def _of_extract(one: Extract, made: FileSheet, row: StoredFile) -> Extract:
+def _of_extract(source: SourceFile, one: Extract, made: FileSheet, row: StoredFile) -> Extract:
     """Of a file whose chunks are at hand: none is cut out again."""
-    found, order = compared(made.sheet, row), placed(one.chunks)
+    found, order = compared(made.sheet, row, source.content_hash, aside=True), placed(one.chunks)
     return replace(one, chunks=tuple(one.chunks[order[place]] for place in found.new), compared=found)
 
 

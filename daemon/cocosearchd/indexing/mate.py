@@ -34,7 +34,7 @@ from cocosearchd.indexing.portion import (
 from cocosearchd.indexing.texts import embedded_texts
 from cocosearchd.languages import scopes
 from cocosearchd.model import Chunk
-from cocosearchd.store.sheets import StoredFile, compared, placed
+from cocosearchd.store.sheets import new_places, placed
 
 
 def made(order: Order, embedder: BuiltinEmbedder) -> list[Made | None]:
@@ -57,7 +57,7 @@ def _described(asked: Asked, order: Order) -> tuple[tuple[bytes, bytes] | None, 
         return None, ()
     chunks = cut.chunks(asked.path, asked.language, asked.data)
     whole = sheet.file_sheet(chunks, asked.language, cut.report, scopes.pack(cut.symbols), None)
-    places, by_place = compared(whole.sheet, StoredFile((), (), asked.stored)).new, placed(chunks)
+    places, by_place = new_places(whole.sheet, asked.stored), placed(chunks)
     return (outline.packed_outline(cut), sheet.packed_sheet(whole)), tuple(chunks[by_place[place]] for place in places)
 
 

@@ -3,6 +3,7 @@
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Hashable, Mapping, Sequence, Set
+from itertools import pairwise
 from typing import TypeVar
 
 # Between neighbours: in one spot chunks can come between others 32 times, each time in half of the room of before.
@@ -10,33 +11,56 @@ STEP = 1 << 32
 Content = TypeVar("Content", bound=Hashable)
 
 
-def assigned(old: Mapping[int, Content], wanted: Sequence[Content]) -> tuple[list[int], Set[int]]:
+def assigned(
+    old: Mapping[int, Content], wanted: Sequence[Content], taken: Set[int] = frozenset()
+) -> tuple[list[int], Set[int]]:
     """The ordinals of the chunks of a file, by place, and which of them are of rows that stay as they are.
 
     `old` are the rows that are there, ascending. A row stays if its content is wanted, and stands as before among the
-    others that stay. Where there is no room for what is new, all are numbered anew and none stays.
+    others that stay. New chunks take none of the ordinals that are `taken` as long as there is room beside them. Where
+    there is no room at all for what is new, all are numbered anew and none stays.
     """
     ordinals = list(old)
     rows = [None if row is None else ordinals[row] for row in _matched(list(old.values()), wanted)]
+    kept = frozenset(ordinal for ordinal in rows if ordinal is not None)
+    for barred in (sorted(taken - kept), []):
+        numbers = _numbered(rows, barred)
+        if len(numbers) == len(wanted):
+            return numbers, kept
+    return [STEP * place for place in range(len(wanted))], frozenset()
+
+
+def _numbered(rows: Sequence[int | None], barred: Sequence[int]) -> list[int]:
+    """An ordinal for each place, where there is room for all: `rows` says which have one already."""
     numbers, new = list[int](), 0
     for ordinal in rows:
         if ordinal is None:
             new += 1
         else:
-            numbers += [*_between(numbers[-1] if numbers else None, ordinal, new), ordinal]
+            numbers += [*_between(numbers[-1] if numbers else None, ordinal, new, barred), ordinal]
             new = 0
-    numbers += _between(numbers[-1] if numbers else None, None, new)
-    if len(numbers) < len(wanted):
-        return [STEP * place for place in range(len(wanted))], frozenset()
-    return numbers, frozenset(ordinal for ordinal in rows if ordinal is not None)
+    numbers += _between(numbers[-1] if numbers else None, None, new, barred)
+    return numbers
 
 
-def _between(low: int | None, high: int | None, count: int) -> Sequence[int]:
-    """So many new ordinals, far from each other and from their neighbours; none if there is no room for all."""
-    if low is None:
-        low = -STEP if high is None else high - STEP * (count + 1)
-    if high is None:
-        high = low + STEP * (count + 1)
+def _between(low: int | None, high: int | None, count: int, barred: Sequence[int]) -> Sequence[int]:
+    """So many new ordinals, far from each other and from their neighbours; none if there is no room for all.
+
+    Those that are `barred`, ascending, are neighbours as well: the widest gap between them is taken.
+    """
+    if not count:
+        return ()
+    first = 0 if low is None else bisect_left(barred, low)
+    within = barred[first : len(barred) if high is None else bisect_left(barred, high)]
+    tops, room = [*within, *([] if high is None else [high])], STEP * (count + 1)
+    if low is None and tops and (high is not None or tops[0] >= room):
+        # In front of all, or where that is free again: who changes for ever shall not count up for ever.
+        low, high = tops[0] - room, tops[0]
+    elif low is None or high is None:
+        low = within[-1] if within else -STEP if low is None else low
+        high = low + room
+    else:
+        low, high = max(pairwise([low, *within, high]), key=lambda gap: gap[1] - gap[0])
     step = (high - low) // (count + 1)
     return range(low + step, high, step)[:count] if step else ()
 

@@ -1,10 +1,9 @@
 """The statements of both flows: `replace_files` is the one write transaction, the searches are the one read path."""
 
-import asyncio
 import math
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +12,13 @@ from psycopg import sql
 
 from cocosearchd.errors import IdentityMismatch
 from cocosearchd.model import Filter, Fingerprint, IndexRecord
+from cocosearchd.store.changes import ONE_PLAN, in_turns, write_chunks, write_files
 from cocosearchd.store.file_states import FileState, FileStates
 from cocosearchd.store.filters import filter_sql, only_paths, without_paths
 from cocosearchd.store.pool import Connection, Database
 from cocosearchd.store.records import gone, identity_digest, pack_fingerprint
 from cocosearchd.store.rows import (
-    COPY_TYPES,
-    FILE_COLUMNS,
     FINGERPRINTS,
-    PARSE_COLUMNS,
     Candidate,
     FileChange,
     FileChunks,
@@ -65,10 +62,6 @@ MAX_BREADTH = 1000  # pgvector's limit
 # Chunks of an index from which on planning how to read some of them, at twice the price of doing it, is done once. Of a
 # smaller one the plan may be to read all of it, and would be kept while it grows.
 PLANNED_ONCE = 10_000
-# To `prepare` what each change asks and has one plan only, however large tables are: planning took longer than doing.
-ONE_PLAN = True
-TURN_ITEMS = 8  # files compared or rows sent, before others have their turn: at most 2 ms
-T = TypeVar("T")
 ENOUGH_HITS = 50  # with fewer hits for all terms, any of the rare ones will do
 ANY_TERM_ROWS, ANY_TERMS = 2000, 16  # ranking a row costs 2.5 to 5 microseconds and more with each term
 
@@ -93,7 +86,7 @@ async def replace_files(
     is gone, `IdentityMismatch` if it now belongs to another embedder, and `Outdated` if a file was compared with what
     is no longer stored and now needs chunks that were not made; then nothing is written.
     """
-    wanted = [row async for row in _in_turns(WantedRows(write, record.dimension) for write in writes)]
+    wanted = [row async for row in in_turns(WantedRows(write, record.dimension) for write in writes)]
     paths = sorted([*(write.path for write in writes), *gone])
     async with db.connection() as connection, connection.transaction():
         await connection.execute(statement("lock_files", record), {"filenames": paths}, prepare=ONE_PLAN)
@@ -104,10 +97,10 @@ async def replace_files(
         found = await _row(connection, statement("delete_files", record), {"filenames": list(gone)}) if gone else None
         if not changed and not (found and found[0]):
             return await _generation(connection, record)
-        await _write_chunks(connection, record, changed)
+        await write_chunks(connection, record, changed)
         # Late: until the commit no other change of this index can be committed.
         generation = await _bump(connection, record)
-        await _write_files(connection, record, changed, generation)
+        await write_files(connection, record, changed, generation)
     return generation
 
 
@@ -152,6 +145,7 @@ async def vector_search(
     condition, values = filter_sql(where)
     values |= {"vector": HalfVector(vector), "limit": limit}
     async with db.connection() as connection:
+        condition = await _of_live(connection, record, condition)
         if await _use_vector_index(connection, record, where, exact_matches):
             async with connection.transaction():
                 breadth = {"breadth": min(max(BREADTH, 2 * limit), MAX_BREADTH)}
@@ -173,6 +167,7 @@ async def keyword_search(
     condition, values = filter_sql(where)
     values |= {"text": text.replace("\0", ""), "limit": limit}
     async with db.connection() as connection:
+        condition = await _of_live(connection, record, condition)
         found = await _candidates(connection, record, "keyword_all", condition, values)
         if not any_term or len(found) >= min(limit, ENOUGH_HITS):
             return found
@@ -219,7 +214,7 @@ async def list_symbols(db: Database, record: IndexRecord, where: Filter, limit: 
     """Chunks that are definitions and pass the filter, by path and place, each with a symbol that passes."""
     condition, values = filter_sql(where)
     async with db.connection() as connection, connection.cursor(binary=True) as cursor:
-        query = statement("list_symbols", record, filter=condition)
+        query = statement("list_symbols", record, filter=await _of_live(connection, record, condition))
         await cursor.execute(query, values | {"limit": limit})
         return _with_symbols(await cursor.fetchall(), where)
 
@@ -280,51 +275,13 @@ async def _changes(connection: Connection, record: IndexRecord, wanted: Sequence
         return []
     stored = await _stored(connection, record, [rows.write.path for rows in wanted])
     pairs = zip(wanted, stored, strict=True)
-    return [change async for change in _in_turns(rows.change(each) for rows, each in pairs)]
+    return [change async for change in in_turns(rows.change(each) for rows, each in pairs)]
 
 
 async def _stored(connection: Connection, record: IndexRecord, paths: Sequence[str]) -> list[StoredFile]:
     async with connection.cursor(binary=True) as cursor:
         await cursor.execute(statement("stored_files", record), {"filenames": list(paths)})
         return [stored_file(row) for row in await cursor.fetchall()]
-
-
-async def _write_chunks(connection: Connection, record: IndexRecord, changed: Sequence[FileChange]) -> None:
-    if gone := [(change.path, ordinal) for change in changed for ordinal in change.gone]:
-        filenames, ordinals = map(list, zip(*gone, strict=True))
-        await connection.execute(statement("delete_chunks", record), {"filenames": filenames, "ordinals": ordinals})
-    if new := [row for change in changed for row in change.new]:
-        await _copy(connection, record, new)
-
-
-async def _write_files(
-    connection: Connection, record: IndexRecord, changed: Sequence[FileChange], generation: int
-) -> None:
-    if not changed:
-        return
-    files = columns_of([change.file for change in changed], FILE_COLUMNS)
-    await connection.execute(statement("upsert_files", record), files | {"generation": generation}, prepare=ONE_PLAN)
-    if parses := [change.parse for change in changed if change.parse]:
-        await connection.execute(
-            statement("upsert_parses", record), columns_of(parses, PARSE_COLUMNS), prepare=ONE_PLAN
-        )
-    if without := [change.path for change in changed if not change.parse]:
-        await connection.execute(statement("delete_parses", record), {"filenames": without})
-
-
-async def _copy(connection: Connection, record: IndexRecord, rows: Sequence[Row]) -> None:
-    async with connection.cursor() as cursor, cursor.copy(statement("copy_chunks", record)) as copy:
-        copy.set_types(COPY_TYPES)
-        async for row in _in_turns(rows):
-            await copy.write_row(row)
-
-
-async def _in_turns(items: Iterable[T]) -> AsyncIterator[T]:
-    """The items as they are, or are made. A group of files is many milliseconds, and what is urgent may be waiting."""
-    for number, item in enumerate(items):
-        yield item
-        if number % TURN_ITEMS == 0:
-            await asyncio.sleep(0)
 
 
 async def _bump(connection: Connection, record: IndexRecord) -> int:
@@ -360,6 +317,14 @@ async def _use_vector_index(connection: Connection, record: IndexRecord, where: 
         counted = await _row(connection, statement("count_path_matches", record, filter=condition), values)
         return counted is not None and counted[0] > exact_matches
     return True
+
+
+async def _of_live(connection: Connection, record: IndexRecord, condition: sql.Composable) -> sql.Composable:
+    """A condition, and that a row is no spare one. Asking each row costs more than asking whether there are any."""
+    row = await _row(connection, statement("has_spares", record), {})
+    if not row or not row[0]:
+        return condition
+    return sql.SQL("{}").format(statement("passing_live", record, filter=condition))
 
 
 async def _rare_terms(connection: Connection, record: IndexRecord, text: str) -> dict[str, Any]:

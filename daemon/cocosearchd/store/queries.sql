@@ -1,7 +1,7 @@
--- Every statement of the store. {chunks}, {files} and {parses} stand for the tables of one index; %(name)s is a value.
+-- Every statement of the store. {chunks}, {files}, {parses} and {spares} stand for tables of one index; %(name)s is a value.
 -- `-- name:` begins a statement; the comment below it says what it is for.
--- {columns}, {place}, {place_in_file} and {asked} stand for what is written under these names. `offset 0` keeps a part
--- by itself: what it gives is worked out once for a row.
+-- {columns}, {live}, {place}, {place_in_file} and {asked} stand for what is written under these names. `offset 0` keeps a
+-- part by itself: what it gives is worked out once for a row.
 
 -- name: begin_schema_change
 -- One at a time in the whole database; a rebuild may wait for running queries longer than a search may.
@@ -87,7 +87,7 @@ select version from cocosearch_indexes where number = %(number)s
 update cocosearch_indexes set version = %(version)s where number = %(number)s and version <> %(version)s
 
 -- name: drop_index_tables
-drop table if exists {chunks}, {files}, {parses}
+drop table if exists {chunks}, {files}, {parses}, {spares}
 
 -- name: generation
 select generation from cocosearch_indexes where number = %(number)s
@@ -113,17 +113,23 @@ select filename, generation from {files} where chunk_count > 0
 -- name: damaged_files
 -- Files whose chunks are not those that their row says, and chunks of no file.
 select filename
-from (select filename, chunk_count, ordinals from {files}) f
+from (
+    select filename, coalesce(chunk_count, 0) + coalesce(cardinality(s.ordinals), 0) as expected,
+           case when s.ordinals is null then f.ordinals
+           else (select array_agg(ordinal order by ordinal) from unnest(f.ordinals || s.ordinals) as ordinal) end as known
+    from {files} f full join {spares} s using (filename)
+) f
 full join (
     select filename, count(*) as counted, array_agg(ordinal order by ordinal) as stored from {chunks} group by filename
 ) c using (filename)
-where coalesce(chunk_count, -1) <> coalesce(counted, 0) or ordinals is distinct from coalesce(stored, '{{}}')
+where coalesce(expected, -1) <> coalesce(counted, 0) or known is distinct from coalesce(stored, '{{}}')
 order by filename
 
 -- name: statistics_totals
 select
     (select coalesce(sum(symbol_count), 0) from {files}),
-    pg_total_relation_size({chunks_name}) + pg_total_relation_size({files_name}) + pg_total_relation_size({parses_name}),
+    pg_total_relation_size({chunks_name}) + pg_total_relation_size({files_name}) + pg_total_relation_size({parses_name})
+        + pg_total_relation_size({spares_name}),
     (select last_change from cocosearch_indexes where number = {number}),
     (select generation from cocosearch_indexes where number = {number})
 
@@ -142,7 +148,7 @@ select skip_reason, count(*) from {files} where skip_reason is not null group by
 
 -- name: lacking
 -- Chunks whose rows are older than the columns of their symbols.
-select count(*) from {chunks} where symbol_kinds is null
+select count(*) from {chunks} where symbol_kinds is null and {live}
 
 -- name: parse_failures
 -- Files that did not parse completely, then those that were left out, with the reason.
@@ -161,12 +167,12 @@ limit %(limit)s
 -- What a fresh index of the same files must equal, byte for byte. Fingerprints, generations, ordinals and times differ
 -- by nature.
 select
-    (select count(*) from {chunks}),
+    (select count(*) from {chunks}) - (select coalesce(sum(cardinality(ordinals)), 0) from {spares}),
     (select md5(coalesce(string_agg(md5(row(c.filename, int8range(p.start, p.start + c.byte_count), c.content_text,
         c.content_tsv_input, c.content_tsv, c.embedding, c.block_type, c.hierarchy, c.language_id, c.symbol_type,
         c.symbol_name, c.symbol_signature, p.line, p.line + c.line_count - 1, c.definitions, c.header, c.symbol_kinds,
         c.symbol_names)::text), '' order by c.filename, p.start, c.byte_count), ''))
-     from {chunks} c left join {files} f using (filename) cross join {place_in_file}),
+     from {chunks} c join {files} f using (filename) cross join {place_in_file}),
     (select md5(coalesce(string_agg(md5(row(filename, content_hash, chunk_count, symbol_count, language_id,
         skip_reason, scopes)::text), '' order by filename), '')) from {files}),
     (select md5(coalesce(string_agg(md5(row(filename, language, parse_status, error_count, error_message)::text), ''
@@ -183,10 +189,11 @@ from (select distinct hashtext(filename) as key from unnest(%(filenames)s::text[
 -- long it is, its hash (which another version may have made longer or shorter).
 select f.content_hash, f.chunk_count, f.symbol_count, f.language_id, f.skip_reason, f.scopes,
        p.language, p.parse_status, p.error_count, p.error_message,
-       f.ordinals::text, f.starts::text, f.first_lines::text, c.rows
+       f.ordinals::text, f.starts::text, f.first_lines::text, c.rows, s.ordinals::text
 from unnest(%(filenames)s::text[]) with ordinality as asked(filename, n)
 left join {files} f on f.filename = asked.filename
 left join {parses} p on p.filename = asked.filename
+left join {spares} s on s.filename = asked.filename
 left join lateral (
     select string_agg(
         int8send(ordinal) || int4send(byte_count)
@@ -229,6 +236,14 @@ set content_hash = excluded.content_hash, fingerprint = excluded.fingerprint, ge
     skip_reason = excluded.skip_reason, scopes = excluded.scopes, ordinals = excluded.ordinals,
     starts = excluded.starts, first_lines = excluded.first_lines
 
+-- name: upsert_spares
+insert into {spares} (filename, ordinals)
+select filename, ordinals::int8[] from unnest(%(filenames)s::text[], %(ordinals)s::text[]) as given(filename, ordinals)
+on conflict (filename) do update set ordinals = excluded.ordinals, since = excluded.since
+
+-- name: delete_spares
+delete from {spares} where filename = any(%(filenames)s::text[])
+
 -- name: upsert_parses
 insert into {parses} (filename, language, parse_status, error_count, error_message)
 select *
@@ -263,21 +278,49 @@ select f.filename from {files} f join seen using (filename) where f.content_hash
 delete from {parses} where filename = any(%(filenames)s::text[])
 
 -- name: delete_files
-with chunks as (delete from {chunks} where filename = any(%(filenames)s::text[]) returning 1),
-     file as (delete from {files} where filename = any(%(filenames)s::text[]) returning 1),
-     parse as (delete from {parses} where filename = any(%(filenames)s::text[]) returning 1)
-select exists (select from chunks) or exists (select from file) or exists (select from parse)
+-- What they held stays, as spare rows, in place of those that were so. Rows of no file go.
+with file as (delete from {files} where filename = any(%(filenames)s::text[]) returning filename, ordinals),
+     parse as (delete from {parses} where filename = any(%(filenames)s::text[]) returning 1),
+     spare as (
+         insert into {spares} (filename, ordinals) select filename, ordinals from file where ordinals <> '{{}}'
+         on conflict (filename) do update set ordinals = excluded.ordinals, since = excluded.since
+     ),
+     chunks as (
+         delete from {chunks} c
+         where c.filename = any(%(filenames)s::text[])
+           and not exists (select from file where file.filename = c.filename and c.ordinal = any(file.ordinals))
+           and not exists (
+               select from {spares} s
+               where s.filename = c.filename and c.ordinal = any(s.ordinals)
+                 and not exists (select from file where file.filename = s.filename and file.ordinals <> '{{}}'))
+     )
+select exists (select from file) or exists (select from parse)
 
 -- name: columns
 -- Of every candidate, in the order of the fields of `Candidate`; a score follows. c: the chunk, p: where it is.
 c.filename, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1, c.language_id, c.block_type,
 c.hierarchy, c.symbol_type, c.symbol_name, c.symbol_signature, c.content_text, c.definitions, c.header
 
+-- name: has_spares
+select exists (select from {spares})
+
+-- name: live
+-- Of a row of chunks: that it is no spare one. Where it is asked, spare rows are left out as well, but behind a limit.
+not exists (
+    select from {spares} s where s.filename = {chunks}.filename and {chunks}.ordinal = any(s.ordinals)
+)
+
+-- name: passing_live
+-- Of a row of chunks: that it passes a filter and is no spare one.
+{filter} and {live}
+
 -- name: place
--- Where a chunk c is, as p.
+-- Where a chunk c is, as p, if it is no spare one.
 lateral (
     select starts[width_bucket(c.ordinal, ordinals)] as start, first_lines[width_bucket(c.ordinal, ordinals)] as line
-    from {files} where {files}.filename = c.filename offset 0
+    from {files}
+    where {files}.filename = c.filename and ordinals[width_bucket(c.ordinal, ordinals)] = c.ordinal
+    offset 0
 ) as p
 
 -- name: place_in_file
@@ -285,6 +328,7 @@ lateral (
 lateral (
     select f.starts[width_bucket(c.ordinal, f.ordinals)] as start,
            f.first_lines[width_bucket(c.ordinal, f.ordinals)] as line
+    where f.ordinals[width_bucket(c.ordinal, f.ordinals)] = c.ordinal
     offset 0
 ) as p
 
@@ -423,8 +467,8 @@ from {asked} join {chunks} c on (c.filename, c.ordinal) = (p.filename, p.ordinal
 select f.filename, f.generation, f.language_id, p.start, p.start + c.byte_count, p.line, p.line + c.line_count - 1,
        c.content_text, c.header, c.content_tsv_input, c.definitions, c.symbol_type, c.symbol_name, c.embedding
 from {files} f
-left join {chunks} c on c.filename = f.filename
-cross join {place_in_file}
+left join {chunks} c on c.filename = f.filename and f.ordinals[width_bucket(c.ordinal, f.ordinals)] = c.ordinal
+left join {place_in_file} on true
 where %(filenames)s::text[] is null or f.filename = any(%(filenames)s::text[])
 order by f.filename, c.ordinal
 
@@ -480,7 +524,7 @@ from cocosearch_indexes
 where number = {number}
 
 -- name: passing_chunks
-select count(*) from {chunks} where filename = %(filename)s and {filter}
+select count(*) from {chunks} where filename = %(filename)s and {filter} and {live}
 
 -- name: lock_maintenance
 -- For the session, since an index cannot be built concurrently inside a transaction.
@@ -511,6 +555,27 @@ reindex index concurrently {chunks_vector}
 -- name: drop_vector_index
 drop index concurrently if exists {chunks_vector}
 
+-- name: old_spares
+-- Files whose spare rows are as old, or the oldest while there are more spare rows than may be.
+select filename
+from (
+    select filename, since,
+           sum(cardinality(ordinals)) over (order by since desc, filename desc)
+               > greatest(%(least)s, (select sum(chunk_count) from {files})) as beyond
+    from {spares}
+) as aged
+where beyond or since < now() - make_interval(secs => %(age_s)s)
+order by since, filename
+limit %(limit)s
+
+-- name: drop_spares
+-- Of files that are locked.
+with old as (delete from {spares} where filename = any(%(filenames)s::text[]) returning filename, ordinals),
+     gone as (
+         delete from {chunks} c using old where c.filename = old.filename and c.ordinal = any(old.ordinals) returning 1
+     )
+select count(*) from gone
+
 -- name: vacuum
 vacuum (analyze) {chunks}
 
@@ -521,7 +586,8 @@ analyze {chunks}
 -- Of some files: the generation, and the first bytes of the chunks that hold phrases, packed; null: none does.
 select f.filename, f.generation,
        (select string_agg(int8send(f.starts[width_bucket(ordinal, f.ordinals)]), ''::bytea)
-        from {chunks} where filename = f.filename and {filter})
+        from {chunks}
+        where filename = f.filename and f.ordinals[width_bucket(ordinal, f.ordinals)] = ordinal and {filter})
 from {files} f
 where f.filename = any(%(filenames)s::text[])
 
@@ -538,7 +604,9 @@ group by p.filename, p.generation
 select f.filename,
        (select string_agg(int8send(f.starts[width_bucket(ordinal, f.ordinals)]), ''::bytea)
         from unnest(found) as ordinal)
-from (select filename, array_agg(ordinal) as found from {chunks} where {filter} group by filename) as c
+from (
+    select filename, array_agg(ordinal) as found from {chunks} where {filter} and {live} group by filename
+) as c
 join {files} f using (filename)
 
 -- name: set_phrase_scan

@@ -137,6 +137,7 @@ class FileChange:
     parse: Mapping[str, Any] | None
     gone: tuple[int, ...]
     new: tuple[Row, ...]
+    spares: str | None  # None: as they were
     differs: bool
 
 
@@ -160,7 +161,7 @@ class WantedRows:
     def change(self, stored: StoredFile) -> FileChange:
         """What differs from what is stored. Raises `Outdated` where that needs a chunk that was not made."""
         before = self.write.compared
-        found = before if before is not None and before.stored == stored else compared(self._sheet, stored)
+        found = before if before is not None and before.stored == stored else self._compared(stored)
         if not self._numbers.keys() >= set(found.new):
             raise Outdated(self.write.path)
         places = [packed(numbers) for numbers in (found.ordinals, self._sheet.starts, self._sheet.lines)]
@@ -169,8 +170,12 @@ class WantedRows:
         new = tuple(self._row(place, found.ordinals[place]) for place in found.new)
         same_file = stored.file == tuple(file[name] for name in (*COMPARED, *PLACES))
         same_parse = stored.parse == (tuple(parse.values())[1:] if parse else (None,) * 4)
-        differs = bool(found.gone or new) or not (same_file and same_parse)
-        return FileChange(self.write.path, file, parse, found.gone, new, differs)
+        spares = packed(found.spares) if packed(found.spares) != stored.spares else None
+        differs = bool(found.gone or new or spares) or not (same_file and same_parse)
+        return FileChange(self.write.path, file, parse, found.gone, new, spares, differs)
+
+    def _compared(self, stored: StoredFile) -> Compared:
+        return compared(self._sheet, stored, self.write.content_hash, aside=self.write.compared is not None)
 
     def _row(self, place: int, ordinal: int) -> Row:
         """For the statement copy_chunks; the last column is the chunk's hash."""

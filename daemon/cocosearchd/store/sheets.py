@@ -1,11 +1,14 @@
 """What of a file is compared with what is stored of it: enough to say which of its chunks need new rows. Pure.
 
 Most chunks of a changed file are stored already. Whoever compares before he makes rows, makes those of the others only.
+
+So that it is as cheap to come back, the rows of what a file held before many files changed together are kept beside
+those of what it holds: *spare* rows, which no question sees. They are taken up again by their content, as any row is.
 """
 
 import hashlib
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +19,7 @@ from cocosearchd.store.ordinals import assigned
 # with the next change of their file.
 ROW_VERSION = 3
 
+NONE = "{}"  # an empty array, as PostgreSQL writes it
 Content = tuple[int, bytes]  # bytes, hash: all of a chunk but where it is
 _STORED = struct.Struct(">qi16s")  # as the statement stored_files packs what is compared of a row
 
@@ -40,33 +44,61 @@ class StoredFile:
 
     file: tuple[Any, ...]  # of its row what `rows.COMPARED` and `rows.PLACES` name
     parse: tuple[Any, ...]  # language, status, error count, error message
-    chunks: bytes  # ordinal, bytes and hash of each row, packed
+    chunks: bytes  # ordinal, bytes and hash of each row, packed; spare ones too
+    spares: str = NONE  # the ordinals of those, as PostgreSQL writes an array
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A file and what was stored of it: which rows go, and which of its places need new ones."""
+    """A file and what was stored of it: which rows go, which are spare from now on, and which places need new ones."""
 
     sheet: Sheet
     stored: StoredFile
     ordinals: Sequence[int]  # by place
     gone: tuple[int, ...]  # ordinals
     new: tuple[int, ...]  # places
+    spares: tuple[int, ...] = ()  # ordinals
 
 
 def stored_file(row: Sequence[Any]) -> StoredFile:
     """A row of the statement stored_files."""
-    file, parse, chunks = (*row[:6], *row[10:13]), row[6:10], row[13]
-    return StoredFile(file, tuple(parse), chunks or b"")
+    file, parse, chunks, spares = (*row[:6], *row[10:13]), row[6:10], row[13], row[14]
+    return StoredFile(file, tuple(parse), chunks or b"", spares or NONE)
 
 
-def compared(sheet: Sheet, stored: StoredFile) -> Compared:
-    """Which rows stay, go and come."""
-    old = {ordinal: (size, digest) for ordinal, size, digest in _STORED.iter_unpack(stored.chunks)}
-    ordinals, kept = assigned(old, sheet.contents)
-    gone = tuple(ordinal for ordinal in old if ordinal not in kept)
-    new = tuple(place for place, ordinal in enumerate(ordinals) if ordinal not in kept)
-    return Compared(sheet, stored, ordinals, gone, new)
+def compared(sheet: Sheet, stored: StoredFile, content_hash: bytes, *, aside: bool) -> Compared:
+    """Which rows stay, go and come, of a file that has now the content of this hash.
+
+    With `aside` the rows of the content of before are spare ones from now on, in place of those that were so. Without,
+    they are if that leaves no others: who saves again and again may still go back to what was there in the beginning.
+    Where the content is the same, rows were made by other rules, and nobody comes back to them.
+    """
+    old, ordinals, kept = _assigned(sheet, stored.chunks)
+    spare = old.keys() & unpacked(stored.spares)
+    staying: Set[int] = spare.difference(ordinals)
+    if not kept and not set(sheet.contents).isdisjoint(old.values()):
+        staying = frozenset()  # all are numbered anew: what is needed of them is written again
+    elif stored.file[0] != content_hash and (aside or not staying):
+        staying = (old.keys() - spare).difference(ordinals)
+    spares = tuple(sorted(staying))
+    stays = kept | staying
+    gone = tuple(ordinal for ordinal in old if ordinal not in stays)
+    return Compared(sheet, stored, ordinals, gone, _new(ordinals, kept), spares)
+
+
+def new_places(sheet: Sheet, chunks: bytes) -> tuple[int, ...]:
+    """As `Compared.new`, for who knows nothing of what is stored but `StoredFile.chunks`."""
+    _, ordinals, kept = _assigned(sheet, chunks)
+    return _new(ordinals, kept)
+
+
+def _assigned(sheet: Sheet, chunks: bytes) -> tuple[Mapping[int, Content], Sequence[int], Set[int]]:
+    old = {ordinal: (size, digest) for ordinal, size, digest in _STORED.iter_unpack(chunks)}
+    return old, *assigned(old, sheet.contents, old.keys())
+
+
+def _new(ordinals: Sequence[int], kept: Set[int]) -> tuple[int, ...]:
+    return tuple(place for place, ordinal in enumerate(ordinals) if ordinal not in kept)
 
 
 def sheet_of(chunks: Sequence[Chunk], order: Sequence[int]) -> Sheet:
@@ -96,6 +128,11 @@ def placed(chunks: Sequence[Chunk]) -> list[int]:
 def packed(numbers: Sequence[int]) -> str:
     """An array as PostgreSQL writes it: arrays of many files, each of another length, come as texts."""
     return "{" + ",".join(map(str, numbers)) + "}"
+
+
+def unpacked(numbers: str) -> frozenset[int]:
+    """The inverse of `packed`, without order."""
+    return frozenset(map(int, numbers[1:-1].split(","))) if numbers != NONE else frozenset()
 
 
 def symbols_of(chunk: Chunk) -> list[tuple[str, str]]:

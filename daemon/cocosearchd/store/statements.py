@@ -11,7 +11,7 @@ from psycopg import sql
 from cocosearchd.model import IndexRecord
 
 HERE = Path(__file__).parent
-SHARED = ("columns", "place", "place_in_file", "asked")  # parts of statements, named as these are
+SHARED = ("columns", "live", "place", "place_in_file", "asked")  # parts of statements, named as these are
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
@@ -57,6 +57,7 @@ def _tables(slug: str, number: int, dimension: int) -> Mapping[str, sql.Composab
     names = {
         "chunks": f"codeindex_{slug}__{slug}_chunks",
         "files": f"codeindex_{slug}__{slug}_files",
+        "spares": f"codeindex_{slug}__{slug}_spares",
         "parses": f"cocosearch_parse_results_{slug}",
         # Names of keys and indexes would pass 63 bytes, so they are made of the registry's number.
         "chunks_key": f"{short}_chunks_key",
@@ -66,6 +67,7 @@ def _tables(slug: str, number: int, dimension: int) -> Mapping[str, sql.Composab
         "chunks_kinds": f"{short}_chunks_kinds",
         "chunks_vector": f"{short}_chunks_vector",
         "files_key": f"{short}_files_key",
+        "spares_key": f"{short}_spares_key",
         "parses_key": f"{short}_parses_key",
     }
     quoted: dict[str, sql.Composable] = {key: sql.Identifier(name) for key, name in names.items()}

@@ -79,3 +79,11 @@ create table {parses} (
     created_at timestamptz not null default now(),
     constraint {parses_key} primary key (filename)
 );
+
+-- Chunks of what a file held before, which no question sees: it may come back. The file itself may be gone.
+create table {spares} (
+    filename text collate "C" not null,
+    ordinals bigint[] not null,
+    since timestamptz not null default now(),
+    constraint {spares_key} primary key (filename)
+);

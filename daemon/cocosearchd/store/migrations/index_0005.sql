@@ -1,0 +1,7 @@
+-- Rows of what a file held before may stay, to be taken up again when it comes back. No question sees them.
+create table {spares} (
+    filename text collate "C" not null,
+    ordinals bigint[] not null,
+    since timestamptz not null default now(),
+    constraint {spares_key} primary key (filename)
+);

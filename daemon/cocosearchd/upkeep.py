@@ -1,0 +1,42 @@
+"""What the tables of a running index need from time to time, when there is nothing else to do."""
+
+import logging
+
+import anyio
+
+from cocosearchd.store.pool import Database
+from cocosearchd.store.spares import drop_spares
+from cocosearchd.store.vector_index import ensure_vector_index
+from cocosearchd.tuning import RunningIndex
+
+log = logging.getLogger(__name__)
+
+QUIET_S = 20.0  # without a commit: building a vector index beside bulk writes would be undone by them
+SPARES_S, SPARES_AT_REST_S = 60.0, 3600.0  # between looks: they are too many soon, and too old after days
+
+
+async def keep_vector_index(db: Database, index: RunningIndex) -> None:
+    """Keep PostgreSQL's vector index while it pays: for `classic`, whose every question scans vectors there.
+
+    With `code` it would not: it compares vectors in memory, and each written row would cost four times as much.
+    """
+    seen = -1
+    while True:
+        generation = index.record.generation
+        await anyio.sleep(QUIET_S)
+        if generation == index.record.generation != seen:
+            outcome = await ensure_vector_index(db, index.record)
+            log.info("vector_index", extra={"index": index.record.name, "outcome": outcome})
+            seen = generation
+
+
+async def clear_spares(db: Database, index: RunningIndex) -> None:
+    """Drop rows that no question sees once they are old, or too many. Looks after changes, and at rest once an hour."""
+    seen, looked = -1, 0.0
+    while True:
+        await anyio.sleep(SPARES_S)
+        generation = index.record.generation
+        if generation != seen or anyio.current_time() - looked > SPARES_AT_REST_S:
+            seen, looked = generation, anyio.current_time()
+            if dropped := await drop_spares(db, index.record):
+                log.info("spare_rows_dropped", extra={"index": index.record.name, "rows": dropped})
