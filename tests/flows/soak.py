@@ -266,7 +266,10 @@ class Soak:
         return reason
 
     async def _stored(self, index: str) -> tuple[dict[bytes, bytes], list[str]]:
-        """The files of an index (path -> hash of the content), and those whose chunks are not what the file says."""
+        """The files of an index (path -> hash of the content), and those whose rows are not what the file says.
+
+        Spare rows are counted: none may be without a name, and none named without being there.
+        """
         async with Database.open(call(self.socket, "status", {})["store"]["dsn"], DatabaseSettings()) as db:
             record = next(record for record in await records.list_indexes(db) if record.name == index)
             files = [file for file in await records.file_records(db, record) if not file.skip_reason]
@@ -276,6 +279,7 @@ class Soak:
                 async for found in file_chunks(db, record, None)
                 if not all(says(root, found.path, c.start_byte, c.end_byte, c.content) for c in found.chunks)
             }
+            torn |= set(await records.damaged_files(db, record))
         return {
             decode_path(file.path): file.content_hash for file in files if file.language in ("python", "markdown")
         }, sorted(torn)

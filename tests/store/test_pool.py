@@ -194,7 +194,9 @@ def test_a_url_is_shown_without_its_password() -> None:
 
 async def test_a_process_waits_for_the_transactions_of_the_one_before_it(dsn: str) -> None:
     """As after a kill: the server goes on with what the dead process had sent."""
-    async with Database.open(dsn, DatabaseSettings(), successor=7) as before, before.connection() as connection:
+    # One connection: another one that is just being made would have to wait behind who waits for all of them.
+    one = DatabaseSettings(pool_min=1, pool_max=1)
+    async with Database.open(dsn, one, successor=7) as before, before.connection() as connection:
         await connection.execute("select 1")
         with pytest.raises(StoreUnavailable, match="for a process that has ended"):
             async with Database.open(dsn, DatabaseSettings(), successor=7):
@@ -206,7 +208,9 @@ async def test_a_process_waits_for_the_transactions_of_the_one_before_it(dsn: st
 
 
 async def test_who_reads_waits_for_them_as_well(dsn: str, db: Database) -> None:
-    async with Database.open(dsn, DatabaseSettings(), successor=7) as before, before.connection() as connection:
+    # One connection: another one that is just being made would have to wait behind who waits for all of them.
+    one = DatabaseSettings(pool_min=1, pool_max=1)
+    async with Database.open(dsn, one, successor=7) as before, before.connection() as connection:
         await connection.execute("select 1")
         with pytest.raises(StoreUnavailable, match="for a process that has ended"):
             await db.outlive(7, limit_s=0)
