@@ -565,8 +565,6 @@ from (
     from {spares}
 ) as aged
 where beyond or since < now() - make_interval(secs => %(age_s)s)
-order by since, filename
-limit %(limit)s
 
 -- name: drop_spares
 -- Of files that are locked.

@@ -1,5 +1,7 @@
 """Drops spare rows, those of what files held before, when nobody has come back to them for long."""
 
+from collections.abc import Sequence
+
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.pool import Database
 from cocosearchd.store.statements import statement
@@ -16,15 +18,18 @@ async def drop_spares(db: Database, record: IndexRecord, age_s: float = KEPT_S, 
 
     Of more than there are other rows, and than `least`, the oldest are dropped as well.
     """
-    dropped = 0
-    while True:
-        async with db.connection() as connection, connection.transaction():
-            values = {"age_s": age_s, "least": least, "limit": FILES_AT_ONCE}
-            cursor = await connection.execute(statement("old_spares", record), values)
-            if not (paths := sorted(row[0] for row in await cursor.fetchall())):
-                return dropped
-            # As writes do it. What has changed by then is dropped as well: it costs time, and no answers.
-            await connection.execute(statement("lock_files", record), {"filenames": paths})
-            row = await (await connection.execute(statement("drop_spares", record), {"filenames": paths})).fetchone()
-            assert row, "an aggregate has a row"
-            dropped += row[0]
+    async with db.connection() as connection:
+        values = {"age_s": age_s, "least": least}
+        rows = await (await connection.execute(statement("old_spares", record), values)).fetchall()
+    paths = sorted(row[0] for row in rows)
+    return sum([await _dropped(db, record, paths[n : n + FILES_AT_ONCE]) for n in range(0, len(paths), FILES_AT_ONCE)])
+
+
+async def _dropped(db: Database, record: IndexRecord, paths: Sequence[str]) -> int:
+    """As writes do it. What files have come to by now is dropped as well: it costs time, and no answers."""
+    values = {"filenames": list(paths)}
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute(statement("lock_files", record), values)
+        row = await (await connection.execute(statement("drop_spares", record), values)).fetchone()
+    assert row, "an aggregate has a row"
+    return int(row[0])

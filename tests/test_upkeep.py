@@ -1,0 +1,58 @@
+"""What the tables of a running index need from time to time."""
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import anyio
+import pytest
+
+from cocosearchd import upkeep
+from cocosearchd.model import IndexRecord
+from cocosearchd.store.pool import Database
+from cocosearchd.store.queries import replace_file
+from cocosearchd.store.statements import compose
+from cocosearchd.tuning import RunningIndex
+from tests.store.support import file_write, new_index, spare_texts
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Running:
+    """Of a running index what upkeep looks at: a real one is a root, a lexical index and a daemon."""
+
+    record: IndexRecord
+
+
+async def until_spare(db: Database, record: IndexRecord, expected: list[str]) -> None:
+    with anyio.fail_after(30):
+        while await spare_texts(db, record) != expected:  # noqa: ASYNC110 - nothing tells of it
+            await anyio.sleep(0.01)
+
+
+async def test_old_rows_are_dropped_after_changes_and_at_rest(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upkeep, "SPARES_S", 0.02)
+    monkeypatch.setattr(upkeep, "SPARES_AT_REST_S", 3600.0)
+    record = await new_index(db)
+    index = Running(record)
+    old = compose("update {spares} set since = now() - interval '4 days'", record)
+
+    async def saved(number: int) -> None:
+        await replace_file(db, record, file_write("a.py", "one: 1", f"two: {number}"))
+
+    async with anyio.create_task_group() as tasks, db.connection() as connection:
+        tasks.start_soon(upkeep.clear_spares, db, cast(RunningIndex, index))
+        await saved(1)
+        await saved(2)
+        await anyio.sleep(0.1)
+        assert await spare_texts(db, record) == ["two: 1"], "it is young"
+        await connection.execute(old)
+        index.record = replace(record, generation=record.generation + 2)  # as a commit is told
+        await until_spare(db, record, [])
+        await saved(3)
+        await connection.execute(old)
+        await anyio.sleep(0.1)
+        assert await spare_texts(db, record) == ["two: 2"], "nothing has been told, so nothing is looked at"
+        monkeypatch.setattr(upkeep, "SPARES_AT_REST_S", 0.0)
+        await until_spare(db, record, [])
+        tasks.cancel_scope.cancel()
