@@ -31,16 +31,18 @@ def sync(index: str, freshness: Freshness) -> p.SyncReply:
 
 
 def progress(record: IndexRecord, status: RootStatus, stored: Counts) -> p.IndexProgress:
-    """A moment of an index's work."""
+    """A moment of an index's work. Before the first scan has counted, what is stored is what is known of its files."""
+    skipped = sum(files for _, files in stored.skipped)
+    done = status.done if status.total is not None else max(0, stored.files) + skipped
     return p.IndexProgress(
         record.name,
         status.state,
-        status.done,
+        done,
         status.total,
         stored.chunks,
         status.failed_count,
         status.reason,
-        sum(files for _, files in stored.skipped),
+        skipped,
     )
 
 
