@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import TypeVar
 
 from cocosearchd.model import IndexRecord
+from cocosearchd.store.arrays import NONE, array
 from cocosearchd.store.pool import Connection
 from cocosearchd.store.rows import COPY_TYPES, FILE_COLUMNS, PARSE_COLUMNS, FileChange, Row, columns_of
-from cocosearchd.store.sheets import NONE
 from cocosearchd.store.statements import statement
 
 # To `prepare` what each change asks and has one plan only, however large tables are: planning took longer than doing.
@@ -19,8 +19,9 @@ T = TypeVar("T")
 async def write_chunks(connection: Connection, record: IndexRecord, changed: Sequence[FileChange]) -> None:
     """Rows go and come, those that go first: new ones may have their ordinals."""
     if gone := [(change.path, ordinal) for change in changed for ordinal in change.gone]:
-        filenames, ordinals = map(list, zip(*gone, strict=True))
-        await connection.execute(statement("delete_chunks", record), {"filenames": filenames, "ordinals": ordinals})
+        filenames, ordinals = zip(*gone, strict=True)
+        values = {"filenames": array(filenames), "ordinals": array(ordinals)}
+        await connection.execute(statement("delete_chunks", record), values)
     if new := [row for change in changed for row in change.new]:
         await _copy(connection, record, new)
 
@@ -38,17 +39,17 @@ async def write_files(
             statement("upsert_parses", record), columns_of(parses, PARSE_COLUMNS), prepare=ONE_PLAN
         )
     if without := [change.path for change in changed if not change.parse]:
-        await connection.execute(statement("delete_parses", record), {"filenames": without})
+        await connection.execute(statement("delete_parses", record), {"filenames": array(without)})
     await _write_spares(connection, record, changed)
 
 
 async def _write_spares(connection: Connection, record: IndexRecord, changed: Sequence[FileChange]) -> None:
     if spare := [(change.path, change.spares) for change in changed if change.spares not in (None, NONE)]:
-        filenames, ordinals = map(list, zip(*spare, strict=True))
-        values = {"filenames": filenames, "ordinals": ordinals}
+        filenames, ordinals = zip(*spare, strict=True)
+        values = {"filenames": array(filenames), "ordinals": array(ordinals)}
         await connection.execute(statement("upsert_spares", record), values, prepare=ONE_PLAN)
     if none := [change.path for change in changed if change.spares == NONE]:
-        await connection.execute(statement("delete_spares", record), {"filenames": none})
+        await connection.execute(statement("delete_spares", record), {"filenames": array(none)})
 
 
 async def _copy(connection: Connection, record: IndexRecord, rows: Sequence[Row]) -> None:

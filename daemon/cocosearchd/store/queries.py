@@ -12,6 +12,7 @@ from psycopg import sql
 
 from cocosearchd.errors import IdentityMismatch
 from cocosearchd.model import Filter, Fingerprint, IndexRecord
+from cocosearchd.store.arrays import array
 from cocosearchd.store.changes import ONE_PLAN, in_turns, write_chunks, write_files
 from cocosearchd.store.file_states import FileState, FileStates
 from cocosearchd.store.filters import filter_sql, only_paths, without_paths
@@ -89,12 +90,12 @@ async def replace_files(
     wanted = [row async for row in in_turns(WantedRows(write, record.dimension) for write in writes)]
     paths = sorted([*(write.path for write in writes), *gone])
     async with db.connection() as connection, connection.transaction():
-        await connection.execute(statement("lock_files", record), {"filenames": paths}, prepare=ONE_PLAN)
+        await connection.execute(statement("lock_files", record), {"filenames": array(paths)}, prepare=ONE_PLAN)
         changes = await _changes(connection, record, wanted)
         changed = [change for change in changes if change.differs]
         if same := [change.file for change in changes if not change.differs]:
             await connection.execute(statement("set_fingerprints", record), columns_of(same, FINGERPRINTS))
-        found = await _row(connection, statement("delete_files", record), {"filenames": list(gone)}) if gone else None
+        found = await _row(connection, statement("delete_files", record), {"filenames": array(gone)}) if gone else None
         if not changed and not (found and found[0]):
             return await _generation(connection, record)
         await write_chunks(connection, record, changed)
@@ -118,9 +119,9 @@ async def refresh_fingerprints(
     `seen` is (path, content hash, fingerprint). Nothing becomes a new generation.
     """
     values = {
-        "filenames": [path for path, _, _ in seen],
-        "hashes": [content_hash for _, content_hash, _ in seen],
-        "fingerprints": [pack_fingerprint(fingerprint) for _, _, fingerprint in seen],
+        "filenames": array(path for path, _, _ in seen),
+        "hashes": array(content_hash for _, content_hash, _ in seen),
+        "fingerprints": array(pack_fingerprint(fingerprint) for _, _, fingerprint in seen),
     }
     async with db.connection() as connection:
         rows = await (await connection.execute(statement("refresh_fingerprints", record), values)).fetchall()
@@ -226,11 +227,11 @@ async def symbols_at(db: Database, record: IndexRecord, keys: Sequence[Key], whe
         return _with_symbols(await cursor.fetchall(), where)
 
 
-def _asked(keys: Sequence[Key]) -> dict[str, list[str] | list[int]]:
+def _asked(keys: Sequence[Key]) -> dict[str, str]:
     return {
-        "filenames": [path for path, _, _ in keys],
-        "starts": [start for _, start, _ in keys],
-        "ends": [end for _, _, end in keys],
+        "filenames": array(path for path, _, _ in keys),
+        "starts": array(start for _, start, _ in keys),
+        "ends": array(end for _, _, end in keys),
     }
 
 
@@ -280,7 +281,7 @@ async def _changes(connection: Connection, record: IndexRecord, wanted: Sequence
 
 async def _stored(connection: Connection, record: IndexRecord, paths: Sequence[str]) -> list[StoredFile]:
     async with connection.cursor(binary=True) as cursor:
-        await cursor.execute(statement("stored_files", record), {"filenames": list(paths)})
+        await cursor.execute(statement("stored_files", record), {"filenames": array(paths)})
         return [stored_file(row) for row in await cursor.fetchall()]
 
 

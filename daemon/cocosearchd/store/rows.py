@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from pgvector import HalfVector
 
 from cocosearchd.model import Chunk, Filter, Fingerprint, ParseReport, SkipReason
+from cocosearchd.store.arrays import array, array_of_numbers
 from cocosearchd.store.globs import symbol_regex
 from cocosearchd.store.records import pack_fingerprint
-from cocosearchd.store.sheets import Compared, Outdated, StoredFile, compared, packed, placed, sheet_of, symbols_of
+from cocosearchd.store.sheets import Compared, Outdated, StoredFile, compared, placed, sheet_of, symbols_of
 
 Key = tuple[str, int, int]  # path, start byte, end byte
 Row = tuple[Any, ...]
@@ -164,13 +165,13 @@ class WantedRows:
         found = before if before is not None and before.stored == stored else self._compared(stored)
         if not self._numbers.keys() >= set(found.new):
             raise Outdated(self.write.path)
-        places = [packed(numbers) for numbers in (found.ordinals, self._sheet.starts, self._sheet.lines)]
+        places = [array_of_numbers(numbers) for numbers in (found.ordinals, self._sheet.starts, self._sheet.lines)]
         file = file_values(self.write, self._sheet.symbol_count, len(found.ordinals), places)
         parse = parse_values(self.write)
         new = tuple(self._row(place, found.ordinals[place]) for place in found.new)
         same_file = stored.file == tuple(file[name] for name in (*COMPARED, *PLACES))
         same_parse = stored.parse == (tuple(parse.values())[1:] if parse else (None,) * 4)
-        spares = packed(found.spares) if packed(found.spares) != stored.spares else None
+        spares = array_of_numbers(found.spares) if array_of_numbers(found.spares) != stored.spares else None
         differs = bool(found.gone or new or spares) or not (same_file and same_parse)
         return FileChange(self.write.path, file, parse, found.gone, new, spares, differs)
 
@@ -186,9 +187,9 @@ class WantedRows:
         return (self.write.path, ordinal, text, words, vector, *columns, digest)
 
 
-def columns_of(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, list[Any]]:
-    """Values by row as values by column, for a statement that unnests them; `names`: parameter -> name in a row."""
-    return {parameter: [row[name] for row in rows] for parameter, name in names.items()}
+def columns_of(rows: Sequence[Mapping[str, Any]], names: Mapping[str, str]) -> dict[str, str]:
+    """Values by row as arrays by column, for a statement that unnests them; `names`: parameter -> name in a row."""
+    return {parameter: array([row[name] for row in rows]) for parameter, name in names.items()}
 
 
 def file_values(write: FileWrite, symbols: int, chunks: int, places: Sequence[str]) -> dict[str, Any]:

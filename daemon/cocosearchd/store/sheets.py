@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from cocosearchd.model import Chunk
+from cocosearchd.store.arrays import NONE, numbers_in
 from cocosearchd.store.ordinals import assigned
 
 # Raise it when rows get a column, or texts are split into other words: rows of the version before are then written anew
 # with the next change of their file.
 ROW_VERSION = 3
 
-NONE = "{}"  # an empty array, as PostgreSQL writes it
 Content = tuple[int, bytes]  # bytes, hash: all of a chunk but where it is
 _STORED = struct.Struct(">qi16s")  # as the statement stored_files packs what is compared of a row
 
@@ -74,7 +74,7 @@ def compared(sheet: Sheet, stored: StoredFile, content_hash: bytes, *, aside: bo
     Where the content is the same, rows were made by other rules, and nobody comes back to them.
     """
     old, ordinals, kept = _assigned(sheet, stored.chunks)
-    spare = old.keys() & unpacked(stored.spares)
+    spare = old.keys() & numbers_in(stored.spares)
     staying: Set[int] = spare.difference(ordinals)
     if not kept and not set(sheet.contents).isdisjoint(old.values()):
         staying = frozenset()  # all are numbered anew: what is needed of them is written again
@@ -123,16 +123,6 @@ def placed(chunks: Sequence[Chunk]) -> list[int]:
         if chunk.end_byte > (chunk.start_byte if known is None else chunks[known].end_byte):
             longest[chunk.start_byte] = number
     return [longest[start] for start in sorted(longest)]
-
-
-def packed(numbers: Sequence[int]) -> str:
-    """An array as PostgreSQL writes it: arrays of many files, each of another length, come as texts."""
-    return "{" + ",".join(map(str, numbers)) + "}"
-
-
-def unpacked(numbers: str) -> frozenset[int]:
-    """The inverse of `packed`, without order."""
-    return frozenset(map(int, numbers[1:-1].split(","))) if numbers != NONE else frozenset()
 
 
 def symbols_of(chunk: Chunk) -> list[tuple[str, str]]:
