@@ -116,6 +116,24 @@ def test_two_contents_that_differ_as_a_whole_take_turns_without_counting_up() ->
     assert max(map(abs, rows)) < 1 << 40
 
 
+@pytest.mark.parametrize("always", [False, True])
+@pytest.mark.parametrize(("head", "tail"), [((), ()), (("head",), ()), ((), ("tail",)), (("head",), ("tail",))])
+def test_what_changes_for_ever_beside_what_is_taken_does_not_count_up(
+    head: tuple[str, ...], tail: tuple[str, ...], *, always: bool
+) -> None:
+    """The rows that stay beside are those of the content before, or `always` those of the first one."""
+    rows, beside = numbered([*head, *"abcdef", *tail]), dict[int, str]()
+    for step in range(1, 300):
+        live = {ordinal: content for ordinal, content in rows.items() if ordinal not in beside}
+        wanted = [*head, *(f"{step} {number}" for number in range(6)), *tail]
+        ordinals, kept = assigned(rows, wanted, rows.keys())
+        assert len(kept) == len(head) + len(tail)
+        assert not (rows.keys() - kept) & set(ordinals)
+        beside = beside if always and beside else {n: content for n, content in live.items() if n not in kept}
+        rows = dict(sorted((beside | dict(zip(ordinals, wanted, strict=True))).items()))
+    assert max(map(abs, rows)) < 1 << 40
+
+
 def test_where_there_is_no_room_beside_what_is_taken_that_is_overwritten() -> None:
     rows = {0: "a", 1: "gone", 2: "b"}
     assert assigned(rows, ["a", "new", "b"], frozenset({1})) == ([0, 1, 2], {0, 2})

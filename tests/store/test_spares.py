@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from cocosearchd.model import Filter
+from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import (
     FileWrite,
@@ -109,6 +110,30 @@ async def test_what_a_file_held_that_is_gone_is_kept(db: Database) -> None:
     await switch(db, record, file_write("a.py"))
     await delete_file(db, record, "a.py")
     assert await spare_texts(db, record) == sorted(OTHER), "an empty file has none"
+    assert await damaged_files(db, record) == ()
+
+
+async def test_what_a_file_held_is_kept_where_another_content_comes_after_it_was_gone(db: Database) -> None:
+    """Git removes a file before it writes it, and somebody may look in between; so may a branch without it be."""
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", *MAIN))
+    await delete_file(db, record, "a.py")
+    assert await switch(db, record, file_write("a.py", *OTHER)) == 3
+    assert await spare_texts(db, record) == ["one: 1", "tail"]
+    assert await switch(db, record, file_write("a.py", *MAIN)) == 0
+    assert await spare_texts(db, record) == ["one: 2", "top", "two: 2"]
+    assert await damaged_files(db, record) == ()
+
+
+async def test_a_large_file_is_forgotten_in_time(db: Database, dsn: str) -> None:
+    """With as many spare rows: looking for each row among all others takes longer than a statement may."""
+    record = await new_index(db)
+    many = file_write("a.py", *map(str, range(12_000)))
+    await replace_file(db, record, many)
+    await switch(db, record, file_write("a.py", *(f"other {n}" for n in range(12_000))))
+    async with Database.open(dsn, DatabaseSettings(statement_timeout_ms=2000)) as hurried:
+        await delete_file(hurried, record, "a.py")
+    assert len(await spare_texts(db, record)) == 12_000
     assert await damaged_files(db, record) == ()
 
 

@@ -46,23 +46,32 @@ def _numbered(rows: Sequence[int | None], barred: Sequence[int]) -> list[int]:
 def _between(low: int | None, high: int | None, count: int, barred: Sequence[int]) -> Sequence[int]:
     """So many new ordinals, far from each other and from their neighbours; none if there is no room for all.
 
-    Those that are `barred`, ascending, are neighbours as well: the widest gap between them is taken.
+    Those that are `barred`, ascending, are neighbours as well: the widest gap between them is taken, or at an end of
+    the file the first one that is wide enough.
     """
     if not count:
         return ()
     first = 0 if low is None else bisect_left(barred, low)
     within = barred[first : len(barred) if high is None else bisect_left(barred, high)]
-    tops, room = [*within, *([] if high is None else [high])], STEP * (count + 1)
-    if low is None and tops and (high is not None or tops[0] >= room):
-        # In front of all, or where that is free again: who changes for ever shall not count up for ever.
-        low, high = tops[0] - room, tops[0]
-    elif low is None or high is None:
-        low = within[-1] if within else -STEP if low is None else low
-        high = low + room
+    known = [*([] if low is None else [low]), *within, *([] if high is None else [high])]
+    if low is None or high is None:
+        low, high = _beyond(known, STEP * (count + 1), front=low is None, back=high is None)
     else:
-        low, high = max(pairwise([low, *within, high]), key=lambda gap: gap[1] - gap[0])
+        low, high = max(pairwise(known), key=lambda gap: gap[1] - gap[0])
     step = (high - low) // (count + 1)
     return range(low + step, high, step)[:count] if step else ()
+
+
+def _beyond(known: Sequence[int], room: int, *, front: bool, back: bool) -> tuple[int, int]:
+    """So much room between ordinals or beside them: who changes for ever shall not count up for ever."""
+    if not known:
+        return -STEP, room - STEP
+    for low, high in pairwise(known):
+        if high - low >= room:
+            return low, high
+    if front and (not back or known[0] >= room):
+        return known[0] - room, known[0]
+    return known[-1], known[-1] + room
 
 
 def _matched(old: Sequence[Content], wanted: Sequence[Content]) -> list[int | None]:

@@ -278,21 +278,30 @@ select f.filename from {files} f join seen using (filename) where f.content_hash
 delete from {parses} where filename = any(%(filenames)s::text[])
 
 -- name: delete_files
--- What they held stays, as spare rows, in place of those that were so. Rows of no file go.
+-- What they held stays, as spare rows, in place of those that were so. Rows of no file go. Arrays are taken apart: a search
+-- in one for each row of a large file is no end of work.
 with file as (delete from {files} where filename = any(%(filenames)s::text[]) returning filename, ordinals),
      parse as (delete from {parses} where filename = any(%(filenames)s::text[]) returning 1),
      spare as (
          insert into {spares} (filename, ordinals) select filename, ordinals from file where ordinals <> '{{}}'
          on conflict (filename) do update set ordinals = excluded.ordinals, since = excluded.since
      ),
+     known as (
+         select filename, unnest(ordinals) as ordinal from file
+         union all
+         select s.filename, unnest(s.ordinals)
+         from {spares} s
+         where s.filename = any(%(filenames)s::text[])
+           and not exists (select from file where file.filename = s.filename and file.ordinals <> '{{}}')
+     ),
      chunks as (
          delete from {chunks} c
-         where c.filename = any(%(filenames)s::text[])
-           and not exists (select from file where file.filename = c.filename and c.ordinal = any(file.ordinals))
-           and not exists (
-               select from {spares} s
-               where s.filename = c.filename and c.ordinal = any(s.ordinals)
-                 and not exists (select from file where file.filename = s.filename and file.ordinals <> '{{}}'))
+         using (
+             select filename, ordinal from {chunks} where filename = any(%(filenames)s::text[])
+             except
+             select filename, ordinal from known
+         ) as unknown
+         where c.filename = unknown.filename and c.ordinal = unknown.ordinal
      )
 select exists (select from file) or exists (select from parse)
 

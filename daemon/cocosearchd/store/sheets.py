@@ -69,17 +69,19 @@ def stored_file(row: Sequence[Any]) -> StoredFile:
 def compared(sheet: Sheet, stored: StoredFile, content_hash: bytes, *, aside: bool) -> Compared:
     """Which rows stay, go and come, of a file that has now the content of this hash.
 
-    With `aside` the rows of the content of before are spare ones from now on, in place of those that were so. Without,
-    they are if that leaves no others: who saves again and again may still go back to what was there in the beginning.
+    With `aside` the rows of the content of before, where there are any, are spare ones from now on, in place of those
+    that were so. Without, they are if that leaves no others: who saves again and again may still go back to what was
+    there in the beginning.
     Where the content is the same, rows were made by other rules, and nobody comes back to them.
     """
     old, ordinals, kept = _assigned(sheet, stored.chunks)
     spare = old.keys() & numbers_in(stored.spares)
+    before = old.keys() - spare
     staying: Set[int] = spare.difference(ordinals)
     if not kept and not set(sheet.contents).isdisjoint(old.values()):
         staying = frozenset()  # all are numbered anew: what is needed of them is written again
-    elif stored.file[0] != content_hash and (aside or not staying):
-        staying = (old.keys() - spare).difference(ordinals)
+    elif stored.file[0] != content_hash and ((aside and before) or not staying):
+        staying = before.difference(ordinals)
     spares = tuple(sorted(staying))
     stays = kept | staying
     gone = tuple(ordinal for ordinal in old if ordinal not in stays)
