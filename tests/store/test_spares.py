@@ -5,6 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from pgvector import HalfVector
+from psycopg import sql
 
 from cocosearchd.model import Filter
 from cocosearchd.settings import DatabaseSettings
@@ -21,7 +23,7 @@ from cocosearchd.store.queries import (
 from cocosearchd.store.records import counts, damaged_files, lacking, statistics, table_digest
 from cocosearchd.store.sheets import Outdated
 from cocosearchd.store.spares import drop_spares
-from cocosearchd.store.statements import compose
+from cocosearchd.store.statements import compose, statement
 from cocosearchd.store.vector_index import ensure_vector_index
 from tests.store.support import differing, file_write, new_index, rows, spare_texts, switch, vector_of
 
@@ -78,6 +80,28 @@ async def test_the_vector_index_finds_beside_them_what_is_live(db: Database) -> 
     for limit in (1, 10, 50):
         found = await vector_search(db, record, asked, Filter(), limit, exact_matches=0)
         assert [hit.content for hit in found] == expected[:limit]
+
+
+async def test_the_best_are_read_from_indexes_beside_spare_rows(db: Database) -> None:
+    """Many files have as many spare rows as live ones: PostgreSQL knows that it soon has enough of these."""
+    record = await new_index(db)
+    for turn in ("a", "b"):
+        for first in range(0, 400, 100):
+            writes = [
+                file_write(f"f{n}.py", *(f"{turn}{n}: {m}" for m in range(20))) for n in range(first, first + 100)
+            ]
+            await switch(db, record, *writes)
+        if turn == "a":
+            await ensure_vector_index(db, record, build_at=1)
+    values = {"vector": HalfVector(vector_of("asked")), "limit": 20, "breadth": 100}
+    async with db.connection() as connection:
+        await connection.execute(compose("analyze {chunks}", record))
+        everything = statement("passing_live", record, filter=sql.SQL("true"))
+        for name, index in (("vector_nearest", "chunks_vector"), ("list_symbols", "chunks_key")):
+            query = sql.SQL("explain {}").format(statement(name, record, filter=sql.SQL("{}").format(everything)))
+            plan = [row[0] for row in await (await connection.execute(query, values)).fetchall()]
+            assert not [line for line in plan if "Seq Scan" in line and "_chunks" in line], plan
+            assert [line for line in plan if "Index Scan" in line and index in line], plan
 
 
 async def test_of_each_file_the_rows_of_one_content_before_are_kept(db: Database) -> None:

@@ -315,8 +315,11 @@ select exists (select from {spares})
 
 -- name: live
 -- Of a row of chunks: that it is no spare one. Where it is asked, spare rows are left out as well, but behind a limit.
+-- Of `any` PostgreSQL would expect that nearly all rows are spare ones, and would not go by an index until it has enough.
 not exists (
-    select from {spares} s where s.filename = {chunks}.filename and {chunks}.ordinal = any(s.ordinals)
+    select from {spares} s
+    where s.filename = {chunks}.filename
+      and s.ordinals[width_bucket({chunks}.ordinal, s.ordinals)] = {chunks}.ordinal
 )
 
 -- name: passing_live
