@@ -43,7 +43,7 @@ types: $(STAMP)
 unit: $(STAMP)
 	$(MAKE) --jobs 2 --no-print-directory programs parts
 
-PROGRAMS := tests/flows tests/indexing
+PROGRAMS := tests/flows tests/indexing tests/embedding tests/quality
 PYTEST := set -o pipefail; $(BIN)/python -m pytest -m "not slow"
 LINES := | { trap "" INT; grep --line-buffered ""; }
 programs parts: SHELL := bash

@@ -82,6 +82,7 @@ async def test_the_vector_index_finds_beside_them_what_is_live(db: Database) -> 
         assert [hit.content for hit in found] == expected[:limit]
 
 
+@pytest.mark.parametrize("server", ["embedded"], indirect=True)  # of the planner, not of the way to it
 async def test_the_best_are_read_from_indexes_beside_spare_rows(db: Database) -> None:
     """Many files have as many spare rows as live ones: PostgreSQL knows that it soon has enough of these."""
     record = await new_index(db)
@@ -149,6 +150,7 @@ async def test_what_a_file_held_is_kept_where_another_content_comes_after_it_was
     assert await damaged_files(db, record) == ()
 
 
+@pytest.mark.parametrize("server", ["embedded"], indirect=True)  # work of the server, not of the way to it
 async def test_a_large_file_is_forgotten_in_time(db: Database, dsn: str) -> None:
     """With as many spare rows: looking for each row among all others takes longer than a statement may."""
     record = await new_index(db)
