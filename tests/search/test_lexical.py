@@ -4,6 +4,7 @@ import asyncio
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
@@ -169,11 +170,12 @@ async def test_who_stops_catching_up_lets_go_of_the_rows_at_once(
     record, read, reading, closed = await filled(db), file_texts, asyncio.Event(), list[bool]()
 
     async def noted(*arguments: Any) -> AsyncIterator[FileTexts]:
-        try:
-            async for file in read(*arguments):
-                yield file
-        finally:
-            closed.append(True)
+        async with aclosing(read(*arguments)) as files:
+            try:
+                async for file in files:
+                    yield file
+            finally:
+                closed.append(True)
 
     async def waits_for_ever(work: Callable[..., Any], *arguments: Any) -> Any:
         if work is longer:
