@@ -1,6 +1,6 @@
 """Roots with real files, and what the child is told for a test."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
@@ -40,6 +40,15 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
     assert found is not None
     yield found
     found.close()
+
+
+@pytest.fixture
+async def lasting(tmp_path: Path) -> AsyncIterator[Kept]:
+    """As `kept`, for those who have it written soon."""
+    found = opened(tmp_path / "outlines.sqlite", 1 << 24)
+    assert found is not None
+    yield found
+    await found.aclose()
 
 
 @pytest.fixture

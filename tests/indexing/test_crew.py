@@ -27,7 +27,7 @@ from cocosearchd.indexing.group import GroupWriter
 from cocosearchd.indexing.installed import installed
 from cocosearchd.indexing.making import Maker, Rules
 from cocosearchd.indexing.mates import COMMAND, STOP_S
-from cocosearchd.indexing.outlines import Outlines, opened
+from cocosearchd.indexing.outlines import Outlines
 from cocosearchd.indexing.portion import LARGEST_FILE_BYTES, PORTION_BYTES, PORTION_FILES, Asked, Made, Order, portions
 from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.indexing.read import SourceFile, read_files
@@ -143,15 +143,6 @@ def maker(kept: Kept | None, crew: Crew | None, rules: Rules = RULES) -> Maker:
     precedence = Precedence()
     outlines = Outlines(rules.limits, rules.overrides, b"", kept, Counters())
     return Maker(rules, EMBEDDER, outlines, precedence, Threads(precedence), crew)
-
-
-@pytest.fixture
-async def lasting(tmp_path: Path) -> AsyncIterator[Kept]:
-    """As `kept`, for those who have it written soon."""
-    found = opened(tmp_path / "outlines.sqlite", 1 << 24)
-    assert found is not None
-    yield found
-    await found.aclose()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import sqlite3
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from cocosearchd.indexing import making, sheets
 from cocosearchd.indexing.chunk import Limits
 from cocosearchd.indexing.group import GroupWriter
 from cocosearchd.indexing.making import Extract, Maker, Rules, extracts
-from cocosearchd.indexing.outlines import Outlines, made_by, opened
+from cocosearchd.indexing.outlines import Outlines, made_by
 from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.indexing.read import SourceFile, read_files
 from cocosearchd.indexing.sheet import FileSheet, file_sheet
@@ -37,15 +37,6 @@ CASES = Path(__file__).parents[1] / "languages"
 RULES = Rules(1, IndexIdentity((), "", 0), Limits(chunk_size=300), (), (), 1 << 20, index_secrets=False, any_type=True)
 NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
 NAMES = [f"name_{number}" for number in range(12)]
-
-
-@pytest.fixture
-async def lasting(tmp_path: Path) -> AsyncIterator[Kept]:
-    """As `kept`, for those who have it written soon."""
-    found = opened(tmp_path / "outlines.sqlite", 1 << 24)
-    assert found is not None
-    yield found
-    await found.aclose()
 
 
 def outlines(kept: Kept | None, made: bytes = b"") -> Outlines:
