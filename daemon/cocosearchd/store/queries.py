@@ -34,7 +34,7 @@ from cocosearchd.store.rows import (
     with_symbol,
 )
 from cocosearchd.store.sheets import StoredFile, stored_file
-from cocosearchd.store.statements import statement
+from cocosearchd.store.statements import compose, named_statements, statement
 
 __all__ = [
     "Candidate",
@@ -325,7 +325,7 @@ async def _of_live(connection: Connection, record: IndexRecord, condition: sql.C
     row = await _row(connection, statement("has_spares", record), {})
     if not row or not row[0]:
         return condition
-    return sql.SQL("{}").format(statement("passing_live", record, filter=condition))
+    return compose(named_statements()["passing_live"], record, filter=condition)
 
 
 async def _rare_terms(connection: Connection, record: IndexRecord, text: str) -> dict[str, Any]:
