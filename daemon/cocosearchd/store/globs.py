@@ -4,6 +4,8 @@ import re
 
 _PART = re.compile(r"\\.|\*\*/|\*+|\?|\[[!^]?\]?[^\]]*\]|[^\\*?\[]+|.", re.DOTALL)
 
+_MEMBER = re.compile(r"(.)-(.)|.", re.DOTALL)
+
 _RUN = re.compile(r"[A-Za-z0-9_]+")
 
 _SPECIAL = str.maketrans({character: f"\\{character}" for character in "*?["})
@@ -65,11 +67,21 @@ def _piece(text: str, star: str, one: str) -> str:
         return one
     if text[0] == "[" and len(text) > 2:
         negated = text[1] in "!^"
-        inside = text[2 if negated else 1 : -1].replace("\\", "\\\\").replace("[", "\\[").replace("]", "\\]")
+        inside = _MEMBER.sub(_member, text[2 if negated else 1 : -1])
         return f"[{'^/' if negated else ''}{inside}]" if inside else _literal(text)
     if text[0] == "\\" and len(text) == 2:
         return _literal(text[1])
     return _literal(text)
+
+
+def _member(found: re.Match[str]) -> str:
+    """One character of a class, or a range of them."""
+    return "-".join(map(_escaped, found.groups())) if found[2] else _escaped(found[0])
+
+
+def _escaped(character: str) -> str:
+    # Two of `-&~|` in a row are to mean sets of sets in a Python to come, and this one warns of them.
+    return "\\" + character if character in "\\[]-&~|" else character
 
 
 def _literal(text: str) -> str:
