@@ -68,7 +68,10 @@ def test_symbol_globs_are_of_the_whole_name_or_of_its_last_parts() -> None:
 
 
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.text("ab*?/.[]!^\\-&é", max_size=8), min_size=8, max_size=8), st.lists(st.text("ab/.-é", max_size=8)))
+@given(
+    st.lists(st.text("ab*?/.[]!^\\-&é", max_size=8), min_size=8, max_size=8),
+    st.lists(st.text("ab/.-é", max_size=8)),
+)
 def test_postgresql_reads_a_glob_as_python_does(embedded_server: str, globs: list[str], paths: list[str]) -> None:
     with psycopg.connect(embedded_server, autocommit=True) as connection:
         for pattern in map(path_regex, globs):
