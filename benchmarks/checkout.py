@@ -33,12 +33,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=5000)
     parser.add_argument("--lines", type=int, default=LINES, help="of a file, about")
-    parser.add_argument("--processes", type=int, help="beside the indexing process; by itself as the daemon chooses")
+    add_processes(parser)
     given = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))
     root = work / "root"
-    chosen = {} if given.processes is None else {"COCOSEARCH_INDEXING_PROCESSES": str(given.processes)}
-    daemon = make_daemon(**chosen)
+    daemon = make_daemon(**crew(given.processes))
     say(machine())
     try:
         say(f"repository: {make_repository(root, given.files, given.lines)}")
@@ -52,6 +51,16 @@ def main() -> None:
         daemon.sweep()
         shutil.rmtree(daemon.home, ignore_errors=True)
         shutil.rmtree(work, ignore_errors=True)
+
+
+def add_processes(parser: argparse.ArgumentParser) -> None:
+    """The argument that says how many processes do bulk work beside the indexing process."""
+    parser.add_argument("--processes", type=int, help="beside the indexing process; by itself as the daemon chooses")
+
+
+def crew(processes: int | None) -> dict[str, str]:
+    """What a daemon is told of them by its environment."""
+    return {} if processes is None else {"COCOSEARCH_INDEXING_PROCESSES": str(processes)}
 
 
 def measured(daemon: Daemon, title: str, act: Callable[[], object], index: str = "bench") -> None:

@@ -1,6 +1,6 @@
 """Edits first: a file is saved every 200 ms while ten thousand files are indexed, and asked for until it is found.
 
-    python -m benchmarks.edits [--files N]
+    python -m benchmarks.edits [--files N] [--processes N]
 
 Saves in an index at rest come first, in the same minute and on the same daemon: the ratio is what bulk work costs a
 person. Then the same while a first index of N files is made, in the index that is being made and in the one at rest.
@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-from benchmarks.checkout import LINES, measured, pieces, say, write
+from benchmarks.checkout import LINES, add_processes, crew, measured, pieces, say, write
 from benchmarks.measure import machine, percentile, spread
 from cocosearch_ipc.client import call
 from tests.daemon import Daemon, make_daemon
@@ -27,14 +27,15 @@ def main() -> None:
     """Run all measurements and print them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=10_000)
-    files = parser.parse_args().files
+    add_processes(parser)
+    given = parser.parse_args()
     work = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))
-    daemon = make_daemon()
+    daemon = make_daemon(**crew(given.processes))
     say(machine())
     try:
         rest, busy = work / "rest", work / "busy"
         make_files(rest, 500)
-        make_files(busy, files)
+        make_files(busy, given.files)
         daemon.start()
         daemon.ctl("up", str(rest), "--name", "rest", "--wait", limit_s=600)
         idle = Saves(daemon, "rest", rest)
