@@ -10,9 +10,9 @@ from cocosearchd.indexing.cores import crew_size, usable_cores
 
 @pytest.mark.parametrize(
     ("wanted", "cores", "size"),
-    [(None, 1, 0), (None, 2, 0), (None, 3, 1), (None, 4, 2), (None, 7, 3), (None, 64, 4), (0, 8, 0), (6, 2, 6)],
+    [(None, 1, 0), (None, 2, 2), (None, 3, 2), (None, 4, 3), (None, 5, 4), (None, 64, 4), (0, 8, 0), (6, 2, 6)],
 )
-def test_half_of_the_cores_and_none_of_two(wanted: int | None, cores: int, size: int) -> None:
+def test_all_cores_but_one_and_two_of_two(wanted: int | None, cores: int, size: int) -> None:
     assert crew_size(wanted, cores) == size
 
 

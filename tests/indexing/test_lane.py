@@ -32,6 +32,15 @@ def test_batches_shrink_while_they_are_slow() -> None:
     assert pace.files == LEAST_FILES
 
 
+def test_batches_that_were_slow_together_count_once() -> None:
+    pace = Pace(BULK_FILES)
+    for _ in range(4):
+        pace.took(pace.files, QUICK)
+    for _ in range(2):
+        pace.took(BULK_FILES, SLOW)
+    assert pace.files == BULK_FILES // 2
+
+
 def test_a_batch_that_was_not_full_says_nothing_of_larger_ones() -> None:
     pace = Pace(BULK_FILES)
     pace.took(1, QUICK)

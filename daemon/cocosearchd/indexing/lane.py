@@ -118,7 +118,8 @@ class Pace:
     def took(self, files: int, seconds: float) -> None:
         """A batch has ended; one that was not full says nothing of larger ones."""
         if seconds > SLOW_S:
-            self.files = max(min(LEAST_FILES, self._most), min(self.files, files) // 2)
+            # Not half of what it is by now: others that began with this one were as slow, and have been counted.
+            self.files = min(self.files, max(min(LEAST_FILES, self._most), files // 2))
         elif seconds < QUICK_S and files >= self.files:
             self.files = min(self._most, self.files * 2)
 
