@@ -11,6 +11,7 @@ from cocosearchd.errors import BadSettings
 from cocosearchd.model import Commit
 from cocosearchd.search.code_profile import load_weights
 from cocosearchd.search.lexical import LexicalIndex
+from cocosearchd.search.look import COLD
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
@@ -101,7 +102,7 @@ async def test_filters_on_files_and_chunks(warm: Warm) -> None:
 
 async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
     trace = Trace(explain=True)
-    await warm.answer("Router", trace)
+    assert not (await warm.answer("Router", trace)).notes
     assert trace.details["lexical"] == {"state": "warm", "generation": warm.corpus.record.generation}
     features = trace.details["ranking"]["results"][0]["features"]
     assert features["symF"] > 0
@@ -111,6 +112,7 @@ async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
     answer = await warm.answer(Query("Router class", use_cache=False), trace)
     assert trace.details["lexical"]["state"] == "cold"
     assert answer.hits[0].path == "server/router.py"
+    assert answer.notes == (COLD,)
 
 
 async def test_answers_are_never_older_than_the_index(warm: Warm) -> None:

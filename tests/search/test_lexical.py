@@ -1,6 +1,8 @@
 """LexicalIndex over a real database: however files came and went, it answers as one that was built afresh."""
 
 import asyncio
+import json
+import shutil
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -462,6 +464,12 @@ async def test_a_commit_beside_a_merge_is_kept(db: Database, tmp_path: Path, mon
         tasks.cancel_scope.cancel()
 
 
+def generation_in(folder: Path) -> int:
+    """Of the snapshot; -1 without one."""
+    path = folder / "manifest.json"
+    return int(json.loads(path.read_text())["generation"]) if path.exists() else -1
+
+
 def segments_in(folder: Path) -> list[Path]:
     return list(folder.glob("*.segment"))
 
@@ -473,6 +481,25 @@ async def run_until_warm(index: LexicalIndex) -> None:
         tasks.start_soon(index.run)
         await anyio.lowlevel.checkpoint()
         tasks.cancel_scope.cancel()
+
+
+async def test_much_that_is_new_is_saved_at_rest(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a crash minutes after a first index would cost as long as it takes to read all of it."""
+    monkeypatch.setattr("cocosearchd.search.lexical._QUIET_S", 0.05)  # not to wait for a second
+    monkeypatch.setattr("cocosearchd.search.lexical._SAVE_CHUNKS", 3)  # a test is small
+    record, folder = await filled(db), tmp_path / "one"
+    index = await fresh(db, record, folder)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        for number in range(3):
+            await index.apply(await write(db, record, f"src/more{number}.py", "session_0: one more session"))
+        with anyio.fail_after(10):
+            while generation_in(folder) < index.generation:  # noqa: ASYNC110 - there is no event
+                await anyio.sleep(0.01)
+        crashed = tmp_path / "as a crash leaves it"
+        shutil.copytree(folder, crashed)
+        tasks.cancel_scope.cancel()
+    assert (await fresh(db, record, crashed)).sizes()["kept"] == len(FILES) + 3
 
 
 async def test_memory_is_given_back_after_each_save(

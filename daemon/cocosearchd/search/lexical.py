@@ -48,6 +48,8 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 _BATCH_CHUNKS = 5000  # counted in one go in a thread: about 0.2 s
 _SAVE_EVERY_S, _LAST_SAVE_S = 300.0, 5.0
+# At rest no later than with so many that no file has: read again they were three seconds of answers by worse rules.
+_SAVE_CHUNKS = 20_000
 # Without a commit, after which parts are put in order. After one of many files the next may take its time, and what is
 # merged before it would be merged again.
 _QUIET_S, _QUIET_BULK_S = 1.0, 5.0
@@ -320,7 +322,7 @@ class LexicalIndex:
             except TimeoutError:
                 if not ordered:
                     ordered = await self._put_in_order()
-                if now() >= save_at:
+                if now() >= save_at or (ordered and self._unsaved() >= _SAVE_CHUNKS):
                     await self._save()
                     await asyncio.to_thread(give_back)  # the arrays that are mapped from disk now
                     save_at = now() + _SAVE_EVERY_S
@@ -351,6 +353,11 @@ class LexicalIndex:
     def _is_saved(self, state: View) -> bool:
         known = all(part.segment in self._saved for part in state.parts)  # what was merged at rest may not be
         return known and state.generation == self._saved_generation
+
+    def _unsaved(self) -> int:
+        """How many chunks would be read again after a crash of now."""
+        parts = () if self._view is None else self._view.parts
+        return sum(part.segment.chunk_count for part in parts if part.segment not in self._saved)
 
     async def _write(self, state: View, owner: Mapping[str, str]) -> None:
         """A cancellation is heard at the end: a thread goes on, and two at once would delete each other's files."""

@@ -30,6 +30,8 @@ from cocosearchd.store.snapshot import snapshot
 # Before a transaction is worth its price: a writer commits some ten times a second, a look takes some milliseconds.
 ATTEMPTS = 2
 
+COLD = "ranked by simpler rules, as words are still being read into memory: ask again in a moment"
+
 LexicalOf = Callable[[str], LexicalIndex | None]
 Vector = NDArray[np.float32]
 
@@ -156,8 +158,11 @@ class Looker:
         keyword = plan.keyword or vector is None
         with trace.stage("retrieve"):
             legs = await retrieve(db, record, plan, vector, keyword=keyword, overlay=asked.overlay)
+        lexical = self.lexical(record, plan)
+        note = COLD if lexical is not None and not lexical.warm else None
         with trace.stage("rank"):
-            return _Ranked(legs, score(plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs))
+            scored = score(plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs)
+        return _Ranked(legs, scored, note=note)
 
     async def _reranked(self, plan: Plan, scored: list[Scored], trace: Trace) -> list[Scored]:
         if plan.reranker == "disabled" or plan.listing:
