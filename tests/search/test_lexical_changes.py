@@ -181,6 +181,18 @@ def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert [part.segment for part in former.parts[:-1]] == newest
 
 
+def test_as_much_is_kept_as_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A branch of a large repository replaces more than is kept of a small one."""
+    monkeypatch.setattr(lexical_changes, "FORMER_BYTES", 0)
+    monkeypatch.setattr(lexical_changes, "_FORMER_FILES", 2)
+    state, former = view((), 0), NOTHING
+    for generation in range(10, 13):
+        before = [part.segment for part in state.parts]
+        files = {path: stored(path, f"{TEXTS[0]} {generation}", generation) for path in PATHS}
+        state, former, _ = commit(state, former, files, PATHS, generation)
+        assert [part.segment for part in former.parts] == before
+
+
 def test_of_what_is_mostly_alive_the_dead_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lexical_changes, "_FORMER_FILES", 1)
     files = {path: stored(path, TEXTS[0], 1) for path in PATHS}

@@ -16,7 +16,8 @@ from cocosearchd.search.lexical_view import View, merged, view
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.texts import FileDigest, FileTexts
 
-# Of segments that left a view: what 6,000 files of 5 kB take, and as many segments as a question may have to look into.
+# Of segments that left a view: what 6,000 files of 5 kB take, or as much again as the view, which is what a branch may
+# replace of a large repository; and as many segments as a question may have to look into.
 FORMER_BYTES, _FORMER_SEGMENTS = 64 << 20, 8
 _FORMER_FILES = 64  # dead ones that make a segment worth keeping: what fewer of them take is soon read again
 NOTHING = view((), -1)
@@ -101,10 +102,11 @@ def _leaving(before: Sequence[Part], now: View) -> list[Part]:
 def _kept(former: View, leaving: View, now: View) -> View:
     """The newest of the parts that are kept and of those that are leaving; none that is in a view again."""
     living = {part.segment for part in now.parts}
+    most = max(FORMER_BYTES, sum(size_bytes(part.segment) for part in now.parts))
     parts, size = list[Part](), 0
     for part in reversed([part for part in (*former.parts, *leaving.parts) if part.segment not in living]):
         size += size_bytes(part.segment)
-        if size > FORMER_BYTES or len(parts) == _FORMER_SEGMENTS:
+        if size > most or len(parts) == _FORMER_SEGMENTS:
             break
         parts.append(_nobody(part.segment))
     if [part.segment for part in parts[::-1]] == [part.segment for part in former.parts]:
