@@ -92,7 +92,7 @@ page: $(STAMP) ## the status page in a headless Chromium, which is installed whe
 	command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y --no-install-recommends chromium
 	$(BIN)/python -m pytest tests/ipc/test_page.py
 
-soak: $(STAMP) ## ROUNDS of random changes, kills and overflows; 0 differences is the only pass. Hours
+soak: $(STAMP) ## ROUNDS of random changes, kills and overflows; 0 differences is the only pass. An hour
 	$(BIN)/python -m tests.flows.soak --rounds $(ROUNDS) --ops $(OPS) --seed $(SEED)
 
 slow: $(STAMP) ## the other long proofs: more seeds, 10,000 questions after saves, large checkouts
