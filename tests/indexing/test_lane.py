@@ -5,7 +5,17 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.indexing.lane import BULK_FILES, FIRST_FILES, LEAST_FILES, QUICK_S, SLOW_S, Lane, Pace
+from cocosearchd.indexing.lane import (
+    BULK_BATCHES,
+    BULK_BATCHES_BACK,
+    BULK_FILES,
+    FIRST_FILES,
+    LEAST_FILES,
+    QUICK_S,
+    SLOW_S,
+    Lane,
+    Pace,
+)
 from cocosearchd.store.pool import Database
 from tests.indexing.support import Change, Source, new_record
 
@@ -56,20 +66,48 @@ def test_no_batch_is_larger_than_allowed(most: int) -> None:
         assert 1 <= pace.files <= max(1, most)
 
 
-async def test_what_is_under_way_shrinks_with_the_batches(db: Database, tmp_path: Path) -> None:
+@pytest.fixture
+async def lane(db: Database, tmp_path: Path) -> Lane:
+    return Lane(await new_record(db, tmp_path), Source(), inflight=2 * BULK_FILES)
+
+
+async def begun(lane: Lane, name: str, files: int = FIRST_FILES) -> Change:
+    """A batch that is given and begun at once; TimeoutError where there is no room for it."""
+    batch = Change(tuple(f"{name}/{number}" for number in range(files)))
+    assert isinstance(lane.source, Source)
+    lane.source.give(batch)
+    async with asyncio.timeout(0.05):
+        lane.begun(await lane.next_batch(edits=False), edits=False)
+    return batch
+
+
+async def test_what_is_under_way_shrinks_with_the_batches(lane: Lane) -> None:
     """Or small batches would be many at once, and each as slow as all of them."""
-    source = Source()
-    lane = Lane(await new_record(db, tmp_path), source, inflight=2 * BULK_FILES)
-    under_way = [Change(tuple(f"{batch}/{number}" for number in range(FIRST_FILES))) for batch in range(2)]
-    for batch in under_way:
-        source.give(batch)
-        lane.count(await lane.next_batch(edits=False), 1, edits=False)
-    lane.took(under_way[0], SLOW)
-    lane.count(under_way[0], -1, edits=False)
-    source.give(Change(("next",)))
+    one, other = await begun(lane, "one"), await begun(lane, "other")
+    lane.answered(one, SLOW, edits=False)
+    lane.settled(one, edits=False)
     with pytest.raises(TimeoutError):
-        async with asyncio.timeout(0.05):
-            await lane.next_batch(edits=False)
-    lane.took(under_way[1], FAIR)
-    lane.count(under_way[1], -1, edits=False)
-    assert (await lane.next_batch(edits=False)).paths == ("next",)
+        await begun(lane, "next", 1)
+    lane.answered(other, FAIR, edits=False)
+    lane.settled(other, edits=False)
+    assert (await lane.next_batch(edits=False)).paths == ("next/0",)
+
+
+async def test_the_child_has_work_while_batches_it_has_done_wait_to_be_found(lane: Lane) -> None:
+    first = [await begun(lane, f"first{number}") for number in range(BULK_BATCHES)]
+    for batch in first:
+        lane.answered(batch, FAIR, edits=False)
+    for number in range(BULK_BATCHES):
+        await begun(lane, f"second{number}")
+
+
+async def test_what_waits_to_be_found_is_bounded(lane: Lane) -> None:
+    first = await begun(lane, "first")
+    lane.answered(first, FAIR, edits=False)
+    for number in range(BULK_BATCHES + BULK_BATCHES_BACK - 1):
+        lane.answered(await begun(lane, str(number)), FAIR, edits=False)
+    with pytest.raises(TimeoutError):
+        await begun(lane, "last")
+    lane.settled(first, edits=False)
+    async with asyncio.timeout(5):
+        assert (await lane.next_batch(edits=False)).paths[0] == "last/0"

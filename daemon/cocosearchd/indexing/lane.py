@@ -13,6 +13,9 @@ from cocosearchd.model import IndexRecord
 # overtakes in the child. More edits than fit it are a burst, not a person, and are taken with the bulk.
 # Measured: a file of a switch of branches costs a fifth less in batches of 128 than of 32, and no less in larger ones.
 BULK_FILES, BULK_BATCHES = 128, 2
+# So many more may have come back from the child and not be found yet: the lexical index takes in what has come at once,
+# and the child need not wait for that. Where each process has a core, a sixth of a switch of branches was such waiting.
+BULK_BATCHES_BACK = 2
 # Nothing of a batch is found before all of it is done, so with a slow embedder batches are small.
 FIRST_FILES, LEAST_FILES = 32, 4
 QUICK_S, SLOW_S = 1.0, 2.0
@@ -132,23 +135,38 @@ class Lane:
         self.record, self.source = record, source
         self.scope: anyio.CancelScope | None = None  # of its tasks, while they run
         self._pace = Pace(min(BULK_FILES, inflight // BULK_BATCHES))
-        self._bulk, self._edits = Window(self._pace.files * BULK_BATCHES), Window(EDITS_UNDER_WAY)
+        self._in_child, self._unsettled, self._edits = Window(0), Window(0), Window(EDITS_UNDER_WAY)
+        self._resize()
 
     async def next_batch(self, *, edits: bool) -> Any:
         """The next batch, as soon as there is room for one: not pulling leaves the choice to the source."""
-        await self._window(edits=edits).room()
         if edits:
+            await self._edits.room()
             return await self.source.next_batch(EDIT_FILES, edits=True)
+        await self._unsettled.room()
+        await self._in_child.room()  # only who asks here fills either of them
         return await self.source.next_batch(self._pace.files)
 
-    def count(self, batch: Batch, sign: int, *, edits: bool) -> None:
-        """The batch is under way (1), or no more (-1)."""
-        self._window(edits=edits).count(sign * (len(batch.paths) + len(batch.gone)))
+    def begun(self, batch: Batch, *, edits: bool) -> None:
+        """The batch is under way; `answered` and `settled` must follow."""
+        for window in (self._edits,) if edits else (self._in_child, self._unsettled):
+            window.count(_files(batch))
 
-    def took(self, batch: Batch, seconds: float) -> None:
-        """A bulk batch was done in this time: the next ones are larger or smaller."""
-        self._pace.took(len(batch.paths) + len(batch.gone), seconds)
-        self._bulk.resize(self._pace.files * BULK_BATCHES)
+    def answered(self, batch: Batch, seconds: float, *, edits: bool) -> None:
+        """The child has done the batch, or will not; it took so long. The next bulk batches are larger or smaller."""
+        if not edits:
+            self._pace.took(_files(batch), seconds)
+            self._in_child.count(-_files(batch))
+            self._resize()
 
-    def _window(self, *, edits: bool) -> Window:
-        return self._edits if edits else self._bulk
+    def settled(self, batch: Batch, *, edits: bool) -> None:
+        """The batch is under way no more."""
+        (self._edits if edits else self._unsettled).count(-_files(batch))
+
+    def _resize(self) -> None:
+        self._in_child.resize(self._pace.files * BULK_BATCHES)
+        self._unsettled.resize(self._pace.files * (BULK_BATCHES + BULK_BATCHES_BACK))
+
+
+def _files(batch: Batch) -> int:
+    return len(batch.paths) + len(batch.gone)

@@ -273,7 +273,7 @@ class Updater:
             if not edits:
                 await self._permitted()
             batch = await lane.next_batch(edits=edits)
-            lane.count(batch, 1, edits=edits)
+            lane.begun(batch, edits=edits)
             jobs.start_soon(self._do, _Job(lane, batch, edits))
 
     async def _permitted(self) -> None:
@@ -287,25 +287,30 @@ class Updater:
                     await anyio.sleep(LOOK_S)
 
     async def _do(self, job: _Job) -> None:
-        lane, batch, began = job.lane, job.batch, time.monotonic()
+        lane, batch = job.lane, job.batch
         piece = Piece(tuple(batch.paths), tuple(batch.gone))
         failed = dict.fromkeys(piece.all, "the updater stopped")
         try:
             with span("index.batch", index=lane.record.name, files=len(piece.all)):
-                try:
-                    answer = await self._ask(job, piece, alone=False)
-                except WorkerDied:
-                    answer = await self._find_killer(job, piece)
+                answer = await self._answered(job, piece)
                 failed = await self._published(job, piece, answer)
         finally:
             self._clear(job)
-            if not job.edits:
-                lane.took(batch, time.monotonic() - began)
-            lane.count(batch, -1, edits=job.edits)
+            lane.settled(batch, edits=job.edits)
             lane.source.settle(batch, failed)
         for path in answer.aside:
             log.error("path_set_aside", extra={"index": lane.record.name, "path": path})
             lane.source.quarantine(path, answer.failed[path])
+
+    async def _answered(self, job: _Job, piece: Piece) -> _Answer:
+        """What the child says of a batch, or those after it; there is room in the child then."""
+        began = time.monotonic()
+        try:
+            return await self._ask(job, piece, alone=False)
+        except WorkerDied:
+            return await self._find_killer(job, piece)
+        finally:
+            job.lane.answered(job.batch, time.monotonic() - began, edits=job.edits)
 
     async def _published(self, job: _Job, piece: Piece, answer: _Answer) -> dict[str, str]:
         """Run the hook for what is committed; the paths that are not done, and why.
