@@ -81,9 +81,8 @@ def parts(daemon: Daemon) -> dict[str, float]:
     assert daemon.process is not None
     own = psutil.Process(daemon.process.pid)
     postgres = daemon.postgres()
-    inside = {process.pid for process in postgres}
     texts = daemon.json("status")["worker"]
-    worker = [child for child in own.children() if child.pid not in inside]
+    worker = [child for child in own.children() if child.pid == texts["pid"]]  # beside it there may be a git
     alone = sum(map(own_seconds, worker))
     return {
         "daemon": own_seconds(own),

@@ -31,6 +31,7 @@ from cocosearchd.embedding.open import open_embedder, patience_s
 from cocosearchd.engine import About, Engine
 from cocosearchd.errors import BadSettings, Conflict, EmbedderUnavailable, StoreUnavailable
 from cocosearchd.indexes import Indexes
+from cocosearchd.indexing.cores import batches_back, usable_cores
 from cocosearchd.indexing.updater import Updater, WorkerSpec
 from cocosearchd.model import Commit
 from cocosearchd.notify import Notifier
@@ -198,7 +199,7 @@ async def _engine(running: Running, embedders: Embedders, stop: anyio.Event) -> 
         indexing=settings.indexing,
         api_key=places.api_key,
     )
-    updater = Updater(spec, on_commit)
+    updater = Updater(spec, on_commit, back=batches_back(usable_cores()))
     indexes = Indexes(db, updater, embedder, running.loaded, places.state, running.tasks)
     pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of, embedders.of)
     # What is read of an index must have in it what a daemon that was killed has sent: nobody tells of that any more.

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.indexing.cores import crew_size, usable_cores
+from cocosearchd.indexing.cores import batches_back, crew_size, usable_cores
 
 
 @pytest.mark.parametrize(
@@ -31,6 +31,29 @@ def test_a_quota_counts_as_whole_cores(
     own = tmp_path / "own"
     own.write_text("0::/user/session\n")
     assert usable_cores(tmp_path, own) == share
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner", "share"),
+    [(("-1", "100000"), ("-1", "100000"), 64), (("250000", "100000"), ("-1", "100000"), 2)],
+)
+def test_a_quota_of_the_first_version_counts_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outer: tuple[str, str], inner: tuple[str, str], share: int
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    group = tmp_path / "cpu,cpuacct" / "docker"
+    group.mkdir(parents=True)
+    for folder, (quota, period) in ((group.parent, outer), (group, inner)):
+        (folder / "cpu.cfs_quota_us").write_text(f"{quota}\n")
+        (folder / "cpu.cfs_period_us").write_text(f"{period}\n")
+    own = tmp_path / "own"
+    own.write_text("5:cpuset:/\n4:cpu,cpuacct:/docker/0123abcd\n0::/\n")
+    assert usable_cores(tmp_path, own) == share
+
+
+@pytest.mark.parametrize(("cores", "batches"), [(1, 0), (2, 0), (3, 2), (64, 2)])
+def test_batches_wait_beside_others_where_there_is_a_core_for_it(cores: int, batches: int) -> None:
+    assert batches_back(cores) == batches
 
 
 def test_without_groups_it_is_the_affinity(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from cocosearchd.indexing.lane import BULK_BATCHES, BULK_BATCHES_BACK, BULK_FILES
+from cocosearchd.indexing.lane import BULK_BATCHES, BULK_FILES
 from cocosearchd.indexing.precedence import MAX_PAUSE_S, Precedence
 from cocosearchd.indexing.threads import BULK_THREADS, Threads
 from cocosearchd.indexing.updater import Updater, WorkerSpec
@@ -27,8 +27,7 @@ pytestmark = pytest.mark.anyio
 async def test_a_save_waits_for_no_bulk_work(db: Database, root: Path, spec: WorkerSpec) -> None:
     """Bulk batches that never end fill their window; the save is committed and settled all the same."""
     record, source = await new_record(db, root), Source()
-    batches = BULK_BATCHES + BULK_BATCHES_BACK
-    bulk = [f"bulk/{number}.py" for number in range(BULK_FILES * batches * 2)]
+    bulk = [f"bulk/{number}.py" for number in range(BULK_FILES * BULK_BATCHES * 2)]
     (root / "bulk").mkdir()
     for number, path in enumerate(bulk):
         (root / path).write_text(python(f"bulk{number}", number))
@@ -37,7 +36,7 @@ async def test_a_save_waits_for_no_bulk_work(db: Database, root: Path, spec: Wor
     async def on_commit(commit: Commit) -> None:
         if commit.paths[0] in bulk:
             stuck.append(commit)
-            if len(stuck) == batches:
+            if len(stuck) == BULK_BATCHES:
                 filled.set()
             await go_on.wait()
 
@@ -71,7 +70,7 @@ async def test_saves_during_a_first_indexing_are_in_before_its_end(db: Database,
             after = [commit.paths for commit in bench.commits[before:]]
             behind.append(after.index(("saved.py",)))
         assert bench.source.waiting, "the first indexing was over too early to show anything"
-        assert max(behind) <= BULK_BATCHES + BULK_BATCHES_BACK + 1, behind  # what was under way, and hardly more
+        assert max(behind) <= BULK_BATCHES + 1, behind  # what was under way, and hardly more
         assert await bench.source.idle() == {}
         assert set(await bench.stored()) >= {*many, "saved.py"}
 

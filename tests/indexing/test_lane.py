@@ -7,7 +7,6 @@ import pytest
 
 from cocosearchd.indexing.lane import (
     BULK_BATCHES,
-    BULK_BATCHES_BACK,
     BULK_FILES,
     FIRST_FILES,
     LEAST_FILES,
@@ -21,6 +20,7 @@ from tests.indexing.support import Change, Source, new_record
 
 pytestmark = pytest.mark.anyio
 
+BACK = 2
 QUICK, SLOW, FAIR = QUICK_S / 2, SLOW_S * 2, (QUICK_S + SLOW_S) / 2
 
 
@@ -68,7 +68,7 @@ def test_no_batch_is_larger_than_allowed(most: int) -> None:
 
 @pytest.fixture
 async def lane(db: Database, tmp_path: Path) -> Lane:
-    return Lane(await new_record(db, tmp_path), Source(), inflight=2 * BULK_FILES)
+    return Lane(await new_record(db, tmp_path), Source(), inflight=BULK_BATCHES * BULK_FILES, back=BACK)
 
 
 async def begun(lane: Lane, name: str, files: int = FIRST_FILES) -> Change:
@@ -101,10 +101,18 @@ async def test_the_child_has_work_while_batches_it_has_done_wait_to_be_found(lan
         await begun(lane, f"second{number}")
 
 
+async def test_on_few_cores_batches_wait_for_each_other(db: Database, tmp_path: Path) -> None:
+    lane = Lane(await new_record(db, tmp_path), Source(), inflight=BULK_BATCHES * BULK_FILES, back=0)
+    for number in range(BULK_BATCHES):
+        lane.answered(await begun(lane, str(number)), FAIR, edits=False)
+    with pytest.raises(TimeoutError):
+        await begun(lane, "next")
+
+
 async def test_what_waits_to_be_found_is_bounded(lane: Lane) -> None:
     first = await begun(lane, "first")
     lane.answered(first, FAIR, edits=False)
-    for number in range(BULK_BATCHES + BULK_BATCHES_BACK - 1):
+    for number in range(BULK_BATCHES + BACK - 1):
         lane.answered(await begun(lane, str(number)), FAIR, edits=False)
     with pytest.raises(TimeoutError):
         await begun(lane, "last")

@@ -13,9 +13,6 @@ from cocosearchd.model import IndexRecord
 # overtakes in the child. More edits than fit it are a burst, not a person, and are taken with the bulk.
 # Measured: a file of a switch of branches costs a fifth less in batches of 128 than of 32, and no less in larger ones.
 BULK_FILES, BULK_BATCHES = 128, 2
-# So many more may have come back from the child and not be found yet: the lexical index takes in what has come at once,
-# and the child need not wait for that. Where each process has a core, a sixth of a switch of branches was such waiting.
-BULK_BATCHES_BACK = 2
 # Nothing of a batch is found before all of it is done, so with a slow embedder batches are small.
 FIRST_FILES, LEAST_FILES = 32, 4
 QUICK_S, SLOW_S = 1.0, 2.0
@@ -130,12 +127,16 @@ class Pace:
 class Lane:
     """One index on its way through the updater."""
 
-    def __init__(self, record: IndexRecord, source: BatchSource[Any], inflight: int) -> None:
-        """`inflight`: how many files the child has in work at once; what a kill may lose."""
+    def __init__(self, record: IndexRecord, source: BatchSource[Any], inflight: int, back: int) -> None:
+        """`inflight`: how many files the child has in work at once; what a kill may lose.
+
+        `back`: how many bulk batches may have come back from it beside those, and not be found yet.
+        """
         self.record, self.source = record, source
         self.scope: anyio.CancelScope | None = None  # of its tasks, while they run
         self._pace = Pace(min(BULK_FILES, inflight // BULK_BATCHES))
         self._in_child, self._unsettled, self._edits = Window(0), Window(0), Window(EDITS_UNDER_WAY)
+        self._back = back
         self._resize()
 
     async def next_batch(self, *, edits: bool) -> Any:
@@ -165,7 +166,7 @@ class Lane:
 
     def _resize(self) -> None:
         self._in_child.resize(self._pace.files * BULK_BATCHES)
-        self._unsettled.resize(self._pace.files * (BULK_BATCHES + BULK_BATCHES_BACK))
+        self._unsettled.resize(self._pace.files * (BULK_BATCHES + self._back))
 
 
 def _files(batch: Batch) -> int:

@@ -88,13 +88,19 @@ class Updater:
     """One per daemon. `add` and `remove` may be called before and while `run` runs; all in one event loop."""
 
     def __init__(
-        self, spawn: WorkerSpec, on_commit: Callable[[Commit], Awaitable[None]], *, stall_s: float = STALL_S
+        self,
+        spawn: WorkerSpec,
+        on_commit: Callable[[Commit], Awaitable[None]],
+        *,
+        back: int = 0,
+        stall_s: float = STALL_S,
     ) -> None:
         """`on_commit` is awaited after each batch with all its paths that did not fail, before they are settled.
 
-        A child that does not answer for `stall_s` seconds is killed.
+        So many bulk batches may be `back` from the child and wait for that beside those that it works on. A child that
+        does not answer for `stall_s` seconds is killed.
         """
-        self._spec, self._on_commit, self._stall_s = spawn, on_commit, stall_s
+        self._spec, self._on_commit, self._back, self._stall_s = spawn, on_commit, back, stall_s
         self._lanes: dict[str, Lane] = {}
         self._ruled: dict[str, _Ruled] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
@@ -143,7 +149,7 @@ class Updater:
         if record.name in self._lanes:
             raise Conflict(f"index {record.name!r} is being kept already")
         self._ruled[record.name] = _Ruled(rules or IndexRules(self._spec.indexing))
-        self._lanes[record.name] = lane = Lane(record, source, self._spec.indexing.inflight_files)
+        self._lanes[record.name] = lane = Lane(record, source, self._spec.indexing.inflight_files, self._back)
         if self._up.is_set():
             self._open(lane)
         if self._tasks is not None:
