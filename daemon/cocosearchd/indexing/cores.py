@@ -22,8 +22,8 @@ def batches_back(cores: int) -> int:
     """How many bulk batches the child may have done that are not found yet, beside those that it works on.
 
     The lexical index takes in what has come while the child goes on. Where each process has a core of its own, a sixth
-    of a switch of branches was waiting for it; on two cores it is all the same, but what a person saves then waited a
-    quarter longer (measured).
+    of a switch of branches was waiting for it (measured, with quotas in place of cores). On two cores it takes as long,
+    and what a person saves waits a quarter longer (measured).
     """
     return 2 if cores > 2 else 0
 
