@@ -246,6 +246,27 @@ def test_an_unchanged_file_is_read_once(tmp_path: Path, monkeypatch: pytest.Monk
     assert disk.verified(bytes(tmp_path), "a.py", content_hash(b"other")) is not None
 
 
+def test_what_is_kept_of_a_content_holds_for_the_limits_and_definitions_it_was_made_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_module, "SETTLED_NS", 0)
+    (tmp_path / "a.py").write_text(PYTHON)
+    old(tmp_path / "a.py")
+    disk, state = Disk(), indexed(PYTHON)
+    wide, short, narrow = Context(50, 200, disk), Context(2, 200, disk), Context(50, 12, disk)
+
+    def around(context: Context, file: FileState) -> tuple[str, str]:
+        (hit,) = context.expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [file], View()).hits
+        return hit.context_before, hit.context_after
+
+    before, after = "    def first(self):\n        one = 1", "        three = 3\n        return one + two + three"
+    assert around(wide, state) == (before, after)
+    assert around(short, state) == ("", "        three = 3")
+    assert around(narrow, state) == ("    def f...\n        o...", "        t...\n        r...")
+    assert around(wide, replace(state, scopes=b"")) == ("", "")  # other queries find other definitions in it
+    assert around(wide, state) == (before, after)
+
+
 def test_an_edit_within_the_step_of_the_clock_is_seen(tmp_path: Path) -> None:
     place = tmp_path / "a.py"
     disk = Disk()

@@ -118,7 +118,9 @@ class Context:
         return Expanded(fitting, tuple(path for path, text in texts.items() if text is None))
 
     def _around(self, hit: Hit, text: Text, state: FileState, view: View) -> tuple[str, str]:
-        key = (hit.path, hit.start_byte, hit.end_byte, view.lines_before, view.lines_after, view.smart)
+        # All that the lines depend on: a text outlives the limits, and files that have it may know other definitions.
+        shown = (view.lines_before, view.lines_after, view.smart, self._max_lines, self._line_width)
+        key = (hit.path, hit.start_byte, hit.end_byte, *shown, hash(state.scopes))
         known = text.memory.get(key)
         if known is None:
             if len(text.memory) >= MAX_MEMORY:
