@@ -52,6 +52,7 @@ class Ask:
             self.limit,
             allowed_chunks=self.chunks_shown(found) if chunks is None else chunk_mask(found, chunks),
             per_file=self.limit if self.plan.all_chunks else 1,
+            held=chunks is not None,
         )
 
     def files_shown(self, living: Living, chunks: Starts | None = None) -> Mask | None:

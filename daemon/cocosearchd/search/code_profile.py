@@ -113,15 +113,17 @@ def rank_code(
     *,
     allowed_chunks: NDArray[np.bool_] | None = None,
     per_file: int = 1,
+    held: bool = False,
 ) -> tuple[Ranked, ...]:
     """The best `limit` chunks, at most `per_file` of each file, best file first.
 
+    `held`: the allowed chunks hold what was quoted, so nothing else has to speak for them.
     Statistics are those of the whole index: a filter changes which files are shown, not how they stand to each other.
     """
     if not len(found.paths):
         return ()
     scores, parts = _scores(found, symbol, weights)
-    open_files = _open(found)
+    open_files = _open(found, held=held)
     if allowed_chunks is not None:
         open_files &= np.logical_or.reduceat(allowed_chunks, found.starts)
     candidates = np.flatnonzero(open_files)
@@ -137,8 +139,8 @@ def rank_code(
 
 
 def best_files(found: Evidence, symbol: bool, weights: Weights) -> list[int]:
-    """All files that may be shown, in the order in which `rank_code` has them."""
-    candidates = np.flatnonzero(_open(found))
+    """All files that may be shown if they hold what was quoted, in the order in which `rank_code` has them."""
+    candidates = np.flatnonzero(_open(found, held=True))
     scores, _ = _scores(found, symbol, weights)
     best: list[int] = candidates[np.argsort(-scores[candidates], kind="stable")].tolist()
     return best
@@ -153,9 +155,10 @@ def _scores(found: Evidence, symbol: bool, weights: Weights) -> tuple[Floats, di
     return scores, parts
 
 
-def _open(found: Evidence) -> NDArray[np.bool_]:
+def _open(found: Evidence, *, held: bool) -> NDArray[np.bool_]:
     """(F,): which files may be shown."""
-    return has_evidence(found) if found.allowed is None else has_evidence(found) & found.allowed
+    known = np.ones(len(found.paths), np.bool_) if held else has_evidence(found)
+    return known if found.allowed is None else known & found.allowed
 
 
 def has_evidence(found: Evidence) -> NDArray[np.bool_]:

@@ -54,7 +54,7 @@ def promising(values: Mapping[str, Floats], nearness: Nearness | None, allowed: 
     """The files that are compared, as ascending numbers of living ones.
 
     `values`: signal of words or names -> (F,). `allowed`: files of which the best are compared as well. At least
-    `shown` files by words and as many by vector, where there are so many.
+    `shown` files by words and as many by vector, where there are so many; and of the `allowed` ones by whatever.
     """
     words = values["f_all"]
     count = max(PROMISING, shown, len(words) // _ONE_OF)
@@ -68,6 +68,9 @@ def promising(values: Mapping[str, Floats], nearness: Nearness | None, allowed: 
         chosen[_best(named, among, NAMED)] = True
         if nearness is not None:
             chosen[nearness.nearest(among, count)] = True
+    if allowed is not None:  # what was quoted may be no word
+        lacking = max(shown - np.count_nonzero(chosen & allowed), 0)
+        chosen[np.flatnonzero(allowed & ~chosen)[:lacking]] = True
     return np.flatnonzero(chosen)
 
 
