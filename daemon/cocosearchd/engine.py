@@ -185,10 +185,11 @@ class Engine(Workspace):
             missed = await self._since(request)
             if missed is not None:
                 changed = None if missed.kind == "missed" else missed.changed
-                if (matches := await saved.new(missed.index, changed)) or changed is None:
+                if (matches := await saved.begin(missed.index, changed)) or changed is None:
                     yield replace(missed, kind="matches" if matches else missed.kind, matches=matches)
             for index in await self._wanted(replace(asked, index=request.index, all_indexes=request.index is None)):
-                await saved.begin(index.record.name)
+                if missed is None or index.record.name != missed.index:
+                    await saved.begin(index.record.name)
             while batch := await gathered(commits):
                 for commit in batch:
                     event = await self._event(commit) if request.index in (None, commit.index) else None
