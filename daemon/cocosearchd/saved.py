@@ -35,7 +35,7 @@ class SavedQuery:
         self._known: dict[bytes, None] = {}  # in the order in which they came
 
     async def begin(self, index: str, changed: Collection[str] | None = ()) -> tuple[SearchResult, ...]:
-        """What is there now is not new later. Gives that of it which is in changed files; None: all. Raises as `new`."""
+        """What is there now is not new later; that of it which is in changed files, None: all. Raises as `new`."""
         fresh = await self._fresh(index)
         self._remember(fresh)
         return _within(fresh, changed)
