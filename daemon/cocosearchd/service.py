@@ -93,7 +93,7 @@ async def run(loaded: Loaded, places: Places) -> None:
     """Serve until told to stop. Raises `Failure` for what keeps it from starting, maybe inside of a group."""
     started, settings = time.monotonic(), loaded.settings
     _prepare(places.state)
-    with _only_one(places.state / "daemon.lock"):
+    with _only_one(places.state / "daemon.lock", places.rpc):
         secure = _tls(settings.server, places)
         bound = sockets.bind(
             places.rpc,
@@ -371,9 +371,15 @@ def _prepare(state: Path) -> None:
 
 
 @contextmanager
-def _only_one(path: Path) -> Iterator[None]:
-    """Holds the lock of a state directory. Raises `Conflict` when another daemon does."""
-    with path.open("a") as file:
+def _only_one(path: Path, socket: Path) -> Iterator[None]:
+    """Holds the lock of a state directory; it says whose it is, and where that is asked.
+
+    Raises `Conflict` when another daemon holds it.
+    """
+    with path.open("ab") as file:
         if not sockets.lock(file.fileno()):
             raise Conflict(f"cocosearchd is already running on {path.parent}", "`cocosearchctl status` shows it")
+        file.truncate(0)
+        file.write(b"%d %s" % (os.getpid(), os.fsencode(socket)))
+        file.flush()
         yield

@@ -1,8 +1,10 @@
 """Which lines of a file an answer shows. Pure; for every front end."""
 
+import os
 import re
 
 GAP = "…"  # a line of context that stands for those that were left out
+_ESCAPE = re.compile(rb"\\(\\|x[0-9a-f]{2})")
 
 
 def extent(before: str, start_line: int, end_line: int, after: str) -> tuple[int, int]:
@@ -26,3 +28,9 @@ def place(text: str) -> tuple[str, int | None, int | None]:
     if found is None:
         return text, None, None
     return found[1], int(found[2]), int(found[3] or found[2])
+
+
+def on_disk(path: str) -> str:
+    r"""The path of a result as the disk has it: there a byte that is no UTF-8 is `\xff`, a backslash doubled."""
+    raw = _ESCAPE.sub(lambda m: b"\\" if m[1] == b"\\" else bytes([int(m[1][1:], 16)]), path.encode("utf-8"))
+    return os.fsdecode(raw)

@@ -58,6 +58,18 @@ def test_up_says_why_the_daemon_does_not_start(stopped: Daemon, project: Path) -
     assert "search.limit in COCOSEARCH_SEARCH_LIMIT is 'many'" in refused.stderr
 
 
+def test_up_and_down_say_where_the_daemon_of_this_state_listens(daemon: Daemon, project: Path, tmp_path: Path) -> None:
+    for line in (("up", str(project)), ("down",)):
+        daemon.variables["COCOSEARCH_RUNTIME_DIR"] = str(tmp_path / "other")
+        refused = daemon.ctl(*line, check=False, limit_s=30)
+        del daemon.variables["COCOSEARCH_RUNTIME_DIR"]
+        assert refused.returncode == 69
+        run = daemon.home / "run"
+        assert f"is running, with its sockets in {run} and not in {tmp_path / 'other'}" in refused.stderr
+        assert f"hint: COCOSEARCH_RUNTIME_DIR={run}" in refused.stderr
+        assert daemon.answers()
+
+
 def test_a_state_directory_that_cannot_be_made_is_one_sentence(stopped: Daemon, project: Path) -> None:
     stopped.variables["COCOSEARCH_STATE_DIR"] = "/dev/null/state"
     assert stopped.launch().wait(30) == 1

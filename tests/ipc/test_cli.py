@@ -229,6 +229,12 @@ def test_without_a_daemon(tmp_path: Path, verb: str) -> None:
         ("query x --limt 3", 2, "error: unrecognized arguments: --limt 3 — hint: did you mean --limit?"),
         ("query x --limit y", 2, "error: argument --limit: invalid int value: 'y' — hint: cocosearchctl query --help"),
         ("query x --index nope", 1, "error: no index 'nope' — hint: there are demo"),
+        ("files --limit 0", 2, "error: argument --limit: invalid count value: '0' — hint: cocosearchctl files --help"),
+        (
+            "bench --files -1",
+            2,
+            "error: argument --files: invalid count value: '-1' — hint: cocosearchctl bench --help",
+        ),
     ],
 )
 def test_errors_are_one_line(served: Served, line: str, code: int, message: str) -> None:

@@ -117,6 +117,7 @@ def test_an_explanation_has_stages_tables_and_an_outline() -> None:
         ("", ["vi", "+3", "/a b"]),
         ("emacsclient -t", ["emacsclient", "-t", "+3", "/a b"]),
         ("nano", ["nano", "+3", "/a b"]),
+        ("it's", ["it's", "+3", "/a b"]),
         ("'/opt/my code/code' -w", ["/opt/my code/code", "-w", "--goto", "/a b:3"]),
         ("subl", ["subl", "/a b:3"]),
         ("hx", ["hx", "/a b:3"]),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.extent import on_disk
 from cocosearch_ipc.render import answers, out
 from cocosearch_ipc.render.explain import explanation
 
@@ -53,13 +54,16 @@ def open_hit(params: dict[str, Any], env: Env, number: int) -> int:
 
 def editing(hit: Mapping[str, Any], asked: str, env: Env) -> list[str]:
     """The command that opens a hit of a question in the user's editor."""
-    path = os.path.join(query.roots(env)[hit["index"]], hit["path"])
+    path = os.path.join(query.roots(env)[hit["index"]], on_disk(hit["path"]))
     return editor(env.get("VISUAL") or env.get("EDITOR") or "vi", path, answers.place(hit, asked))
 
 
 def editor(program: str, path: str, line: int) -> list[str]:
     """How `program`, a command with its options, is told to go to a line."""
-    words = shlex.split(program) or ["vi"]
+    try:
+        words = shlex.split(program) or ["vi"]
+    except ValueError:  # a quotation that does not end
+        words = [program]
     name = os.path.basename(words[0]).removesuffix(".sh")
     if name in GOTO:
         return [*words, "--goto", f"{path}:{line}"]

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shlex
 import subprocess
 import time
 from collections.abc import Callable, Mapping
@@ -92,12 +93,35 @@ def _until_locked(env: Env, process: subprocess.Popen[bytes]) -> None:
 
 def _until_reachable(env: Env, say: Callable[[str], object]) -> None:
     """One that starts has locked its state, and has no socket yet; one that stops has none any more."""
-    end, patient = time.monotonic() + START_S, True
+    began, patient = time.monotonic(), True
+    end = began + START_S
     while locked(_state_lock(env)) and not client.reachable(address.rpc_socket(env)) and time.monotonic() < end:
+        _not_elsewhere(env, began)
         if patient:
             say("waiting for cocosearchd, which starts or stops ...")
             patient = False
         time.sleep(POLL_S)
+
+
+def _not_elsewhere(env: Env, since: float) -> None:
+    """Raises `client.CallFailed` when the daemon of this state listens at another place, or nowhere any more.
+
+    The second is so when its socket has been missing `since` for longer than a stop takes: somebody removed it.
+    """
+    try:
+        holder = _state_lock(env).read_bytes()
+    except OSError:
+        return
+    pid, _, at = os.fsdecode(holder).partition(" ")  # empty: a daemon of a former version
+    if not (pid.isdecimal() and at and _alive(int(pid)) and locked(_state_lock(env))):
+        return
+    place, mine = os.path.dirname(at), address.rpc_socket(env)
+    if at != mine:
+        message = f"cocosearchd (pid {pid}) is running, with its sockets in {place} and not in {os.path.dirname(mine)}"
+        raise client.CallFailed(message, f"COCOSEARCH_RUNTIME_DIR={shlex.quote(place)}", reason=client.NOT_RUNNING)
+    if not os.path.exists(at) and time.monotonic() - since > STOP_S:
+        message = f"cocosearchd (pid {pid}) is running, but its socket {at} is gone"
+        raise client.CallFailed(message, f"`kill {pid}` loses nothing; then start it again", reason=client.NOT_RUNNING)
 
 
 def _state_lock(env: Env) -> Path:
@@ -137,7 +161,7 @@ def _prepare(log: Path) -> int:
 
 def _wait(env: Env, process: subprocess.Popen[bytes] | None, offset: int) -> None:
     """Until the daemon answers `status`. Raises `client.CallFailed` with what it said when it ends instead."""
-    path, end = address.rpc_socket(env), time.monotonic() + START_S
+    path, end, ended = address.rpc_socket(env), time.monotonic() + START_S, None
     while True:
         try:
             client.call(path, "status", timeout_s=5.0)
@@ -146,6 +170,9 @@ def _wait(env: Env, process: subprocess.Popen[bytes] | None, offset: int) -> Non
             reason = failed
         if process is not None and process.poll() not in (None, exits.ALREADY_RUNNING):
             raise _start_failed(env, process.returncode, offset)
+        if process is not None and process.poll() == exits.ALREADY_RUNNING:
+            ended = ended or time.monotonic()
+            _not_elsewhere(env, ended)
         if time.monotonic() > end:
             message = f"cocosearchd did not answer within {START_S:g} s: {reason.message}"
             raise client.CallFailed(message, "look at `cocosearchctl logs`", reason=client.NOT_RUNNING)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def main() -> int:
     """Run the command line of this process; returns its exit code."""
     arguments = sys.argv[1:]
+    out.stand_in()
     try:
         code = run(arguments, address.environment())
         out.flush()
@@ -31,7 +32,10 @@ def main() -> int:
     except BrokenPipeError:
         out.silence()
         return exits.OK
-    except OSError as error:  # a disk that is full or read-only, a file that is not ours
+    except OSError as error:  # no current directory, a disk that is full or read-only, a file that is not ours
+        if not error.filename and out.nowhere():
+            out.error("the current directory is gone", "cd to one that is there", as_json="--json" in arguments)
+            return exits.FAILED
         what = f"{error.filename}: " if error.filename else ""
         out.error(f"{what}{error.strerror or error}", "cocosearchctl doctor", as_json="--json" in arguments)
         return exits.FAILED

@@ -24,8 +24,10 @@ LONG_S = 300.0  # of one call: the daemon gives up on those that take twice as l
 def up(args: argparse.Namespace, env: Env) -> int:
     """Start the daemon if needed, watch a directory, follow until it is searchable."""
     path = os.path.realpath(args.path)
-    if not os.path.isdir(path):
-        wrong = f"{args.path} is not a directory" if os.path.exists(path) else f"there is no directory {args.path}"
+    if not (args.path and os.path.isdir(path)):
+        wrong = f"there is no directory {args.path or repr(args.path)}"
+        if args.path and os.path.exists(path):
+            wrong = f"{args.path} is not a directory"
         out.error(wrong, "give the project's directory", as_json=args.json)
         return exits.USAGE
     progress = Progress()

@@ -72,6 +72,13 @@ def seconds(text: str) -> float:
     return value
 
 
+def count(text: str) -> int:
+    """At least one."""
+    if (value := int(text)) < 1:
+        raise ValueError(text)
+    return value
+
+
 def run(arguments: list[str], env: Env) -> int:
     """Parse and run. Raises `client.CallFailed`; argparse itself exits with 2."""
     if not arguments:
@@ -217,7 +224,7 @@ def _logs(p: argparse.ArgumentParser) -> None:
 
 def _bench(p: argparse.ArgumentParser) -> None:
     p.add_argument("--index", metavar="NAME", help="ask this one; by default that of this directory, or the largest")
-    p.add_argument("--files", type=int, default=200, metavar="N", help="how many to index in a scratch directory")
+    p.add_argument("--files", type=count, default=200, metavar="N", help="how many to index in a scratch directory")
 
 
 def _config(p: argparse.ArgumentParser) -> None:
@@ -256,17 +263,17 @@ def _files(p: argparse.ArgumentParser) -> None:
     p.add_argument("under", nargs="?", metavar="DIRECTORY", help="only below it, relative to the root")
     p.add_argument("--index", metavar="NAME")
     p.add_argument("--glob", metavar="GLOB", help="only paths that match, e.g. '**/test_*.py'")
-    p.add_argument("--limit", type=int, default=1000, metavar="N")
+    p.add_argument("--limit", type=count, default=1000, metavar="N")
 
 
 def _place(p: argparse.ArgumentParser) -> None:
-    p.add_argument("place", metavar="PATH[:LINE[-LINE]]", help="as a hit has it, relative to the root")
+    p.add_argument("place", metavar="PATH[:LINE[-LINE]]", help="as a hit has it, or from here")
     p.add_argument("--index", metavar="NAME")
 
 
 def _related(p: argparse.ArgumentParser) -> None:
     _place(p)
-    p.add_argument("--limit", type=int, metavar="N")
+    p.add_argument("--limit", type=count, metavar="N")
 
 
 def _watch(p: argparse.ArgumentParser) -> None:

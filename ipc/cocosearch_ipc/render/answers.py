@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from cocosearch_ipc.extent import GAP, where
+from cocosearch_ipc.extent import GAP, on_disk, where
 from cocosearch_ipc.render import highlight, out
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
@@ -89,7 +89,7 @@ def _head(number: int, hit: dict[str, Any], style: out.Style, roots: Mapping[str
     path = out.printable(hit["path"], keep="")
     at = style.paint(path, out.BOLD, out.BLUE) + style.paint(f":{hit['start_line']}", out.GREEN)
     if root := roots.get(hit["index"]):
-        at = style.link(at, "file://" + _quoted(os.path.join(root, hit["path"])))
+        at = style.link(at, "file://" + _quoted(os.path.join(root, on_disk(hit["path"]))))
     symbol = ""
     if hit["symbol_name"]:
         symbol = f"  {hit['symbol_type'] or ''} " + style.paint(out.printable(hit["symbol_name"], keep=""), out.MAGENTA)

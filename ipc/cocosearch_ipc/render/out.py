@@ -95,6 +95,22 @@ def flush() -> None:
     sys.stdout.flush()
 
 
+def stand_in() -> None:
+    """Where a standard stream was closed, one that goes nowhere: else the next file would take its number."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - until the process ends
+
+
+def nowhere() -> bool:
+    """Whether the current directory has been removed."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
+
+
 def silence() -> None:
     """After a broken pipe: let the interpreter's own last flush go nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
