@@ -226,6 +226,32 @@ async def test_what_is_written_by_one_name_of_a_file_is_there_by_its_others(root
         assert not index.batches  # names do not go on telling of each other
 
 
+@linux
+@pytest.mark.parametrize("end", ["removed", "replaced", "linked to another", "moved out"])
+async def test_what_is_written_by_a_name_that_goes_at_once_is_there_by_the_others(
+    root: Path, tmp_path: Path, end: str
+) -> None:
+    put(root, a="1", lib__b="2", lib__c="3", lib__d="4")
+    os.link(root / "a.py", root / "lib" / "other.py")
+    os.link(root / "lib" / "c.py", root / "lib" / "d2.py")
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        await in_sync(live)
+        (root / "a.py").write_text("# written by the name that goes\n")
+        if end == "removed":
+            (root / "a.py").unlink()
+        elif end == "replaced":
+            (root / "lib" / "b.py").replace(root / "a.py")
+        elif end == "linked to another":
+            (root / "lib" / "c.py").replace(root / "a.py")
+        else:
+            (root / "a.py").rename(tmp_path / "a.py")
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+        index.batches.clear()
+        await in_sync(live)
+        assert not index.batches
+
+
 # -- roots that go
 
 

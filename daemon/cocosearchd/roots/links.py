@@ -31,14 +31,17 @@ class Links:
     def __init__(self) -> None:
         self._seen: dict[tuple[int, int], dict[str, tuple[int, int, int]]] = {}
         self._names: dict[tuple[int, int], int] = {}
+        self._inode_of: dict[str, tuple[int, int]] = {}
+        self._told = set[tuple[int, int]]()  # of which nothing was seen since all names were told
 
-    def scanned(self, found: Iterable[Linked], *, everything: bool) -> None:
-        """By a scan, which compares each name by itself. With `everything`, there are no others."""
-        if everything:
-            self._seen.clear()
-            self._names.clear()
+    def scanned(self, found: Iterable[Linked]) -> None:
+        """By a scan, which compares each name by itself.
+
+        A name of another file than before was seen to leave that one by nobody yet: the look that follows is to tell.
+        """
         for one in found:
-            self._note(one)
+            if self._inode_of.get(one.path, one.inode) == one.inode:
+                self._note(one)
 
     def changed(self, one: Linked) -> frozenset[str] | None:
         """The other names that were last seen with another stamp; None: only a scan can find out which there are.
@@ -51,6 +54,27 @@ class Links:
         self._note(one)
         return None if unknown else found
 
+    def left(self, path: str, inode: tuple[int, int] | None) -> frozenset[str]:
+        """The other names of the file that was seen at a path, if that is there no more, but `inode` or nothing.
+
+        It may have been written by this name just before it lost it, and no event tells that of the others.
+        """
+        before = self._inode_of.get(path)
+        if before is None or before == inode:
+            return frozenset()
+        del self._inode_of[path]
+        others = self._seen[before]
+        del others[path]
+        if not others:
+            del self._seen[before], self._names[before]
+            self._told.discard(before)
+        elif before not in self._told:
+            self._told.add(before)
+            return frozenset(others)
+        return frozenset()
+
     def _note(self, one: Linked) -> None:
         self._seen.setdefault(one.inode, {})[one.path] = one.stamp
         self._names[one.inode] = one.names
+        self._inode_of[one.path] = one.inode
+        self._told.discard(one.inode)

@@ -265,7 +265,7 @@ class LiveRoot:
         try:
             paths = {path: decode_path(path) for path in picked.seqs}
             found = await asyncio.to_thread(look, scope, paths)
-            self._survey.looked(found.links, picked)
+            self._survey.looked(found, picked)
             same = self._same_root()
             taken = same and scope is self._survey.scope and epoch == self._epoch and self._open.is_set()
         finally:

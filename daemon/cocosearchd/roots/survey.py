@@ -11,7 +11,7 @@ from cocosearchd.model import FileRecord, decode_path, encode_path
 from cocosearchd.roots.git import Trouble
 from cocosearchd.roots.hints.base import Dirty, DirtyTree
 from cocosearchd.roots.ignore import IGNORE_FILES, Scope
-from cocosearchd.roots.links import Linked, Links
+from cocosearchd.roots.links import Links
 from cocosearchd.roots.marks import Picked, Tree, below
 from cocosearchd.roots.reconcile import Reconciler
 from cocosearchd.roots.scan import Found, Looked, Scan, Unread
@@ -237,7 +237,7 @@ class Survey:
             self._dirty.mark(path, urgent=False, force=True, scanned=True, since=trees[0].since)
         kept = {path: why for path, why in self._unreadable.items() if not any(below(path, t.path) for t in trees)}
         self._unreadable = kept | {encode_path(directory): why for directory, why in found.unreadable.items()}
-        self._links.scanned(found.links, everything=full)
+        self._links.scanned(found.links)
         self._tell(everything=full)
         if full:
             self.force, self._checked = self.force and not force, True
@@ -246,14 +246,17 @@ class Survey:
         self.took_s = time.monotonic() - began
         return True
 
-    def looked(self, links: Iterable[Linked], picked: Picked) -> None:
-        """Files with several names were found at paths that were handed out: the other names changed with them."""
-        for link in links:
-            others, since = self._links.changed(link), self._dirty.since(link.path)
-            if others is None:
+    def looked(self, found: Looked, picked: Picked) -> None:
+        """What is at paths that were handed out: where files have or had other names, those changed with them."""
+        links = {link.path: link for link in found.links}
+        for path in [path for path in picked.seqs if path not in found.closed]:
+            link, since = links.get(path), self._dirty.since(path)
+            others = self._links.left(path, link.inode if link else None)
+            more = self._links.changed(link) if link else frozenset[str]()
+            if more is None:
                 self._dirty.mark_tree("", urgent=False, since=since)
-            for path in others or ():
-                self._dirty.mark(path, urgent=picked.urgent, scanned=True, since=since)
+            for other in others | (more or frozenset()):
+                self._dirty.mark(other, urgent=picked.urgent, scanned=True, since=since)
 
     async def _stored(self, trees: tuple[Tree, ...]) -> Sequence[FileRecord]:
         if any(not tree.path for tree in trees):
