@@ -172,6 +172,25 @@ async def test_batches_are_forced_or_not(dirty: Reconciler) -> None:
     assert [(list(p.seqs), p.force) for p in picked] == [(["a"], True), (["b"], False), (["c"], True)]
 
 
+async def test_what_is_forced_while_it_is_in_flight_is_forced_afterwards(dirty: Reconciler) -> None:
+    dirty.mark("a")
+    picked = take(dirty)
+    dirty.mark("a", force=True)
+    dirty.settle(picked.id, {}, now=0)
+    picked = take(dirty)
+    assert picked.force
+    dirty.give_back(picked.id)
+    picked = take(dirty)
+    assert picked.force
+    dirty.settle(picked.id, {"a": "no"}, now=0)
+    dirty.retry_due(math.inf)
+    picked = take(dirty)
+    assert picked.force
+    dirty.mark("a")
+    dirty.settle(picked.id, {}, now=0)
+    assert not take(dirty).force  # once is enough
+
+
 async def test_a_sync_waits_for_what_was_before_it_alone(dirty: Reconciler) -> None:
     dirty.mark("before")
     target = dirty.seq

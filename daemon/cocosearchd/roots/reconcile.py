@@ -187,7 +187,7 @@ class Reconciler:
         for path in picked:
             del queue[path]
             self._entries[path].batch = self._batches
-            self._entries[path].again = 0
+            self._entries[path].again, self._entries[path].force = 0, False  # from here on: what is marked meanwhile
         seqs = {path: self._entries[path].seq for path in picked}
         stored = frozenset(path for path in picked if self._entries[path].stored)
         self._flying[self._batches] = found = Picked(self._batches, seqs, stored, force, urgent)
@@ -197,8 +197,9 @@ class Reconciler:
 
     def give_back(self, number: int) -> None:
         """What was handed out was not looked at."""
+        picked = self._flying.get(number)
         for path, entry in self._landed(number):
-            entry.again = 0
+            entry.again, entry.force = 0, entry.force or (picked is not None and picked.force)
             self._enqueue(path, entry)
 
     def settle(self, number: int, failed: Mapping[str, str], now: float) -> None:
@@ -209,10 +210,11 @@ class Reconciler:
         outage = len(picked.seqs) > 1 and failed.keys() >= picked.seqs.keys() and len(set(failed.values())) == 1
         for path, entry in self._landed(number):
             if path in failed:
+                entry.force |= picked.force
                 self._may_be_stored(entry)  # the store may have gone away between writing and saying so
             if entry.seq != picked.seqs[path]:  # changed since it was handed out: compare and do not remove
                 if path not in failed:
-                    entry.since, entry.force, entry.tries = entry.again or entry.seq, False, 0
+                    entry.since, entry.tries = entry.again or entry.seq, 0
                     self._push(path, entry)
                 self._enqueue(path, entry)
             elif path in failed:
