@@ -8,6 +8,7 @@ import pytest
 
 from cocosearchd.model import FileRecord, Fingerprint
 from cocosearchd.roots.ignore import Scope
+from cocosearchd.roots.mountpoints import is_bare
 from cocosearchd.roots.scan import RACY_NS, Scan
 from cocosearchd.settings import IndexingSettings
 
@@ -24,3 +25,21 @@ def test_a_file_changed_just_before_the_scan_is_read_again(tmp_path: Path, monke
     later = time.time_ns() + 2 * RACY_NS
     monkeypatch.setattr("cocosearchd.roots.scan.time.time_ns", lambda: later)
     assert Scan(scope, stored, lambda _: None).run([b""]).dirty == []
+
+
+def test_a_file_that_goes_while_its_directory_is_listed_hides_nothing_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No event tells of the others: they were there before the directory was watched."""
+    folder = tmp_path / "new"
+    folder.mkdir()
+    for name in ("__init__.py", "kept.py", "lock"):
+        (folder / name).touch()
+
+    def listed(entries: list[os.DirEntry[bytes]]) -> bool:
+        (folder / "lock").unlink()
+        return is_bare(entries)
+
+    monkeypatch.setattr("cocosearchd.roots.scan.is_bare", listed)
+    scope = Scope(os.fsencode(tmp_path), IndexingSettings())
+    assert sorted(Scan(scope, {}, lambda _: None).run([b""]).dirty) == ["new/__init__.py", "new/kept.py"]

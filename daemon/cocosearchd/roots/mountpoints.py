@@ -15,11 +15,16 @@ def is_bare(entries: Iterable[os.DirEntry[bytes]]) -> bool:
 
     Raises `OSError`.
     """
-    return not any(
-        entry.is_dir(follow_symlinks=False)
-        or (entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size > 0)
-        for entry in entries
-    )
+    return not any(map(_is_something, entries))
+
+
+def _is_something(entry: os.DirEntry[bytes]) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=False) or (
+            entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size > 0
+        )
+    except FileNotFoundError:
+        return False  # gone since it was listed, which says nothing of the directory
 
 
 def is_mounted(directory: bytes, device: int) -> bool:
