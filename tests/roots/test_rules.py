@@ -210,6 +210,24 @@ def test_a_submodule_that_is_tracked_is_in_although_a_rule_hides_its_directory(r
     assert set(as_git_sees(os.fsencode(root), scratch)) == {b"a.py", b"below/b.py"}
 
 
+async def test_a_submodule_that_comes_or_goes_by_the_index_of_git_alone(root: Path, tmp_path: Path) -> None:
+    put(root, a="1", below__b="1")
+    (root / ".gitignore").write_text("below/\n")
+    for place in (root, root / "below"):
+        git(place, "init", "-q")
+        git(place, "add", ".")
+        git(place, "commit", "-q", "-m", "first")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        assert held(index) == {"a.py"}
+        git(root, "add", "-f", "below")
+        await in_sync(live)
+        assert held(index) == {"a.py", "below/b.py"}
+        git(root, "rm", "-q", "-f", "--cached", "below")
+        await in_sync(live)
+        assert held(index) == {"a.py"}
+
+
 def test_what_is_left_of_a_git_directory_is_no_repository(root: Path) -> None:
     put(root, a="1", below__b="1")
     (root / ".gitignore").write_text("b.py\n")

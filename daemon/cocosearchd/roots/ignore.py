@@ -183,9 +183,15 @@ class Scope:
         outer = self._folder(b"").outer if not lead else b""
         for path in set(old.tracked) ^ set(new.tracked):
             inner = lead + path.removeprefix(outer)
-            if path.startswith(outer) and self.considers(inner.rpartition(b"/")[2]) and self._hidden(inner):
+            if path.startswith(outer) and (self._hides_file(inner) or self._hides_submodule(inner)):
                 return False
         return True
+
+    def _hides_file(self, path: bytes) -> bool:
+        return self.considers(path.rpartition(b"/")[2]) and self._hidden(path)
+
+    def _hides_submodule(self, path: bytes) -> bool:
+        return os.path.isdir(os.path.join(self.root, path)) and self._hidden_directory(path)
 
     def git_rules(self) -> tuple[GitRules, ...]:
         """The rules of every repository met so far, the one around the root first."""
