@@ -210,6 +210,45 @@ def test_a_submodule_that_is_tracked_is_in_although_a_rule_hides_its_directory(r
     assert set(as_git_sees(os.fsencode(root), scratch)) == {b"a.py", b"below/b.py"}
 
 
+@pytest.mark.parametrize("place", ["one that is", "one that is not yet", "of a branch"])
+async def test_a_file_that_the_configuration_of_git_includes(root: Path, tmp_path: Path, place: str) -> None:
+    git(root, "init", "-q", "-b", "main")
+    put(root, a="1", b="1")
+    (tmp_path / "patterns").write_text("a.py\n")
+    included, chosen = tmp_path / "included", f"[core]\n\texcludesFile = {tmp_path}/patterns\n"
+    if place == "of a branch":
+        git(root, "config", "includeIf.onbranch:other.path", str(included))
+        included.write_text(chosen)
+    else:
+        git(root, "config", "include.path", str(included))
+    if place == "one that is":
+        included.write_text("[user]\n\tname = somebody\n")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        assert held(index) == {"a.py", "b.py"}
+        if place == "of a branch":
+            git(root, "symbolic-ref", "HEAD", "refs/heads/other")
+        else:
+            included.write_text(chosen)
+        await in_sync(live)
+        assert held(index) == {"b.py"}
+
+
+async def test_rules_outside_of_the_tree_whose_time_is_set_back(root: Path, tmp_path: Path) -> None:
+    git(root, "init", "-q")
+    put(root, a="1", b="1")
+    exclude = root / ".git" / "info" / "exclude"
+    exclude.write_text("a.py\n")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        assert held(index) == {"b.py"}
+        before = exclude.stat()
+        exclude.write_text("b.py\n")
+        os.utime(exclude, ns=(before.st_atime_ns, before.st_mtime_ns))
+        await in_sync(live)
+        assert held(index) == {"a.py"}
+
+
 async def test_a_submodule_that_comes_or_goes_by_the_index_of_git_alone(root: Path, tmp_path: Path) -> None:
     put(root, a="1", below__b="1")
     (root / ".gitignore").write_text("below/\n")

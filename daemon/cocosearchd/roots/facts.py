@@ -38,13 +38,13 @@ class Facts:
         if known is not None and not outdated(known):
             return known
         while True:  # until nothing changed while git was asked
-            files = known.exclude_files if known is not None else ()
+            files = known.files if known is not None else ()
             before = signature(repository, files)
             known = read_rules(repository, known)
             if known.trouble is not None:  # then it is asked again anyway
-                before, files = signature(repository, known.exclude_files), known.exclude_files
+                before, files = signature(repository, known.files), known.files
             known = self._rules[repository.top] = replace(known, read_at=before)
-            if known.exclude_files == files and not outdated(known):
+            if known.files == files and not outdated(known):
                 return known
 
     def hides(self, repository: Repository, root: bytes) -> tuple[bool, Trouble | None]:

@@ -11,7 +11,7 @@ import os
 import subprocess
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -38,7 +38,8 @@ _FOR_GOOD = (
 # A daemon that was started by a hook, a bisection or a rebase has these of another repository, and they come before -C.
 _OTHERS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
 _GIT = ("env", *(f"-u{name}" for name in _OTHERS), "LC_ALL=C", "git")
-Signature = tuple[tuple[int, int, int] | None, ...]
+Stamp = tuple[int, int, int, int]  # inode, size, mtime and ctime
+Signature = tuple[Stamp | None, ...]
 
 
 class Refused(Exception):
@@ -88,8 +89,9 @@ class Repository:
 class GitRules:
     """What shapes the ignore rules of a repository, beside the `.gitignore` files in its tree.
 
-    `tracked` are relative to `top`: git never ignores what it tracks. `read_at` is the `signature` that all of this was
-    read under: while it holds, the rules do. With a `trouble` they are not known to be those of now.
+    `tracked` are relative to `top`: git never ignores what it tracks. `config_files` are those that its configuration
+    comes from or includes. `read_at` is the `signature` that all of this was read under: while it holds, the rules do.
+    With a `trouble` they are not known to be those of now.
     """
 
     repository: Repository
@@ -97,8 +99,14 @@ class GitRules:
     excludes: tuple[bytes, ...]  # their contents
     ignore_case: bool
     tracked: tuple[bytes, ...] = field(repr=False)  # sorted
+    config_files: tuple[bytes, ...] = field(default=(), repr=False, compare=False)  # sorted
     read_at: Signature = field(default=(), repr=False, compare=False)
     trouble: Trouble | None = field(default=None, compare=False)
+
+    @property
+    def files(self) -> tuple[bytes, ...]:
+        """Which a `signature` is to be taken of."""
+        return (*self.exclude_files, *self.config_files)
 
     def keeps(self, path: bytes) -> bool:
         """Whether git tracks a file, or a directory (its path ends in `/`): something in it, or a submodule there."""
@@ -172,31 +180,32 @@ def default_excludes_file() -> bytes:
 
 def outdated(rules: GitRules) -> bool:
     """Whether the rules may have changed, or git is to be asked again. A few `stat` calls."""
-    return (rules.trouble is not None and rules.trouble.due) or signature(
-        rules.repository, rules.exclude_files
-    ) != rules.read_at
+    late = rules.trouble is not None and rules.trouble.due
+    return late or signature(rules.repository, rules.files) != rules.read_at
 
 
-def signature(repository: Repository, exclude_files: tuple[bytes, ...]) -> Signature:
-    """Changes whenever the rules of the repository may have changed. A few `stat` calls."""
+def signature(repository: Repository, files: tuple[bytes, ...]) -> Signature:
+    """Changes whenever the rules of the repository may have changed; `files` of the rules. A few `stat` calls."""
     watched = (
         os.path.join(repository.git_dir, b"index"),
         os.path.join(repository.common_dir, b"config"),
         os.path.join(repository.git_dir, b"config.worktree"),
-        *exclude_files,
+        *files,
         os.path.expanduser(b"~/.gitconfig"),
         os.path.expanduser(b"~/.config/git/config"),
     )
-    return tuple(stamp(path) for path in watched)
+    return tuple(stamp(path) for path in dict.fromkeys(watched))
 
 
-def stamp(path: bytes) -> tuple[int, int, int] | None:
-    """(inode, size, time) of a file, None where there is none: another one means that it may have changed."""
+def stamp(path: bytes) -> Stamp | None:
+    """Of a file, None where there is none: another one means that it may have changed. The times of a file that was
+    written may be set back (`touch -r`, `rsync -t`), but for that of its inode.
+    """
     try:
         found = os.stat(path)
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def _content(file: bytes) -> bytes:
@@ -230,22 +239,42 @@ def _info_exclude(repository: Repository) -> bytes:
 
 def _configured(repository: Repository) -> GitRules:
     """The rules, but for what is tracked. Raises `Silent`."""
-    config = _config(repository)
+    config, config_files = _config(repository)
     chosen = config.get(b"core.excludesfile")
     global_file = os.path.expanduser(os.path.join(repository.top, chosen)) if chosen else default_excludes_file()
     if chosen and chosen.startswith(b"~"):
         global_file = os.path.expanduser(chosen)
     files = (_info_exclude(repository), *([global_file] if global_file else []))
     ignore_case = config.get(b"core.ignorecase", b"false").lower() == b"true"
-    return GitRules(repository, files, tuple(_content(file) for file in files), ignore_case, tracked=())
+    excludes = tuple(_content(file) for file in files)
+    return GitRules(repository, files, excludes, ignore_case, tracked=(), config_files=config_files)
 
 
-def _config(repository: Repository) -> dict[bytes, bytes]:
+def _config(repository: Repository) -> tuple[dict[bytes, bytes], tuple[bytes, ...]]:
+    """What is configured, and by which files: also those that would be included if they were there, or some day."""
     listed = b""
     with contextlib.suppress(Refused):  # what comes next is refused as well, and says so
-        listed = _git(repository, "config", "-z", "--list")  # a question for some keys fails where there are none
-    pairs = (entry.partition(b"\n") for entry in listed.split(b"\0") if entry)
-    return {key.lower(): value for key, _, value in pairs}
+        # A question for some keys fails where there are none.
+        listed = _git(repository, "config", "-z", "--list", "--show-origin")
+    config, files = dict[bytes, bytes](), set[bytes]()
+    fields = iter(listed.split(b"\0"))
+    for origin, entry in zip(fields, fields, strict=False):  # what follows the last NUL is nothing
+        key, _, value = entry.partition(b"\n")
+        config[key.lower()] = value
+        files.update(map(os.path.normpath, _consulted(repository, origin, key.lower(), value)))
+    return config, tuple(sorted(files))
+
+
+def _consulted(repository: Repository, origin: bytes, key: bytes, value: bytes) -> Iterator[bytes]:
+    """The files that a line of the configuration comes from and refers to."""
+    kind, _, name = origin.partition(b":")
+    file = os.path.join(repository.top, name)
+    if kind == b"file":
+        yield file
+    if value and key.startswith((b"include.", b"includeif.")):
+        yield os.path.join(os.path.dirname(file), os.path.expanduser(value))
+    if key.startswith(b"includeif.onbranch:"):
+        yield os.path.join(repository.git_dir, b"HEAD")
 
 
 def _tracked(repository: Repository) -> tuple[bytes, ...]:

@@ -152,7 +152,7 @@ class Scope:
             directory = parent
             repository = stamp(os.path.join(directory, b".git")) if repository_at(directory) else None
             # The time of a git directory is of no account, as it changes all the time.
-            found += [stamp(os.path.join(directory, b".gitignore")), repository and (repository[0], 0, 0)]
+            found += [stamp(os.path.join(directory, b".gitignore")), repository and (repository[0], 0, 0, 0)]
         return tuple(found)
 
     def refreshed(self) -> "Scope | None":
