@@ -196,6 +196,22 @@ def test_a_root_that_goes_is_said(root: Path, how: str) -> None:
 
 
 @linux
+@pytest.mark.parametrize("above", [0, 1])
+def test_a_directory_above_the_root_that_goes_is_said(tmp_path: Path, above: int) -> None:
+    root = tmp_path / "some" / "where" / "root"
+    root.mkdir(parents=True)
+    sync, heard = tmp_path / "sync", Heard()
+    sync.mkdir()
+    hints = InotifyHints(os.fsencode(root), os.fsencode(sync))
+    hints.start(heard)
+    place = root.parents[above]
+    place.rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").rename(place)
+    heard.wait(lambda _: bool(heard.losses()))
+    hints.close()
+
+
+@linux
 def test_the_sync_directory_going_is_said(root: Path) -> None:
     with opened(root, "inotify") as (_, heard):
         shutil.rmtree(root.parent / "sync")

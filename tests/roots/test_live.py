@@ -19,10 +19,11 @@ from cocosearchd.roots import survey
 from cocosearchd.roots.hints.base import Cookie, Dirty, DirtyTree, Hint, Hints, Lost, Sink
 from cocosearchd.roots.hints.choose import open_hints
 from cocosearchd.roots.hints.inotify import InotifyHints
+from cocosearchd.roots.ignore import Scope
 from cocosearchd.roots.live import LiveRoot
 from cocosearchd.roots.marks import Batch
 from cocosearchd.roots.reconcile import Reconciler
-from cocosearchd.roots.scan import RACY_NS, Scan
+from cocosearchd.roots.scan import RACY_NS, Looked, Scan, look
 from cocosearchd.roots.status import FAILED_SHOWN, SHOWN
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 from tests.roots.support import BACKENDS, QUICK, MemoryIndex, Mutator, digest, following, git, in_sync, on_disk
@@ -318,6 +319,30 @@ async def test_deletes_are_not_believed_while_the_root_is_away(root: Path, tmp_p
             live._dirty.mark(path, scanned=True)
         await anyio.sleep(0.3)
         assert held(index) == {"a.py", "b.py"}
+
+
+@linux
+async def test_a_root_that_was_away_with_a_directory_above_it_while_somebody_looked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, away = tmp_path / "some" / "where" / "root", tmp_path / "away"
+    root.mkdir(parents=True)
+    put(root, a="1")
+
+    def looked(scope: Scope, paths: Mapping[str, bytes]) -> Looked:
+        monkeypatch.undo()
+        root.parents[1].rename(away)
+        try:
+            return look(scope, paths)
+        finally:
+            away.rename(root.parents[1])
+
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        monkeypatch.setattr("cocosearchd.roots.live.look", looked)
+        put(root, a="2")
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

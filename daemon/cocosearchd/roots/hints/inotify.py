@@ -5,6 +5,7 @@ is only named; the scan that follows watches it. Opening and reading files makes
 reads must not fill the queue.
 """
 
+import contextlib
 import errno
 import os
 import select
@@ -34,7 +35,8 @@ if sys.platform == "linux":
         | _DIRECTORY
     )
     _SYNC_MASK = flags.CREATE | flags.DELETE_SELF | flags.MOVE_SELF | _DIRECTORY
-    _PARENT_MASK = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO | flags.ONLYDIR
+    _ABOVE_MASK = flags.MOVE_SELF | flags.ONLYDIR
+    _PARENT_MASK = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO | _ABOVE_MASK
 
 _LIMITS = Path("/proc/sys/fs/inotify")
 # Other programs of this user need watches too, and the kernel counts per user.
@@ -84,6 +86,7 @@ class InotifyHints:
         self._blind: set[bytes] = set()
         self._trouble: str | None = None
         self._sync = self._parent = -1
+        self._above = set[int]()  # the parent and all above it
         self._mounts: MountWatch | None = None
         self._closed = False
 
@@ -110,7 +113,7 @@ class InotifyHints:
         except OSError as error:
             self._release()
             raise HintsUnavailable(_watches(error)) from error
-        self._watch_parent()
+        self._watch_above()
         self._thread = threading.Thread(target=self._drain, args=(sink,), name="inotify", daemon=True)
         self._thread.start()
 
@@ -165,12 +168,21 @@ class InotifyHints:
         if self._mounts is not None:
             self._mounts.close()
 
-    def _watch_parent(self) -> None:
-        """A root that is renamed, removed or made again is told by its parent; not being able to is no loss."""
-        try:
-            self._parent = self._inotify.add_watch(os.path.dirname(self._root), _PARENT_MASK)
-        except OSError:
-            self._parent = -1  # the root's identity is looked at on every sync and every second as well
+    def _watch_above(self) -> None:
+        """A root that is renamed, removed or made again is told by its parent; not being able to is no loss.
+
+        One that is away with a directory above it for a moment is the same one before and after, and whoever looked
+        meanwhile found nothing.
+        """
+        directory = self._root
+        while (above := os.path.dirname(directory)) != directory:
+            # Where it cannot be watched: the root's identity is looked at on every sync and every second as well.
+            with contextlib.suppress(OSError):
+                nearest = directory == self._root
+                descriptor = self._inotify.add_watch(above, _PARENT_MASK if nearest else _ABOVE_MASK)
+                self._above.add(descriptor)
+                self._parent = descriptor if nearest else self._parent
+            directory = above
 
     def _miss(self, directory: bytes, why: str) -> None:
         self._blind.add(directory)
@@ -218,8 +230,10 @@ class InotifyHints:
             hints[Lost("the kernel's queue of events overflowed")] = None
         elif event.wd == self._sync:
             self._of_sync(event, hints)
-        elif event.wd == self._parent:
-            if os.fsencode(event.name) == os.path.basename(self._root):
+        elif event.wd in self._above:
+            if event.mask & flags.MOVE_SELF:
+                hints[Lost("a directory above the root was moved")] = None
+            elif event.wd == self._parent and os.fsencode(event.name) == os.path.basename(self._root):
                 hints[Lost("the root was replaced")] = None
         elif event.wd in self._path_of:
             self._of_directory(event, self._path_of[event.wd], hints)
