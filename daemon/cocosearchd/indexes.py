@@ -25,7 +25,7 @@ from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.errors import CocoSearchError, Conflict, IdentityMismatch, InvalidInput
 from cocosearchd.index_settings import read_index_settings
 from cocosearchd.indexing.shaping import identity_of, limits_of
-from cocosearchd.indexing.updater import Updater
+from cocosearchd.indexing.updater import IndexRules, Updater
 from cocosearchd.lookup import Lookup
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.patience import soon
@@ -146,6 +146,10 @@ class Indexes(Lookup):
         """The lexical index of an index, None if that is not running."""
         index = self._running.get(name)
         return None if index is None else index.lexical
+
+    def rules(self, index: RunningIndex) -> IndexRules:
+        """What shapes the rows of an index."""
+        return self._tuning.rules(index.settings)
 
     def waiting(self) -> bool:
         """Whether something has failed, and waits to be tried again."""

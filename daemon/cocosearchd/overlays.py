@@ -19,7 +19,7 @@ from cocosearchd.indexing.chunk import Limits, chunk
 from cocosearchd.indexing.read import is_secret
 from cocosearchd.indexing.texts import embedded_texts
 from cocosearchd.languages import detect, scopes
-from cocosearchd.languages.parse import parse
+from cocosearchd.languages.parse import QueryOverrides, parse
 from cocosearchd.model import Chunk, IndexRecord
 from cocosearchd.search.disk import text_of
 from cocosearchd.search.overlay import Overlay, OverlayFile, overlay_of
@@ -30,11 +30,12 @@ MAX_SESSIONS, MAX_FILES, MAX_BYTES = 64, 200, 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What a file must be like to be searched, and how it is cut; as for files on disk."""
+    """What a file must be like to be searched, how it is cut and what is defined in it; as for files on disk."""
 
     limits: Limits
     max_file_bytes: int
     index_secrets: bool
+    overrides: QueryOverrides = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +90,7 @@ class Overlays:
         _check(data, path, rules)
         self._bound(held, key, data)
         held.latest[key] = change
-        parsed = await anyio.to_thread.run_sync(parse, path, data)
+        parsed = await anyio.to_thread.run_sync(parse, path, data, rules.overrides)
         chunks = await anyio.to_thread.run_sync(chunk, parsed, rules.limits)
         vectors, note = await self._vectors(path, chunks, record, held.files.get(key))
         if self._of(session).latest.get(key) == change:  # else it was put again or cleared meanwhile

@@ -218,8 +218,9 @@ class Workspace:
     async def overlay_put(self, request: w.OverlayPutRequest) -> w.OverlayReply:
         """Hold the unsaved text of a file."""
         index, path = await places.unsaved(self._indexes, request.path, request.index, request.cwd)
-        indexing = index.settings.indexing
-        rules = Rules(limits_of(indexing), indexing.max_file_bytes, indexing.index_secrets)
+        shaping = self._indexes.rules(index)
+        indexing = shaping.indexing
+        rules = Rules(limits_of(indexing), indexing.max_file_bytes, indexing.index_secrets, shaping.queries)
         held = await self._overlays.put(request.session, index.record, path, request.text.encode(), rules)
         notes = (held.note,) if held.note else ()
         return w.OverlayReply(held.files, held.bytes, index.record.name, path, held.chunks, notes)

@@ -98,6 +98,23 @@ def test_unsaved_text_is_searched_for_its_session_alone(shared: Daemon, project:
         ask_until_refused(shared, name)
 
 
+def test_unsaved_text_has_the_definitions_that_queries_of_the_user_find(
+    stopped: Daemon, project: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "queries").mkdir()
+    (tmp_path / "queries" / "python.scm").write_text(
+        "(import_statement name: (dotted_name) @name) @definition.module\n"
+    )
+    stopped.variables["COCOSEARCH_INDEXING_QUERIES_DIR"] = str(tmp_path / "queries")
+    stopped.start()
+    (project / "src" / "saved.py").write_text("import shelve\n")
+    stopped.ctl("up", str(project), "--wait")
+    with client.Session(rpc(stopped)) as editor:
+        editor.put("src/unsaved.py", "import shelve\n", index="project")
+        answer = editor.call("search", {"query": "name:shelve sym:module", "index": "project"})
+    assert {result["path"] for result in answer["results"]} == {"src/saved.py", "src/unsaved.py"}
+
+
 def ask_until_refused(daemon: Daemon, session: str) -> None:
     """The daemon hears of a closed connection a moment later."""
     for _ in range(100):
