@@ -173,6 +173,26 @@ async def test_texts_are_shown_and_related_as_they_are_in_the_editor(corpus: Cor
         assert trace.details["why_not"]["status"] == "shown"
 
 
+@pytest.mark.parametrize("text", ["def post_letter(): ...\n", "", UNSAVED["app/mail.py"]])
+@pytest.mark.parametrize("all_chunks", [False, True])
+async def test_an_index_around_the_one_that_holds_a_text_does_not_show_what_is_on_disk(
+    db: Database, tmp_path: Path, text: str, all_chunks: bool
+) -> None:
+    inside = {"app/mail.py": FILES["app/mail.py"]}
+    inner = await new_corpus(db, tmp_path / "root" / "inner", inside, name="inner")
+    outer = {f"inner/{path}": saved for path, saved in inside.items()} | {"web.ts": FILES["web/list.ts"]}
+    around = await new_corpus(db, tmp_path / "root", outer, name="outer", pipeline=inner.pipeline)
+    overlays, asked = Overlays(lambda _: inner.embedder), Query("deliver a message to a mailbox", all_chunks=all_chunks)
+    with overlays.session() as session:
+        await overlays.put(session, inner.record, "app/mail.py", text.encode(), RULES)
+        overlay = overlays.of(session, inner.record)
+        assert overlay is not None
+        for records in ([inner.record, around.record], [around.record, inner.record]):
+            merged = await search_several(inner.pipeline, records, asked, overlays={"inner": overlay})
+            shown = [(hit.index, hit.overlay) for hit in merged.hits if hit.path.endswith("mail.py")]
+            assert set(shown) == ({("inner", True)} if text else set())
+
+
 async def test_a_session_ends_with_all_its_text(corpus: Corpus) -> None:
     overlays = Overlays(lambda _: corpus.embedder)
     with overlays.session() as mine, overlays.session() as other:

@@ -140,20 +140,33 @@ def merge(answers: Sequence[Answer], limit: int) -> tuple[Hit, ...]:
 
 
 def _once_each(findings: Sequence[Finding], all_chunks: bool) -> list[Finding]:
-    """Without what another index has found as well: a file below several roots is one, best said by the nearest one."""
+    """Without what another index has found as well: a file below several roots is one, best said by the nearest one.
+
+    Of a file that is not saved the index speaks that holds the text; what others have of it is what is on disk.
+    """
     roots = [finding.record.root.rstrip(b"/") + b"/" for finding in findings]
     if not any(one is not other and one.startswith(other) for one in roots for other in roots):
         return list(findings)  # the very same hits: what was shown of them is remembered
 
-    def file(number: int, hit: Hit) -> tuple[bytes, int]:
-        return roots[number] + decode_path(hit.path), hit.start_byte if all_chunks else 0
+    def place(number: int, path: str) -> bytes:
+        return roots[number] + decode_path(path)
 
-    every = [(rank, n, hit) for n, each in enumerate(findings) for rank, hit in enumerate(each.found.hits)]
+    def file(number: int, hit: Hit) -> tuple[bytes, int]:
+        return place(number, hit.path), hit.start_byte if all_chunks else 0
+
+    outer_first = sorted(enumerate(findings), key=lambda one: len(roots[one[0]]))
+    unsaved = {place(n, path): n for n, each in outer_first if each.overlay for path in each.overlay.files}
+    every = [
+        (rank, n, hit)
+        for n, each in enumerate(findings)
+        for rank, hit in enumerate(each.found.hits)
+        if unsaved.get(place(n, hit.path), n) == n
+    ]
     told = dict[tuple[bytes, int], int]()
     for _, number, hit in sorted(every, key=lambda one: (one[0], -len(roots[one[1]]))):
         told.setdefault(file(number, hit), number)
     return [
-        replace(each, found=replace(each.found, hits=tuple(h for h in each.found.hits if told[file(n, h)] == n)))
+        replace(each, found=replace(each.found, hits=tuple(h for _, m, h in every if m == n and told[file(n, h)] == n)))
         for n, each in enumerate(findings)
     ]
 
