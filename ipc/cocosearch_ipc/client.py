@@ -57,7 +57,7 @@ def call(
     with _connected(path, timeout_s) as s:
         try:
             _send(s, method, params or {}, timeout_s, b"application/json")
-            head, _, payload = b"".join(_chunks(s)).partition(b"\r\n\r\n")
+            head, _, payload = b"".join(_chunks(_received(s, 1 << 18))).partition(b"\r\n\r\n")
         except TimeoutError:
             raise _timed_out(method, timeout_s) from None
         except OSError as error:
@@ -75,7 +75,7 @@ def stream(path: str, method: str, params: Params | None = None, idle_s: float =
     with _connected(path, idle_s) as s:
         try:
             _send(s, method, params or {}, None, b"application/x-ndjson")
-            lines = _lines(s)
+            lines = _lines(_received(s, 1 << 16))
             head = b"".join(iter(lambda: next(lines, b"").rstrip(b"\r\n") + b"\n", b"\n"))
             if b"application/x-ndjson" not in head:
                 yield _result(head, b"".join(lines))
@@ -160,25 +160,42 @@ def _timed_out(method: str, timeout_s: float) -> CallFailed:
 def _send(s: _socket.socket, method: str, params: Params, timeout_s: float | None, accept: bytes) -> None:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     deadline = b"" if timeout_s is None else b"X-Cocosearch-Deadline-Ms: %d\r\n" % (timeout_s * 1000)
-    s.sendall(
+    request = (
         b"POST /rpc HTTP/1.0\r\nHost: localhost\r\nContent-Type: application/json\r\nAccept: %s\r\n"
         b"X-Cocosearch-Protocol: %d\r\n%sContent-Length: %d\r\n\r\n" % (accept, SPEAKS, deadline, len(body)) + body
     )
+    try:
+        s.sendall(request)
+    except (BrokenPipeError, ConnectionResetError):
+        if not s.recv(1, _socket.MSG_PEEK):  # else it was refused at its head, and what is said of that can be read
+            raise
 
 
-def _chunks(s: _socket.socket) -> Iterator[bytes]:
+def _received(s: _socket.socket, most: int) -> Iterator[bytes]:
+    """What comes. Behind the answer to a request that was not read to its end there is a reset in place of an end."""
+    some = False
+    try:
+        while data := s.recv(most):
+            some = True
+            yield data
+    except ConnectionResetError:
+        if not some:
+            raise
+
+
+def _chunks(received: Iterator[bytes]) -> Iterator[bytes]:
     size = 0
-    while data := s.recv(1 << 18):
+    for data in received:
         size += len(data)
         if size > MAX_REPLY_BYTES:
             raise CallFailed(f"an answer of more than {MAX_REPLY_BYTES >> 20} MiB", "lower the limit")
         yield data
 
 
-def _lines(s: _socket.socket) -> Iterator[bytes]:
+def _lines(received: Iterator[bytes]) -> Iterator[bytes]:
     """What comes, line by line, each with its end."""
     rest = b""
-    while data := s.recv(1 << 16):
+    for data in received:
         *lines, rest = (rest + data).split(b"\n")
         for line in lines:
             yield line + b"\n"

@@ -100,7 +100,12 @@ class LimitedBody:
                 await refuse(send, 408, "the body did not arrive in time")
                 return
         if body is None:
-            await refuse(send, 413, f"a body has at most {self.max_bytes} bytes", "split the batch")
+            await refuse(
+                send,
+                413,
+                f"a body has at most {self.max_bytes} bytes",
+                "split the batch, or raise server.max_body_bytes",
+            )
             return
         await self.app(scope, _replayed(body, receive), send)
 

@@ -183,6 +183,11 @@ def test_http_limits(served: Served) -> None:
     assert post(served, b"{}", **{"Content-Type": "text/plain"})[0] == 415
     status, reply = post(served, b" " * ((1 << 20) + 1))
     assert (status, reply["error"]["message"]) == (413, "a body has at most 1048576 bytes")
+    for size in (1 << 20, 4 << 20):  # the second is not taken off the socket to its end
+        for ask in (client.call, lambda *given: next(client.stream(*given))):
+            with pytest.raises(client.CallFailed, match="a body has at most 1048576 bytes") as failed:
+                ask(str(served.rpc), "search", {"query": "x" * size})
+            assert failed.value.reason == ""
     connection = UnixHTTP(served.rpc)
     connection.request("GET", "/rpc")
     assert connection.getresponse().status == 405
