@@ -140,6 +140,10 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
     with pytest.raises(BadSettings, match="it is not a file"):
         read_project(os.fsencode(tmp_path), {})
     place.unlink()
+    place.mkdir()
+    with pytest.raises(BadSettings, match="it is not a file"):
+        read_project(os.fsencode(tmp_path), {})
+    place.rmdir()
     place.write_bytes(b"name: \xff\xfe")
     with pytest.raises(BadSettings, match="it is not UTF-8"):
         read_project(os.fsencode(tmp_path), {})

@@ -76,9 +76,10 @@ def _text(path: Path, *, links: bool) -> str:
     except OSError as error:
         reason = error.strerror if links or not path.is_symlink() else "it is a symbolic link"
         raise BadSettings(f"cannot read {path}: {reason}", "mend the file") from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise BadSettings(f"cannot read {path}: it is not a file", "mend the file")
     with os.fdopen(handle, "rb") as file:
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            raise BadSettings(f"cannot read {path}: it is not a file", "mend the file")
         data = file.read(MAX_BYTES + 1)
     if len(data) > MAX_BYTES:
         raise BadSettings(f"cannot read {path}: it is larger than {MAX_BYTES // 1024} kB", "mend the file")
