@@ -345,6 +345,27 @@ async def test_a_root_that_was_away_with_a_directory_above_it_while_somebody_loo
         assert index.contents() == on_disk(os.fsencode(root))
 
 
+@linux
+async def test_a_question_does_not_wait_for_a_cookie_that_nobody_sees(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(root, a="1")
+
+    async def check_rules(_: survey.Survey) -> None:
+        """Until the epoch has ended; the next one begins a moment later."""
+        monkeypatch.undo()
+        hints = live._hints
+        live._lose("the root was replaced")
+        assert isinstance(hints, InotifyHints)
+        while not hints._closed:
+            await anyio.sleep(0.001)
+
+    async with following(root, tmp_path / "sync") as (live, _):
+        await in_sync(live)
+        monkeypatch.setattr(survey.Survey, "check_rules", check_rules)
+        assert (await live.sync(5)).fresh
+
+
 @pytest.mark.parametrize("backend", BACKENDS)
 async def test_a_directory_that_becomes_a_link_to_itself(root: Path, tmp_path: Path, backend: str) -> None:
     put(root, a__sub__x="1", b__y="1")

@@ -10,7 +10,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -299,7 +299,7 @@ class LiveRoot:
 
     async def sync(self, timeout_s: float) -> Freshness:
         """Wait until everything that changed before the call has been applied, and say whether that is known."""
-        try:
+        with suppress(TimeoutError):
             async with asyncio.timeout(timeout_s):
                 for _ in range(2):  # the first look may have begun before the question
                     if self._state == "root_missing":
@@ -307,8 +307,6 @@ class LiveRoot:
                 while self._state != "root_missing":
                     if await self._sync():
                         return self._answer()
-        except TimeoutError:
-            return self.freshness()
         return self.freshness()
 
     async def _sync(self) -> bool:
@@ -322,6 +320,8 @@ class LiveRoot:
         if not await self._still_there():
             return False
         await self._survey.check_rules()
+        if epoch != self._epoch or not self._open.is_set():
+            return False  # lost meanwhile: nobody is there who would see a cookie
         if self._schedule.slept():
             self._rescan_if_due()
         unseen = hints.blind() if hints.exact else (b"",)
