@@ -210,6 +210,25 @@ def test_a_submodule_that_is_tracked_is_in_although_a_rule_hides_its_directory(r
     assert set(as_git_sees(os.fsencode(root), scratch)) == {b"a.py", b"below/b.py"}
 
 
+async def test_a_link_to_a_git_directory_that_is_not_there_is_no_repository(root: Path, tmp_path: Path) -> None:
+    put(root, a="1", tree__a="1", tree__b="1")
+    git(root, "init", "-q")
+    (root / ".gitignore").write_text("a.py\n")
+    git(root / "tree", "init", "-q", "--separate-git-dir", str(tmp_path / "elsewhere"))
+    (tmp_path / "elsewhere").rename(tmp_path / "away")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        assert held(index) == {"tree/b.py"}
+        scratch = os.fsencode(tmp_path / "scratch")
+        assert set(as_git_sees(os.fsencode(root), scratch)) == {b"tree/b.py"}
+        (tmp_path / "away").rename(tmp_path / "elsewhere")
+        await in_sync(live)
+        assert held(index) == {"tree/a.py", "tree/b.py"}
+        (tmp_path / "elsewhere").rename(tmp_path / "away")
+        await in_sync(live)
+        assert held(index) == {"tree/b.py"}
+
+
 @pytest.mark.parametrize("place", ["one that is", "one that is not yet", "of a branch"])
 async def test_a_file_that_the_configuration_of_git_includes(root: Path, tmp_path: Path, place: str) -> None:
     git(root, "init", "-q", "-b", "main")

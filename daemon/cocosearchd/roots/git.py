@@ -119,15 +119,12 @@ class GitRules:
 def repository_at(directory: bytes) -> Repository | None:
     """The repository whose work tree starts at `directory`. Raises `OSError` if that cannot be known now."""
     marker = os.path.join(directory, b".git")
-    if os.path.isdir(marker):
-        parts = (os.path.join(marker, name) for name in (b"HEAD", b"objects", b"refs"))
-        git_dir = marker if all(os.path.exists(part) for part in parts) else None  # as git sees it
-    else:
-        git_dir = _pointer(marker, directory, b"gitdir: ")
+    git_dir = marker if os.path.isdir(marker) else _pointer(marker, directory, b"gitdir: ")
     if git_dir is None:
         return None
-    common = _pointer(os.path.join(git_dir, b"commondir"), git_dir)
-    return Repository(directory, git_dir, common or git_dir)
+    common = _pointer(os.path.join(git_dir, b"commondir"), git_dir) or git_dir
+    parts = (os.path.join(git_dir, b"HEAD"), os.path.join(common, b"objects"), os.path.join(common, b"refs"))
+    return Repository(directory, git_dir, common) if all(map(os.path.exists, parts)) else None  # as git sees it
 
 
 def repository_around(directory: bytes) -> Repository | None:
