@@ -18,6 +18,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from cocosearchd.errors import StoreUnavailable
+from cocosearchd.indexing.restraint import FULL
 from cocosearchd.indexing.updater import Updater, WorkerSpec
 from cocosearchd.model import Commit
 from cocosearchd.store.pool import Database
@@ -150,6 +151,17 @@ async def test_a_file_that_kills_is_set_aside_and_no_other(db: Database, root: P
         assert "SIGKILL" in bench.source.aside["lib/retry.py"]
         assert await bench.feed("README.md") == {}
         assert bench.updater.status.state == "running"
+
+
+async def test_on_a_full_disk_no_file_is_blamed(
+    db: Database, root: Path, spec: WorkerSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A memory that cannot grow ends the child (SIGBUS), whatever it writes. A full disk would stop the other tests."""
+    monkeypatch.setattr("cocosearchd.indexing.restraint.free_bytes", lambda _: 0)
+    spec = replace(spec, crash_on="lib/retry.py", indexing=replace(spec.indexing, min_free_bytes=0))
+    async with running(db, await new_record(db, root), root, spec) as bench:
+        assert await bench.feed("lib/retry.py") == {"lib/retry.py": FULL}
+        assert bench.source.aside == {}
 
 
 async def test_a_file_that_holds_up_the_child_is_set_aside(db: Database, root: Path, spec: WorkerSpec) -> None:

@@ -23,6 +23,7 @@ from cocosearchd.indexing.feed import RootFeed
 from cocosearchd.indexing.index_file import Tools, index_file
 from cocosearchd.indexing.lane import most_under_way
 from cocosearchd.indexing.read import Missing, SourceFile, Unread, read_files
+from cocosearchd.indexing.restraint import FULL
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import queries
 from cocosearchd.store.file_states import file_states
@@ -168,7 +169,7 @@ class IndexApp:
 def describe(error: BaseException) -> str:
     """What a person is told of a file that failed."""
     if os.strerror(errno.ENOSPC) in str(error) and not isinstance(error, CocoSearchError):  # of CocoIndex's store
-        return "the disk of the state directory is full; free some space, work goes on by itself"
+        return FULL
     if not isinstance(error, CocoSearchError):
         return f"{type(error).__name__}: {error}"
     return f"{error}; {error.hint}" if error.hint else str(error)

@@ -5,6 +5,9 @@ from pathlib import Path
 
 from cocosearchd.settings import IndexingSettings
 
+FULL = "the disk of the state directory is full; free some space, work goes on by itself"
+# Less than this is none. A file of CocoIndex grows when it is written to, and who writes where it cannot is killed.
+SCARCE_BYTES = 1 << 20
 SUPPLIES = Path("/sys/class/power_supply")  # Linux; elsewhere nothing is known, and nothing waits
 
 
@@ -23,6 +26,11 @@ class Restraint:
         if self._settings.pause_on_battery and on_battery(self._supplies):
             return "indexing waits: the computer runs on its battery (indexing.pause_on_battery)"
         return None
+
+    def full(self) -> bool:
+        """Whether nothing can be written to the state directory, as far as is known. Blocks for a system call."""
+        found = free_bytes(self._state_dir)
+        return found is not None and found < SCARCE_BYTES
 
 
 def free_bytes(directory: Path) -> int | None:

@@ -24,7 +24,7 @@ from cocosearchd.indexing.child import Child, started
 from cocosearchd.indexing.gate import Gate
 from cocosearchd.indexing.lane import Batch, BatchSource, Lane, Piece
 from cocosearchd.indexing.link import Link, WorkerDied
-from cocosearchd.indexing.restraint import Restraint
+from cocosearchd.indexing.restraint import FULL, Restraint
 from cocosearchd.indexing.wire import IndexRules, WorkerSpec
 from cocosearchd.model import Commit, IndexRecord
 
@@ -376,6 +376,8 @@ class Updater:
                 strikes.update(piece.all)
                 if strikes[piece.all[0]] < STRIKES:
                     pieces.append(piece)
+                elif await asyncio.to_thread(self._restraint.full):  # then any file would: it is tried again later
+                    total.failed |= dict.fromkeys(piece.all, FULL)
                 else:
                     total.aside.extend(piece.all)
                     why = f"indexing this file ends the indexing process ({self._error})"
