@@ -58,9 +58,11 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(raw)
 
-    def _vector(self, text: str, dimension: int) -> str | list[float] | None:
+    def _vector(self, text: str, dimension: int) -> str | list[float] | list[None] | None:
         if self.script.dialect == "nothing":
             return None
+        if self.script.dialect == "nulls":
+            return [None] * dimension
         vector = [2 * value for value in vector_of(text, dimension)]  # not every server normalises
         if self.script.dialect == "base64":
             return base64.b64encode(struct.pack(f"<{dimension}f", *vector)).decode()
@@ -124,6 +126,13 @@ async def test_an_answer_without_vectors_is_said_to_be_one(settings: EmbedderSet
     script.dialect = "nothing"
     with pytest.raises(EmbedderUnavailable, match="what is not embeddings"):
         await open_embedder(settings)
+
+
+async def test_a_server_without_a_number_for_any_text_is_down(embedder: Embedder, script: Script) -> None:
+    """As some are whose model overflows: no text is given up for that."""
+    script.dialect = "nulls"
+    with pytest.raises(EmbedderUnavailable, match="not numbers"):
+        await embedder.embed_documents(["a", "b"])
 
 
 @pytest.mark.parametrize("said", ["nan", "-1", "Wed, 21 Oct 2026 07:28:00 GMT"])

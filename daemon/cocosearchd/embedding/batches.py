@@ -39,7 +39,7 @@ async def _ask_or_split(texts: list[str], dimension: int, ask: Ask) -> Vectors:
     try:
         return checked(await ask(texts), len(texts), dimension)
     except Refused as refusal:
-        await _require_life(ask, refusal)
+        await _require_life(dimension, ask, refusal)
         if len(texts) == 1:
             return await _ask_shorter(texts[0], dimension, ask, refusal)
     half = len(texts) // 2
@@ -47,10 +47,10 @@ async def _ask_or_split(texts: list[str], dimension: int, ask: Ask) -> Vectors:
     return np.concatenate([first, await _ask_or_split(texts[half:], dimension, ask)])
 
 
-async def _require_life(ask: Ask, refusal: Refused) -> None:
+async def _require_life(dimension: int, ask: Ask, refusal: Refused) -> None:
     """A server that refuses everything is down, not choosy: without this each text would be given up one by one."""
     try:
-        await ask([PROBE])
+        checked(await ask([PROBE]), 1, dimension)
     except Refused as again:
         raise EmbedderUnavailable(f"the embedding server refuses every text: {again}", "see its log") from refusal
 
