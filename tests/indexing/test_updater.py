@@ -14,7 +14,7 @@ from cocosearchd.model import encode_path
 from cocosearchd.settings import IndexingSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
-from tests.indexing.support import Source, every_path, fresh_digest, new_record, running
+from tests.indexing.support import Change, Source, every_path, fresh_digest, new_record, running
 
 pytestmark = pytest.mark.anyio
 
@@ -176,6 +176,22 @@ async def test_indexes_come_and_go_at_run_time(db: Database, root: Path, spec: W
         third, again = await new_record(db, other, "second"), Source()  # the same name, another index
         await bench.updater.add(third, again)
         assert await replace(bench_of_second, record=third, source=again).feed_all() == {}
+        assert bench.updater.status.deaths == 0
+
+
+async def test_a_batch_that_comes_as_its_index_is_removed_ends_no_child(
+    db: Database, root: Path, spec: WorkerSpec
+) -> None:
+    """Who waited for it is awake already: it cannot be cancelled before it goes on."""
+    record, other = await new_record(db, root), await new_record(db, root, "other", suffix=b"/.")
+    async with running(db, record, root, spec) as bench:
+        source = Source()
+        await bench.updater.add(other, source)
+        of_other = replace(bench, record=other, source=source)
+        assert await bench.feed_all() | await of_other.feed_all() == {}
+        bench.source.give(Change(("lib/retry.py",)))
+        await bench.updater.remove("code")
+        assert await of_other.feed("lib/retry.py", force=True) == {}
         assert bench.updater.status.deaths == 0
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 
 from cocosearch_ipc.spans import span
 from cocosearchd.errors import CocoSearchError, Conflict
@@ -338,6 +339,8 @@ class Updater:
         gate = self._ruled[job.lane.record.name].gate
         while True:
             await self._up.wait()
+            # What was awake already when its index was removed: the child knows that no more, and would end of it.
+            await anyio.lowlevel.checkpoint_if_cancelled()
             if not alone and not self._calm.is_set():
                 await self._calm.wait()
             elif gate.enter():
