@@ -268,7 +268,8 @@ EFFECT_IN_INIT = {
     "cocosearchd",  # keeps OpenBLAS to one thread before NumPy can be imported
 }
 PRINT_IN = {"cocosearch_ipc.render"}
-BROAD_EXCEPT_IN = {"cocosearchd.supervise", "cocosearch_ipc.rpc"}  # log and restart; log and reply
+# Log and restart; log and reply; log and end one session of many.
+BROAD_EXCEPT_IN = {"cocosearchd.supervise", "cocosearch_ipc.rpc", "cocosearch_ipc.serve"}
 LATE_IMPORT_IN = {
     "cocosearch_ipc.app",  # MCP's libraries cost a second of CPU: the daemon answers before they are loaded
     "cocosearch_ipc.cli.main",  # the hot path does not pay for argparse

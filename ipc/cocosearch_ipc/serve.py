@@ -31,6 +31,7 @@ HEADER_TIMEOUT_S = 15.0
 # The oldest idle connection makes room.
 MAX_CONNECTIONS = 256
 MAX_BRIDGES = 64
+ACCEPT_AGAIN_S = 1.0  # as asyncio does for the other listeners
 # A second on top of guard.DRAIN_S, for what does not listen to cancellation.
 GRACE_S = 3
 
@@ -72,22 +73,37 @@ async def serve(
 
 
 async def _bridges(front: FrontEnd, listening: socket.socket, ready: anyio.Event) -> None:
-    """Accept stdio bridges, at most `MAX_BRIDGES` at a time; more are turned away."""
+    """Accept stdio bridges, at most `MAX_BRIDGES` at a time; more are turned away. What ends one ends no other."""
     await ready.wait()
     room = anyio.CapacityLimiter(MAX_BRIDGES)
 
     async def one(stream: anyio.abc.SocketStream) -> None:
-        raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)  # noqa: S610 - not Django
-        if not _trusted(raw) or room.available_tokens < 1:
-            log.warning("bridge_refused", extra={"bridges": room.borrowed_tokens})
-            await stream.aclose()
-            return
-        async with room:
-            await front.bridge(stream)
+        try:
+            await _bridge(front, stream, room)
+        except Exception:
+            log.exception("bridge_failed")
 
     listening.setblocking(False)
-    async with await anyio.abc.SocketListener.from_socket(listening) as listener:
-        await listener.serve(one)
+    listener = await anyio.abc.SocketListener.from_socket(listening)
+    async with listener, anyio.create_task_group() as group:
+        while True:
+            try:
+                stream = await listener.accept()
+            except anyio.BrokenResourceError as error:  # no handles are left: its client waits in the kernel's queue
+                log.warning("bridge_not_accepted", extra={"reason": str(error.__cause__)})
+                await anyio.sleep(ACCEPT_AGAIN_S)
+            else:
+                group.start_soon(one, stream)
+
+
+async def _bridge(front: FrontEnd, stream: anyio.abc.SocketStream, room: anyio.CapacityLimiter) -> None:
+    raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)  # noqa: S610 - not Django
+    if not _trusted(raw) or room.available_tokens < 1:
+        log.warning("bridge_refused", extra={"bridges": room.borrowed_tokens})
+        await stream.aclose()
+        return
+    async with room:
+        await front.bridge(stream)
 
 
 def _trusted(s: Any) -> bool:

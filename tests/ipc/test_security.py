@@ -7,6 +7,7 @@ users, slow clients with short patience and garbage in test_serve.py, certificat
 import contextlib
 import errno
 import http.client
+import itertools
 import json
 import resource
 import socket
@@ -55,6 +56,13 @@ FILES = {"path", "paths", "not_paths", "under", "pattern", "cwd", "root", "why_n
 # What a refusal looks like. INTERNAL_ERROR is none: it would be a defect.
 REFUSALS = {p.INVALID_PARAMS, p.NOT_FOUND, p.REFUSED, p.CONFLICT, p.UNAVAILABLE}
 ENDING = {"shutdown"}  # does what it says, whatever is sent
+INITIALIZE = (
+    b"""{"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {
+"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}}""".replace(
+        b"\n", b""
+    )
+    + b"\n"
+)
 
 
 @dataclass
@@ -410,6 +418,64 @@ def test_a_thousand_idle_connections_and_fifty_slow_ones(target: Target, unix: b
             s.close()
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     target.answers()
+
+
+def test_a_first_line_too_deep_to_read_ends_its_own_bridge_alone(target: Target) -> None:
+    with bridge(target) as other, bridge(target) as deep:
+        deep.sendall(b"[" * 200_000 + b"\n")
+        assert b'"error"' in deep.recv(1 << 16)
+        other.sendall(INITIALIZE)
+        assert b"serverInfo" in other.recv(1 << 16)
+    target.answers()
+
+
+@pytest.mark.parametrize(
+    ("line", "rid"),
+    [
+        (rb'{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "\udce9"}}', 7),
+        (b'{"jsonrpc": "2.0", "id": "a", "method": "tools/call", "params": 3}', "a"),
+        (b'{"id": true}', None),
+        (b'{"jsonrpc": "2.0", "id": 7, "meth', None),
+        (b"\xff", None),
+    ],
+)
+def test_a_line_that_is_no_message_is_answered_and_the_session_goes_on(target: Target, line: bytes, rid: Any) -> None:
+    with bridge(target) as s:
+        s.sendall(line + b"\n")
+        reply = json.loads(s.recv(1 << 16))
+        assert (reply["id"], reply["error"]["code"] in (p.PARSE_ERROR, p.INVALID_REQUEST)) == (rid, True)
+        s.sendall(INITIALIZE)
+        assert b"serverInfo" in s.recv(1 << 16)
+    target.answers()
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process: Linux only")
+def test_a_bridge_that_comes_when_no_file_handle_is_left_is_served_later(target: Target) -> None:
+    pid = client.call(target.rpc, "status")["pid"]
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
+    free = next(number for number in itertools.count() if number not in used)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (free, before[1]))
+    try:
+        with bridge(target) as waiting:
+            waiting.sendall(INITIALIZE)
+            end = time.monotonic() + 10
+            while "bridge_not_accepted" not in target.daemon.log:
+                assert time.monotonic() < end
+                time.sleep(0.02)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+            assert b"serverInfo" in waiting.recv(1 << 16)
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    target.answers()
+
+
+@contextlib.contextmanager
+def bridge(target: Target) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX) as s:
+        s.settimeout(20)
+        s.connect(str(target.daemon.home / "run" / "mcp.sock"))
+        yield s
 
 
 def test_more_bridges_than_there_is_room_for(target: Target) -> None:

@@ -20,6 +20,7 @@ from pydantic import ValidationError
 
 from cocosearch_ipc.guard import REQUEST_ID, new_request_id
 from cocosearch_ipc.mcp import arguments, notices, project, resources, tools, workspace_tools
+from cocosearch_ipc.protocol import INVALID_REQUEST, PARSE_ERROR
 
 INSTRUCTIONS = """\
 Searches the user's own code, in indexes that follow the disk: what was saved a moment ago is found. Start with
@@ -68,7 +69,7 @@ class McpServer:
         first: bytes | None = None
         with anyio.move_on_after(FIRST_LINE_S):  # a bridge says at once where it is
             first = await _line(lines)
-        bridge = project.bridge(_preamble(first))
+        bridge = project.bridge(_loaded(first))
         project.BRIDGE.set(bridge or project.Bridge())
 
         async def read() -> None:
@@ -76,7 +77,11 @@ class McpServer:
                 line = first if bridge is None else await _line(lines)
                 while line is not None:
                     REQUEST_ID.set(new_request_id())
-                    await incoming.send(_message(line))
+                    message = _message(line)
+                    if message is None:  # the session would drop it, and whoever asked would wait for ever
+                        await sent.send(_unreadable(line))
+                    else:
+                        await incoming.send(message)
                     line = await _line(lines)
 
         async def write() -> None:
@@ -101,19 +106,30 @@ async def _line(lines: BufferedByteReceiveStream) -> bytes | None:
         return None
 
 
-def _preamble(line: bytes | None) -> object:
+def _loaded(line: bytes | None) -> Any:
+    """What a line says, also where it is no message; None if that cannot be known."""
     try:
         return json.loads(line or b"null")
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
-def _message(line: bytes) -> SessionMessage | Exception:
-    """The line as a message, or as the reason why it is none (the session answers that with an error)."""
+def _message(line: bytes) -> SessionMessage | None:
+    """The line as a message; None if it is none."""
     try:
         return SessionMessage(mcp_types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValidationError as error:
-        return error
+    except ValidationError:
+        return None
+
+
+def _unreadable(line: bytes) -> SessionMessage:
+    """The answer to a line that is no message: to its id, if it has one."""
+    said = _loaded(line)
+    rid = said.get("id") if isinstance(said, dict) else None
+    code, why = (PARSE_ERROR, "the line is not JSON") if said is None else (INVALID_REQUEST, "not a message of MCP")
+    error = mcp_types.ErrorData(code=code, message=f"{why}: send one message a line, in valid UTF-8")
+    known = rid if isinstance(rid, str | int) and not isinstance(rid, bool) else None
+    return SessionMessage(mcp_types.JSONRPCError(jsonrpc="2.0", id=known, error=error))
 
 
 def _own_logging() -> None:
