@@ -229,6 +229,24 @@ async def test_a_link_to_a_git_directory_that_is_not_there_is_no_repository(root
         assert held(index) == {"tree/b.py"}
 
 
+@pytest.mark.parametrize("folder", ["", "sub/"])
+async def test_an_ignore_file_that_is_written_by_another_of_its_names(root: Path, tmp_path: Path, folder: str) -> None:
+    """No event tells of that: the name may be outside of the root."""
+    put(root, a="1", sub__a="1", sub__b="1")
+    rules = root / folder / ".gitignore"
+    rules.write_text("a.py\n")
+    os.link(rules, tmp_path / "rules")
+    git(root, "init", "-q")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        assert held(index) == {"sub/b.py", *(["a.py"] if folder else [])}
+        git(root, "add", "sub/b.py")
+        await in_sync(live)  # the rules of git are made anew by that
+        (tmp_path / "rules").write_text("b.py\n")
+        await in_sync(live)
+        assert held(index) == {"a.py", "sub/a.py", "sub/b.py"}
+
+
 @pytest.mark.parametrize("place", ["one that is", "one that is not yet", "of a branch"])
 async def test_a_file_that_the_configuration_of_git_includes(root: Path, tmp_path: Path, place: str) -> None:
     git(root, "init", "-q", "-b", "main")

@@ -199,9 +199,13 @@ def stamp(path: bytes) -> Stamp | None:
     written may be set back (`touch -r`, `rsync -t`), but for that of its inode.
     """
     try:
-        found = os.stat(path)
+        return stamp_of(os.stat(path))
     except OSError:
         return None
+
+
+def stamp_of(found: os.stat_result) -> Stamp:
+    """As `stamp`, of what was found."""
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 

@@ -21,12 +21,14 @@ from cocosearchd.roots.git import (
     GitRules,
     Repository,
     Signature,
+    Stamp,
     Trouble,
     outdated,
     passes,
     repository_around,
     repository_at,
     stamp,
+    stamp_of,
 )
 from cocosearchd.roots.patterns import EMPTY, Patterns
 from cocosearchd.settings import IndexingSettings
@@ -81,6 +83,9 @@ class Scope:
         self._decide_by(settings)
         self._nested: dict[bytes, GitRules] = {}
         self._unborn: set[bytes] = set()  # directories with a `.git` that is no repository, or not yet
+        self._linked: dict[
+            bytes, Stamp
+        ] = {}  # ignore files with other names: by those they are written without an event
         self._above = self._stamps_above()
         self._trouble: Trouble | None = None
         self._around = self._find_around()
@@ -116,6 +121,7 @@ class Scope:
         fresh._folders = {p: f for p, f in list(self._folders.items()) if not (p + b"/").startswith(leads)}
         fresh._nested = {p: r for p, r in list(self._nested.items()) if p in fresh._folders}
         fresh._unborn = {p for p in list(self._unborn) if p in fresh._folders or not p}
+        fresh._linked = {p: s for p, s in list(self._linked.items()) if p.rpartition(b"/")[0] in fresh._folders}
         return fresh
 
     def entered(self, directory: bytes) -> None:
@@ -124,9 +130,14 @@ class Scope:
             self._folders.pop(directory, None)
 
     def outdated(self) -> bool:
-        """Whether rules outside of the tree may have changed. A few `stat` calls for each repository."""
+        """Whether rules of which no event tells may have changed. A few `stat` calls for each repository."""
         late = self._trouble is not None and self._trouble.due
-        return late or any(map(outdated, self.git_rules())) or self._stamps_above() != self._above or self._born()
+        return late or any(map(outdated, self.git_rules())) or self._seen_otherwise() or self._born()
+
+    def _seen_otherwise(self) -> bool:
+        """Whether ignore files above the root, or those with several names, are not as they were."""
+        linked = (stamp(os.path.join(self.root, path)) != seen for path, seen in list(self._linked.items()))
+        return self._stamps_above() != self._above or any(linked)
 
     def troubles(self) -> dict[bytes, Trouble]:
         """Directories of repositories that git did not answer for. Of one around the root, "" is the directory."""
@@ -161,9 +172,10 @@ class Scope:
         Every `git add` and `git commit` comes by here. Blocking.
         """
         fresh = self.renewed()
-        if fresh._above != self._above or self._born():
+        if fresh._above != self._above or self._seen_otherwise() or self._born():
             return None
         fresh._unborn |= self._unborn
+        fresh._linked = self._linked | fresh._linked
         if fresh._around != self._around and not self._harmless(b"", self._around, fresh._around):
             return None
         for directory, old in list(self._nested.items()):
@@ -181,11 +193,9 @@ class Scope:
         if old is None or new is None or replace(old, tracked=()) != replace(new, tracked=()):
             return False
         outer = self._folder(b"").outer if not lead else b""
-        for path in set(old.tracked) ^ set(new.tracked):
-            inner = lead + path.removeprefix(outer)
-            if path.startswith(outer) and (self._hides_file(inner) or self._hides_submodule(inner)):
-                return False
-        return True
+        changed = (path for path in set(old.tracked) ^ set(new.tracked) if path.startswith(outer))
+        inner = (lead + path.removeprefix(outer) for path in changed)
+        return not any(self._hides_file(path) or self._hides_submodule(path) for path in inner)
 
     def _hides_file(self, path: bytes) -> bool:
         return self.considers(path.rpartition(b"/")[2]) and self._hidden(path)
@@ -215,9 +225,8 @@ class Scope:
 
     def considers(self, name: bytes) -> bool:
         """Whether files of this name can be in scope at all; cheap, reads nothing."""
-        if not self._settings.index_secrets and defaults.SECRETS.ignores(name, name):
-            return False
-        return self._include is not None or self._also is not EMPTY or supported(encode_path(name))
+        wanted = self._include is not None or self._also is not EMPTY or supported(encode_path(name))
+        return wanted and not self._secret(name, name)
 
     def filter_files(self, directory: bytes, names: Iterable[bytes]) -> list[bytes]:
         """The names of a directory's files that are in scope."""
@@ -234,15 +243,16 @@ class Scope:
 
     def _allows_in(self, folder: _Folder, path: bytes, name: bytes) -> bool:
         """Also of a name that is not considered: what leaves a name out leaves out every path that ends in it."""
-        if folder.out or self._excluded(folder, path, name):
-            return False
-        if not self._settings.index_secrets and defaults.SECRETS.ignores(path, name):
+        if folder.out or self._excluded(folder, path, name) or self._secret(path, name):
             return False
         if self._also is not EMPTY and self._also.ignores(path, name) is True:
             return True
         if self._include is not None:
             return self._include.ignores(path, name) is True
         return supported(encode_path(name))
+
+    def _secret(self, path: bytes, name: bytes) -> bool:
+        return not self._settings.index_secrets and defaults.SECRETS.ignores(path, name) is True
 
     def _excluded(self, folder: _Folder, path: bytes, name: bytes) -> bool:
         """Of an entry of `folder`; directories end in `/`."""
@@ -319,7 +329,7 @@ class Scope:
         if around is not None:
             folder = self._below_top(around)
         elif self._settings.respect_gitignore:
-            layers = (_Layer(_read(self._facts.default_excludes(), ignore_case=False), 0),)
+            layers = (_Layer(_read(self._facts.default_excludes(), ignore_case=False)[0], 0),)
             folder = replace(folder, gits=layers)
         return self._with_files(folder, self.root, 0)
 
@@ -330,17 +340,23 @@ class Scope:
         lead = b"".join(part + b"/" for part in parts)
         layers = [_Layer(_parse(text, case), 0, lead) for text in around.excludes]
         for depth in range(len(parts)):
-            file = os.path.join(top, *parts[:depth], b".gitignore")
-            layers.insert(0, _Layer(_read(file, ignore_case=case), 0, b"".join(part + b"/" for part in parts[depth:])))
+            rules, _ = _read(os.path.join(top, *parts[:depth], b".gitignore"), ignore_case=case)
+            layers.insert(0, _Layer(rules, 0, b"".join(part + b"/" for part in parts[depth:])))
         return _Folder(out=False, gits=tuple(layers), rules=around, outer=lead)
 
     def _with_files(self, folder: _Folder, place: bytes, base: int) -> _Folder:
         if self._settings.respect_gitignore:
-            theirs = _read(os.path.join(place, b".gitignore"), ignore_case=folder.ignore_case)
+            theirs = self._in_tree(os.path.join(place, b".gitignore"), ignore_case=folder.ignore_case)
             if theirs is not EMPTY:
                 folder = replace(folder, gits=(_Layer(theirs, base), *folder.gits))
-        ours = _read(os.path.join(place, b".cocosearchignore"), ignore_case=False)
+        ours = self._in_tree(os.path.join(place, b".cocosearchignore"), ignore_case=False)
         return folder if ours is EMPTY else replace(folder, ours=(_Layer(ours, base), *folder.ours))
+
+    def _in_tree(self, file: bytes, *, ignore_case: bool) -> Patterns:
+        found, status = _read(file, ignore_case=ignore_case)
+        if status is not None and status.st_nlink > 1:
+            self._linked[os.path.relpath(file, self.root)] = stamp_of(status)
+        return found
 
 
 def _by_git(folder: _Folder, path: bytes, name: bytes) -> bool:
@@ -367,17 +383,18 @@ def _parse(text: bytes, ignore_case: bool) -> Patterns:
     return patterns.parse(text, ignore_case=ignore_case) if text.strip() else EMPTY
 
 
-def _read(file: bytes, *, ignore_case: bool) -> Patterns:
-    """Raises `OSError` if the file cannot be read now, and may be soon."""
+def _read(file: bytes, *, ignore_case: bool) -> tuple[Patterns, os.stat_result | None]:
+    """And what the file was just before. Raises `OSError` if it cannot be read now, and may be soon."""
     try:
         # As git: an ignore file in the tree that is a symbolic link is not read.
         flags = os.O_RDONLY | os.O_NONBLOCK | (os.O_NOFOLLOW if os.path.basename(file) in IGNORE_FILES else 0)
         handle = os.open(file, flags | os.O_CLOEXEC)
         try:
-            return _parse(os.read(handle, MAX_IGNORE_FILE_BYTES), ignore_case)
+            status = os.fstat(handle)
+            return _parse(os.read(handle, MAX_IGNORE_FILE_BYTES), ignore_case), status
         finally:
             os.close(handle)
     except OSError as error:
         if passes(error):
             raise
-        return EMPTY
+        return EMPTY, None
