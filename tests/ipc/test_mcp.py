@@ -5,6 +5,7 @@ import json
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHt
 
 from cocosearch_ipc import openrpc, workspace
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc.mcp import answering
+from cocosearch_ipc.mcp import answering, text
 from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.methods import METHODS
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
@@ -177,8 +178,41 @@ async def test_a_bridge_that_runs_outside_of_all_indexes_uses_the_only_one_and_s
         answer = await client.call_tool("search_code", {"query": "x"})
     assert served.engine.requests[-1] == p.SearchRequest("x", cwd="/srv")
     assert _text(answer).startswith(  # before hits that are of another project
-        '/srv is in no index: this is of the only one there is. It can be indexed: index_codebase(path="/srv")\n\n'
+        '/srv is in no index: this is of demo. It can be indexed: index_codebase(path="/srv")\n\n'
     )
+
+
+async def test_a_bridge_outside_of_several_indexes_is_told_which_one_an_answer_is_of(served: Served) -> None:
+    served.engine.indexes["other"] = "/srv/other"
+    async with Client(transport(served, "stdio")) as client:
+        answer = await client.call_tool("get_file", {"filename": "src/retry.py"})
+    assert _text(answer).startswith("/srv is in no index: this is of demo. It can be indexed")
+
+
+@pytest.mark.parametrize("kind", ["http", "sse", "stdio"])
+async def test_roots_whose_names_are_no_utf8_can_be_told(served: Served, kind: str) -> None:
+    served.engine.indexes["cafe"] = "/srv/caf\udce9"
+    async with Client(transport(served, kind)) as client:
+        listed = await client.call_tool("list_indexes", {})
+        sources = await client.call_tool("list_sources", {})
+        content = await client.read_resource("cocosearch://indexes")
+        resources = {resource.name: resource.description for resource in await client.list_resources()}
+    assert listed.structured_content["indexes"][0]["root"] == r"/srv/caf\xe9"
+    assert sources.structured_content["sources"][0]["path"] == r"/srv/caf\xe9"
+    assert r"/srv/caf\xe9" in _text(listed)
+    assert json.loads(content[0].text)["indexes"][0]["root"] == r"/srv/caf\xe9"
+    assert resources["cafe"] == r"Numbers of the index of /srv/caf\xe9."
+
+
+@pytest.mark.parametrize("mode", ["legacy", "auto"])
+async def test_roots_of_clients_may_have_names_that_are_no_utf8(served: Served, mode: Any) -> None:
+    served.engine.indexes |= {"cafe": "/srv/caf\udce9", "other": "/srv/other"}
+    async with Client(transport(served, "http"), roots=["file:///srv/caf%E9/src"], mode=mode) as client:
+        await client.call_tool("search_code", {"query": "x"})
+    assert served.engine.requests[-1] == p.SearchRequest("x", "cafe")
+    async with Client(transport(served, "http"), roots=["file:///srv/na%EFve"], mode=mode) as client:
+        answer = await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)
+    assert _text(answer).startswith("/srv/na\\xefve is not indexed yet.\nIt can be indexed: `cocosearchctl up .` in it")
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -345,6 +379,25 @@ async def test_a_profile_can_be_asked_for(served: Served) -> None:
     async with Client(transport(served, "http")) as client:
         await client.call_tool("search_code", {"query": "x", "index_name": "demo", "profile": "classic"})
     assert served.engine.requests[-1] == p.SearchRequest("x", "demo", profile="classic")
+
+
+@pytest.mark.parametrize("wait", [True, False])
+async def test_what_is_said_of_settings_is_told_by_indexing(wait: bool) -> None:
+    class WithNotes(FixedEngine):
+        async def index_codebase(self, request: p.IndexCodebaseRequest) -> p.IndexCodebaseReply:
+            return replace(await super().index_codebase(request), notes=("cocosearch.yaml: unknown key",))
+
+    async with Client(McpServer(WithNotes()).fastmcp) as client:
+        answer = await client.call_tool("index_codebase", {"path": "/srv/new", "wait": wait})
+    assert answer.structured_content is not None
+    assert answer.structured_content["notes"] == ["cocosearch.yaml: unknown key"]
+    assert _text(answer).endswith("\ncocosearch.yaml: unknown key")
+
+
+def test_freshness_of_several_names_them() -> None:
+    reply = p.SyncReply("a", True, p.AsOf("e", 1), indexes=("a", "b"))
+    assert text.synced(reply) == "a, b are fresh."
+    assert text.synced(replace(reply, indexes=())) == "a is fresh."
 
 
 def test_hints_name_tools() -> None:

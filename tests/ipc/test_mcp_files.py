@@ -86,6 +86,12 @@ def test_one_line_is_given_whole() -> None:
     assert (reading.bounded(two).end_line, len(reading.bounded(two).content)) == (1, reading.MOST_CHARS + 2)
 
 
+def test_blank_lines_at_a_cut_are_counted() -> None:
+    content = "a\n" + "\n" * (2 * reading.MOST_CHARS)
+    cut = reading.bounded(w.GetFileReply("demo", "a.txt", "text", content, 1, content.count("\n"), 99, True))
+    assert cut.end_line == cut.content.count("\n") == reading.MOST_CHARS - 1
+
+
 def test_statistics_name_what_was_skipped_and_each_failure() -> None:
     failure = {"path": "src/broken.py", "language": "python", "status": "partial", "errors": 2, "message": ""}
     reply = p.StatsReply(

@@ -31,6 +31,7 @@ TOOL_OF = {
     "give one with `cocosearchctl up PATH --topic`": "leave topic out",
     "`cocosearchctl status`": "list_indexes",
     "cocosearchctl up DIRECTORY": "index_codebase(path=DIRECTORY)",
+    "--index with": "index_name with",
 }
 
 Reply = TypeVar("Reply")
@@ -65,7 +66,7 @@ async def where(ctx: Context, engine: Any, index_name: str | None) -> Where:
         return Place(located.index)
     if found.said:
         raise ToolError(
-            f"{found.directories[0]} is not indexed yet.\n{offer(found.directories[0])}\n"
+            f"{spelled(found.directories[0])} is not indexed yet.\n{offer(found.directories[0])}\n"
             "To search another project, name its index: list_indexes shows them.",
             log_level=logging.DEBUG,
         )
@@ -74,6 +75,8 @@ async def where(ctx: Context, engine: Any, index_name: str | None) -> Where:
 
 def offer(directory: str) -> str:
     """The exact call that makes a directory searchable."""
+    if spelled(directory) != directory:
+        return "It can be indexed: `cocosearchctl up .` in it, as its name is no UTF-8 and no tool can take it"
     return f"It can be indexed: index_codebase(path={json.dumps(directory, ensure_ascii=False)})"
 
 
@@ -92,20 +95,47 @@ async def answered(call: Any, as_text: Callable[[Any], str], place: Place | None
     shown = as_text(reply)
     if directory:
         # First: what follows is of another project.
-        shown = f"{directory} is in no index: this is of the only one there is. {offer(directory)}\n\n{shown}"
+        shown = f"{directory} is in no index: this is of {_said_index(reply)}. {offer(directory)}\n\n{shown}"
     return result(reply, shown)
+
+
+def _said_index(reply: object) -> str:
+    """Which index a reply is of; a list of files is one of the only index there is, else it would be refused."""
+    names = getattr(reply, "indexes", None) or filter(None, [getattr(reply, "index", None)])
+    return ", ".join(names) or "the only one there is"
 
 
 def result(reply: object, shown: str) -> ToolResult:
     """A reply as structured content, in the shape of JSON-RPC's result, and as text."""
-    return ToolResult(content=shown, structured_content=json.loads(shapes.to_json(reply)))
+    return ToolResult(content=spelled(shown), structured_content=structured(reply))
+
+
+def structured(reply: object) -> Any:
+    """A reply as the values of JSON, in UTF-8: clients refuse, whole, an answer with a lone surrogate in it."""
+    encoded = shapes.to_json(reply)
+    found = json.loads(encoded)
+    return _spelled_all(found) if rb"\ud" in encoded else found
+
+
+def spelled(text: str) -> str:
+    """A text with a name's bytes that are no UTF-8 (PEP 383) in hexadecimal digits, as paths of files have them."""
+    return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def _spelled_all(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _spelled_all(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_spelled_all(item) for item in value]
+    return spelled(value) if isinstance(value, str) else value
 
 
 def tool_error(failure: p.Failure, where: str | None = None) -> ToolError:
     """One text with the hint. For a directory that is not indexed, the exact call that would change it."""
     change = f"\n{offer(where)}" if where and failure.code == p.NOT_FOUND else ""
     hint = f"\nHint: {_of_tools(failure.hint)}" if failure.hint else ""
-    return ToolError(f"{failure.message}{hint}{change}", log_level=logging.DEBUG)  # the caller's, not the daemon's
+    said = spelled(f"{failure.message}{hint}{change}")
+    return ToolError(said, log_level=logging.DEBUG)  # the caller's, not the daemon's
 
 
 def _of_tools(hint: str) -> str:

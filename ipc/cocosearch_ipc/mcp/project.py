@@ -112,5 +112,5 @@ def _local(uri: str) -> str | None:
     parts = urllib.parse.urlsplit(uri)
     if parts.scheme != "file" or parts.netloc not in ("", "localhost"):
         return None
-    path = urllib.parse.unquote(parts.path)
+    path = urllib.parse.unquote(parts.path, errors="surrogateescape")
     return path if path.startswith("/") and "\0" not in path else None

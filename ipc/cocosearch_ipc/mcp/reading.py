@@ -27,4 +27,4 @@ def bounded(reply: GetFileReply) -> GetFileReply:
         return reply
     end = reply.content.rfind("\n", 0, MOST_CHARS) + 1 or reply.content.find("\n") + 1
     content = reply.content[:end] if end else reply.content
-    return replace(reply, content=content, end_line=reply.start_line + content.rstrip("\n").count("\n"))
+    return replace(reply, content=content, end_line=reply.start_line + content.removesuffix("\n").count("\n"))

@@ -1,5 +1,6 @@
 """What an assistant may read without a tool: the indexes, one index's numbers as JSON, and indexed files."""
 
+import json
 import logging
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,7 @@ from fastmcp.resources import Resource
 from fastmcp.server.middleware import CallNext, Middleware, MiddlewareContext
 
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc import shapes, workspace
+from cocosearch_ipc import workspace
 from cocosearch_ipc.mcp import answering, uris
 
 
@@ -35,7 +36,7 @@ def _numbers(server: FastMCP, engine: p.Engine) -> None:
     @server.resource(uris.INDEXES, mime_type="application/json")
     async def indexes() -> str:
         """Every index with its root, state, freshness and size."""
-        return shapes.to_json(await engine.list_indexes(p.Empty())).decode()
+        return _json(await engine.list_indexes(p.Empty()))
 
     @server.resource(uris.STATS, mime_type="application/json")
     async def index_stats(name: str) -> str:
@@ -43,8 +44,12 @@ def _numbers(server: FastMCP, engine: p.Engine) -> None:
         try:
             reply = await engine.index_stats(answering.checked(p.StatsRequest(index=name)))
         except p.Failure as failure:
-            raise ResourceError(failure.message, log_level=logging.DEBUG) from failure
-        return shapes.to_json(reply).decode()
+            raise ResourceError(answering.spelled(failure.message), log_level=logging.DEBUG) from failure
+        return _json(reply)
+
+
+def _json(reply: object) -> str:
+    return json.dumps(answering.structured(reply), separators=(",", ":"))
 
 
 def _files(server: FastMCP, engine: workspace.WorkspaceEngine) -> None:
@@ -54,7 +59,7 @@ def _files(server: FastMCP, engine: workspace.WorkspaceEngine) -> None:
         try:
             reply = await engine.get_file(answering.checked(workspace.GetFileRequest(path, index=name)))
         except p.Failure as failure:
-            raise ResourceError(failure.message, log_level=logging.DEBUG) from failure
+            raise ResourceError(answering.spelled(failure.message), log_level=logging.DEBUG) from failure
         return reply.content
 
 
@@ -80,7 +85,7 @@ def _of_index(index: p.IndexStatus) -> Resource:
             "uri": uris.stats(index.name),
             "name": index.name,
             "title": f"Index {index.name}",
-            "description": f"Numbers of the index of {index.root}.",
+            "description": answering.spelled(f"Numbers of the index of {index.root}."),
             "mime_type": "application/json",
         }
     )

@@ -77,7 +77,7 @@ def stats(reply: StatsReply) -> str:
 def indexed(reply: IndexCodebaseReply) -> str:
     """What was done, and how far it is."""
     verb = "Added" if reply.created else "Already watched:"
-    return f"{verb} index {reply.index} for {reply.root}. {progress(reply.progress)}"
+    return "\n".join([f"{verb} index {reply.index} for {reply.root}. {progress(reply.progress)}", *reply.notes])
 
 
 def progress(value: IndexProgress) -> str:
@@ -96,9 +96,9 @@ def cleared(reply: ClearReply) -> str:
 
 def synced(reply: SyncReply) -> str:
     """Whether the index equals the disk."""
-    return (
-        f"{reply.index} is fresh." if reply.fresh else f"{reply.index} is not fresh yet: {reply.reason or 'working'}."
-    )
+    if not reply.fresh:
+        return f"{reply.index} is not fresh yet: {reply.reason or 'working'}."
+    return f"{', '.join(reply.indexes)} are fresh." if len(reply.indexes) > 1 else f"{reply.index} is fresh."
 
 
 def _hit(result: SearchResult, *, several: bool) -> str:

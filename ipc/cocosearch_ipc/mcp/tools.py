@@ -5,6 +5,7 @@ A reply goes out twice: as structured content in the shape of JSON-RPC's result,
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Annotated, Any
 
 import mcp_types
@@ -120,7 +121,7 @@ def _changes(server: FastMCP, engine: p.Engine) -> None:
             reply = await engine.index_codebase(answering.checked(request))
             if wait:
                 last = await _follow(ctx, engine.follow(p.IndexRequest(index=reply.index)))
-                reply = p.IndexCodebaseReply(reply.index, reply.root, reply.created, last or reply.progress)
+                reply = replace(reply, progress=last or reply.progress)
         except p.Failure as failure:
             raise answering.tool_error(failure) from failure
         return answering.result(reply, text.indexed(reply))
@@ -139,5 +140,5 @@ async def _follow(ctx: Context, progress: AsyncGenerator[p.IndexProgress, None])
     last = None
     async with aclosing(progress):  # whoever waits may give up while a report is on its way
         async for last in progress:
-            await ctx.report_progress(last.done, last.total, text.progress(last))
+            await ctx.report_progress(last.done, last.total, answering.spelled(text.progress(last)))
     return last

@@ -51,7 +51,7 @@ def _topics(server: FastMCP, engine: p.Engine) -> None:
             {"name": i.name, "path": i.root, "topics": list(i.topics), "files": i.files, "state": i.state}
             for i in reply.indexes
         ]
-        return ToolResult(text.indexes(reply), {"sources": found})
+        return answering.result({"sources": found}, text.indexes(reply))
 
 
 def _search(server: FastMCP, engine: p.Engine) -> None:
