@@ -36,6 +36,7 @@ class Rules:
     max_file_bytes: int
     index_secrets: bool
     overrides: QueryOverrides = ()
+    any_type: bool = False  # files were named by the user: those of an unknown language are plain text
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,5 +167,12 @@ def _check(data: bytes, path: str, rules: Rules) -> None:
     skip = detect.skip_reason(data, rules.max_file_bytes)
     if skip is None and not rules.index_secrets and is_secret(data):
         skip = "secret"
+    if skip is None and not rules.any_type and not detect.detect(path, data[: detect.HEAD_BYTES]):
+        skip = "unsupported"
     if skip is not None:
-        raise Refused(f"{path} would not be searched on disk either: {skip}", "leave it out")
+        raise would_not_be_searched(path, skip)
+
+
+def would_not_be_searched(path: str, why: str) -> Refused:
+    """What an editor is told of a text that would not be found if it were saved."""
+    return Refused(f"{path} would not be searched on disk either: {why}", "leave it out")

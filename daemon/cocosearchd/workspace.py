@@ -16,7 +16,7 @@ from cocosearchd.index_settings import IndexSettings, shown
 from cocosearchd.indexes import Indexes, RunningIndex, limits_of
 from cocosearchd.languages.tables import languages
 from cocosearchd.model import Clock, Commit, Freshness, named_glob, named_path
-from cocosearchd.overlays import Overlays, Rules
+from cocosearchd.overlays import Overlays, Rules, would_not_be_searched
 from cocosearchd.search import files
 from cocosearchd.search.disk import Disk
 from cocosearchd.search.overlay import Overlay
@@ -216,11 +216,19 @@ class Workspace:
             await anyio.sleep_forever()
 
     async def overlay_put(self, request: w.OverlayPutRequest) -> w.OverlayReply:
-        """Hold the unsaved text of a file."""
+        """Hold the unsaved text of a file that would be indexed if it were saved."""
         index, path = await places.unsaved(self._indexes, request.path, request.index, request.cwd)
+        if (rule := await index.root.left_out(path)) is not None:
+            raise would_not_be_searched(path, rule)
         shaping = self._indexes.rules(index)
         indexing = shaping.indexing
-        rules = Rules(limits_of(indexing), indexing.max_file_bytes, indexing.index_secrets, shaping.queries)
+        rules = Rules(
+            limits_of(indexing),
+            indexing.max_file_bytes,
+            indexing.index_secrets,
+            shaping.queries,
+            any_type=bool(indexing.include or indexing.extend_include),
+        )
         held = await self._overlays.put(request.session, index.record, path, request.text.encode(), rules)
         notes = (held.note,) if held.note else ()
         return w.OverlayReply(held.files, held.bytes, index.record.name, path, held.chunks, notes)

@@ -295,7 +295,10 @@ class WorkspaceEngine(Protocol):
         """
 
     async def overlay_put(self, request: OverlayPutRequest) -> OverlayReply:
-        """Hold the unsaved text of a file. It is searchable when this returns. At most 200 files, 32 MiB in all."""
+        """Hold the unsaved text of a file. It is searchable when this returns. At most 200 files, 32 MiB in all.
+
+        Refused, with the rule, for what would not be indexed if it were saved; what was held of the file before stays.
+        """
 
     async def overlay_clear(self, request: OverlayClearRequest) -> OverlayReply:
         """What is on disk counts again. To be called when the file is saved or closed."""

@@ -73,6 +73,24 @@ def test_what_has_nothing_to_do_with_a_saved_query_is_no_match(shared: Daemon, p
     assert [match["path"] for match in matches] == ["src/pool.py"]
 
 
+def test_unsaved_text_that_would_not_be_indexed_is_refused_with_the_rule(shared: Daemon, project: Path) -> None:
+    (project / ".gitignore").write_text("generated/\n")
+    shared.ctl("up", str(project), "--wait")
+    shared.ctl("sync")
+    with client.Session(rpc(shared)) as editor:
+        for name, rule in (
+            ("generated/new/a.py", "generated/ is left out by .gitignore:1: generated/"),
+            ("src/a.parquet", "its type is not one that is indexed"),
+            (".env", "files with secrets"),
+            ("src/scratch", "unsupported"),
+        ):
+            with pytest.raises(client.CallFailed, match="would not be searched on disk either") as refused:
+                editor.put(str(project / name), "def give_up_quietly(error):\n    return None\n")
+            assert rule in refused.value.message
+        assert editor.put(str(project / "new" / "deep" / "a.py"), "x = 1\n")["files"] == 1
+        assert editor.put(str(project / "src" / "run"), "#!/usr/bin/env python\nx = 1\n")["files"] == 2
+
+
 def test_unsaved_text_is_searched_for_its_session_alone(shared: Daemon, project: Path) -> None:
     shared.ctl("up", str(project), "--wait")
     with client.Session(rpc(shared)) as editor, client.Session(rpc(shared)) as other:

@@ -27,6 +27,14 @@ def why_absent(scope: Scope, settings: IndexingSettings, path: bytes) -> str | N
         return f"the rules that decide cannot be read now: {place}{error.strerror}; ask again soon"
 
 
+def why_left_out(scope: Scope, settings: IndexingSettings, path: bytes) -> str | None:
+    """Which rule leaves a path out, whether or not there is a file; None if none does or can be read now. Blocking."""
+    try:
+        return None if scope.allows(path) else _by_rules(scope, settings, path)
+    except OSError:
+        return None
+
+
 def _on_disk(root: bytes, path: bytes) -> str | None:
     """What is at the path is no file of the root."""
     parts = path.split(b"/")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cocosearchd.model import FileRecord, IndexRecord, decode_path
-from cocosearchd.roots.absence import why_absent
+from cocosearchd.roots.absence import why_absent, why_left_out
 from cocosearchd.roots.live import LiveRoot
 from cocosearchd.roots.marks import Batch
 from cocosearchd.roots.status import FailedPath, RootStatus
@@ -62,6 +62,13 @@ class WatchedRoot(LiveRoot):
             return self.freshness().reason or "the root has not been looked at yet"
         why = await asyncio.to_thread(why_absent, scope, self._survey.indexing, decode_path(path))
         return why or f"it is to be indexed, and not yet: {self.freshness().reason}"
+
+    async def left_out(self, path: str) -> str | None:
+        """The rule by which a file of this path, saved or not, is not indexed; None if there is none, or not known."""
+        scope = self._survey.scope
+        if scope is None:
+            return None
+        return await asyncio.to_thread(why_left_out, scope, self._survey.indexing, decode_path(path))
 
     @property
     def waits(self) -> bool:
