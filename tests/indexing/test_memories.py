@@ -31,6 +31,28 @@ async def test_cocoindex_forgets(db: Database, root: Path, spec: WorkerSpec, tmp
     assert left == await fresh_digest(db, root, spec, tmp_path / "other")
 
 
+@pytest.mark.parametrize("part", ["half", "zeros"])
+async def test_a_damaged_memory_is_begun_anew(
+    db: Database, root: Path, spec: WorkerSpec, tmp_path: Path, part: str
+) -> None:
+    """As after a power cut, or a copy of a state that was in use: CocoIndex's store fails, or ends the child."""
+    record = await new_record(db, root)
+    async with running(db, record, root, spec) as bench:
+        await bench.feed_all()
+    (memory,) = (Path(spec.state_dir) / "cocoindex").rglob("data.mdb")
+    whole = memory.read_bytes()
+    memory.write_bytes(whole[: len(whole) // 2] if part == "half" else bytes(len(whole)))
+    (root / "lib/retry.py").write_text("def changed() -> None: ...\n")
+    (root / "src/parser.py").unlink()
+    async with running(db, record, root, spec) as bench:
+        await bench.feed_all()  # what fails once is tried again
+        assert await bench.feed_all() == {}
+        assert bench.source.aside == {}
+        assert bench.updater.status.deaths <= 1
+        left = await bench.digest()
+    assert left == await fresh_digest(db, root, spec, tmp_path / "other")
+
+
 async def test_postgresql_loses_a_file(db: Database, root: Path, spec: WorkerSpec) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:

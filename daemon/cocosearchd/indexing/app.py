@@ -6,9 +6,11 @@ whether it holds what was just read, and what it does not hold is processed agai
 """
 
 import asyncio
+import contextlib
 import errno
 import logging
 import os
+import shutil
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -33,6 +35,7 @@ log = logging.getLogger(__name__)
 
 # The map grows by itself, by doubling; address space is not memory, but a hundred indexes share 47 bits of it.
 MAP_BYTES = 1 << 30
+OPENING = "opening"  # a file in CocoIndex's folder until that has been opened
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +70,18 @@ class IndexApp:
     @classmethod
     async def open(cls, record: IndexRecord, database: Database, tools: Tools, state: Path, inflight: int) -> Self:
         """Start the live run. `state` is CocoIndex's folder of this index alone. Raises `StoreUnavailable`."""
-        await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
+        await asyncio.to_thread(prepare, state)
         app = cls(record, database, tools, state, inflight)
-        tools.target.open(database, record, tools.make)
-        handle = app._app.update(live=True)
-        # What is fed before the first run of `_main` has been committed is taken for left over, and deleted.
-        async for snapshot in handle.watch():
-            if snapshot.status is coco.UpdateStatus.READY:
-                break
+        with contextlib.ExitStack() as on_failure:
+            on_failure.callback(app._environment.close)
+            tools.target.open(database, record, tools.make)
+            handle = app._app.update(live=True)
+            # What is fed before the first run of `_main` has been committed is taken for left over, and deleted.
+            async for snapshot in handle.watch():
+                if snapshot.status is coco.UpdateStatus.READY:
+                    break
+            on_failure.pop_all()
+        await asyncio.to_thread((state / OPENING).unlink, missing_ok=True)
         app._run = asyncio.create_task(handle.result())
         return app
 
@@ -164,6 +171,19 @@ class IndexApp:
             if isinstance(error, BaseException):
                 raise error
         return max(one for one in ended if isinstance(one, int))
+
+
+def prepare(state: Path) -> None:
+    """CocoIndex's folder of an index, about to be opened. Blocking.
+
+    One that was about to be opened before, and was not, is begun anew: it may be damaged, and then it fails each time,
+    or ends the process. What it holds is not needed: PostgreSQL knows what is done.
+    """
+    if (state / OPENING).exists():
+        log.warning("memory_begun_anew", extra={"path": str(state)})
+        shutil.rmtree(state)
+    state.mkdir(parents=True, exist_ok=True)
+    (state / OPENING).touch()
 
 
 def describe(error: BaseException) -> str:
