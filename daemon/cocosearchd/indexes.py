@@ -22,7 +22,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from cocosearchd.commits import Bell, CommitFeed
 from cocosearchd.embedding.late import LateEmbedder
-from cocosearchd.errors import CocoSearchError, Conflict, IdentityMismatch, InvalidInput
+from cocosearchd.errors import CocoSearchError, Conflict, IdentityMismatch, InvalidInput, NotFound
 from cocosearchd.index_settings import read_index_settings
 from cocosearchd.indexing.shaping import identity_of, limits_of
 from cocosearchd.indexing.updater import IndexRules, Updater
@@ -163,7 +163,7 @@ class Indexes(Lookup):
     async def remove(self, name: str) -> records.Counts:
         """Stop the index and drop its tables; what is gone.
 
-        Raises `NotFound`, and `StoreUnavailable` while PostgreSQL does not answer: then nothing has changed.
+        Raises `NotFound`, and what PostgreSQL says when it does not answer or drops nothing: then nothing has changed.
         """
         return await self._whole(self._removed(name))
 
@@ -174,7 +174,13 @@ class Indexes(Lookup):
             await self._abandon(index)
             await self._stop(index)
             await index.lexical.discard()
-            return await records.drop_index(self._db, index.record)
+            try:
+                return await records.drop_index(self._db, index.record)
+            except NotFound:
+                raise
+            except CocoSearchError:  # nothing is gone, so it goes on
+                await self._start(replace(index.record, topics=index.given), lacking=index.lacking)
+                raise
 
     async def rebuild(self, name: str) -> RunningIndex:
         """Index every file again with the embedder and settings of now.
@@ -196,7 +202,7 @@ class Indexes(Lookup):
             await self._abandon(index)
             following = await standing.next_index(self._db, index.record, fingerprint.dimension, identity)
             await self._stop(index)
-            return await self._start(replace(index.record, topics=index.given), following)
+            return await self._start(replace(index.record, topics=index.given), following, index.lacking)
 
     async def recheck(self) -> None:
         """Refuse what an embedder that has just become known did not make: it was run on trust until now."""
@@ -239,18 +245,22 @@ class Indexes(Lookup):
         """The index that the updater knows by this name."""
         return next((index for index in self._every() if index.lane == lane), None)
 
-    async def _start(self, record: IndexRecord, following: IndexRecord | None = None) -> RunningIndex:
+    async def _start(
+        self, record: IndexRecord, following: IndexRecord | None = None, lacking: int | None = None
+    ) -> RunningIndex:
         """`following` is to take the place of it, unless its embedder is not the configured one either.
+
+        With what is `lacking` of one that was running, that starts again also while PostgreSQL is away.
 
         In a context of its own: what runs for ever is no part of the request that began it, nor are its log and spans.
         """
-        return await asyncio.create_task(self._started(record, following), context=Context())
+        return await asyncio.create_task(self._started(record, following, lacking), context=Context())
 
-    async def _started(self, record: IndexRecord, following: IndexRecord | None) -> RunningIndex:
+    async def _started(self, record: IndexRecord, following: IndexRecord | None, lacking: int | None) -> RunningIndex:
         if following is not None and refusal_of(self._embedder, following) is not None:
             await records.drop_index(self._db, following)
             following = None
-        index = await self._begin(record, None if following else refusal_of(self._embedder, record))
+        index = await self._begin(record, None if following else refusal_of(self._embedder, record), lacking)
         self._running[record.name] = index
         self.bell.ring()
         if following is not None:
@@ -258,7 +268,9 @@ class Indexes(Lookup):
             self._tasks.start_soon(supervise, f"embedder of {record.name}", partial(self._follow, index))
         return index
 
-    async def _begin(self, record: IndexRecord, refusal: IdentityMismatch | None) -> RunningIndex:
+    async def _begin(
+        self, record: IndexRecord, refusal: IdentityMismatch | None, lacking: int | None = None
+    ) -> RunningIndex:
         given = record.topics
         record, settings, files = await self._tuning.begin(record, refused=refusal is not None)
         sync_dir = self._state_dir / "sync" / record.slug
@@ -270,7 +282,7 @@ class Indexes(Lookup):
             refusal,
             given,
             settings,
-            await records.lacking(self._db, record),
+            await records.lacking(self._db, record) if lacking is None else lacking,
             lane=record.name,
         )
         index.root.on_top, index.root.on_state = self._notice, self.bell.ring

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
+import psycopg
 import pytest
 
 from cocosearch_ipc.client import CallFailed
@@ -116,6 +117,24 @@ def test_a_killed_postgres_comes_back_by_itself(daemon: Daemon, project: Path) -
     wait_until(lambda: first(daemon, "written_after_the_kill") == "src/later.py", daemon.log[-4000:])
     assert daemon.paths("written_after_the_kill")[0] == "src/later.py"
     assert daemon.json("status")["store"]["state"] == "up"
+
+
+def test_a_removal_that_fails_changes_nothing(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    dsn = daemon.call("status")["store"]["dsn"]
+    blocked = (
+        "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and query ~* '^drop'"
+    )
+    with psycopg.connect(dsn, autocommit=True) as ending, psycopg.connect(dsn) as reading:
+        reading.execute("select count(*) from codeindex_project__project_chunks")
+        removal = daemon.begin("clear", "project", "--yes")
+        wait_until(lambda: bool(ending.execute(blocked).fetchall()), "nobody drops the tables")
+        assert "PostgreSQL went away" in removal.communicate(timeout=30)[1]
+    save = project / "src" / "later.py"
+    save.write_text("def written_after_the_failure():\n    pass\n")
+    wait_until(lambda: first(daemon, "written_after_the_failure") == "src/later.py", daemon.log[-4000:])
+    daemon.ctl("clear", "project", "--yes")
+    daemon.ctl("up", str(project), "--wait")
 
 
 def test_without_its_model_server_words_are_found_and_work_waits(stopped: Daemon, project: Path) -> None:
