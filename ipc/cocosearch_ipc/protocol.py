@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
 PROTOCOL_VERSION = 1
+MAX_LINE_BYTES = 4 << 20  # of one message of MCP through the stdio bridge
 
 # Error codes. -32768..-32000 are JSON-RPC's own; ours are stable and documented.
 PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR = -32700, -32600, -32601, -32602, -32603

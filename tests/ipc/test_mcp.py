@@ -1,6 +1,7 @@
 """Real MCP clients (the SDK's and fastmcp's) over every transport; and who is turned away."""
 
 import http.client
+import io
 import json
 import subprocess
 import sys
@@ -16,6 +17,7 @@ from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHt
 
 from cocosearch_ipc import openrpc, workspace
 from cocosearch_ipc import protocol as p
+from cocosearch_ipc.cli import bridge
 from cocosearch_ipc.mcp import answering, text
 from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.methods import METHODS
@@ -332,6 +334,29 @@ def test_the_bridge_answers_what_a_dead_daemon_owed(served: Served) -> None:
 
 
 _INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+def test_the_bridge_answers_what_it_cannot_pass_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A daemon that goes whenever it is written to, and a message longer than it takes."""
+
+    class Gone:
+        def sendall(self, line: bytes) -> None:
+            raise BrokenPipeError(line)
+
+        def close(self) -> None:
+            pass
+
+    def connected(relay: Any) -> Gone:
+        relay._socket = gone = Gone()
+        return gone
+
+    monkeypatch.setattr(bridge.Relay, "_connected", connected)
+    long = b'{"jsonrpc": "2.0", "id": 2, "method": "x", "params": {"y": "%s"}}\n' % (b"z" * p.MAX_LINE_BYTES)
+    lines = long + b'{"jsonrpc": "2.0", "method": "x"}\n{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
+    target = io.BytesIO()
+    bridge.Relay({}, {}, io.BytesIO(lines), target).run()
+    replies = [json.loads(line) for line in target.getvalue().splitlines()]
+    assert [(reply["id"], reply["error"]["code"]) for reply in replies] == [(2, p.INVALID_REQUEST), (1, p.UNAVAILABLE)]
 
 
 def _request(

@@ -19,11 +19,13 @@ from typing import Any, BinaryIO
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import daemon, exits
+from cocosearch_ipc.protocol import INVALID_REQUEST, MAX_LINE_BYTES
 from cocosearch_ipc.render import out
 
 Env = Mapping[str, str]
 
 LOST = {"code": -32001, "message": "cocosearchd was restarted while it answered; ask again"}
+TOO_LONG = {"code": INVALID_REQUEST, "message": f"a message has at most {MAX_LINE_BYTES >> 20} MiB; send less at once"}
 RECONNECT_S = 20.0
 REPLAYED = "cocosearch-bridge-again"  # the id of an `initialize` that the client did not send
 
@@ -75,6 +77,9 @@ class Relay:
         message = _parsed(line)
         method, rid = message.get("method"), message.get("id")
         asks = json.dumps(rid) if method and rid is not None else ""
+        if len(line) > MAX_LINE_BYTES:  # the daemon would end the session
+            self._refuse({asks: rid} if asks else {}, TOO_LONG)
+            return
         if method == "initialize":
             self._beginning, self._subscribed = [], {}
         for _ in range(2):  # that a daemon went away just now is found out by writing to it
@@ -97,6 +102,9 @@ class Relay:
             else:
                 self._remember(message, line)
                 return
+        with self._lock:
+            self._waiting.pop(asks, None)
+        self._refuse({asks: rid} if asks else {}, LOST)
 
     def _remember(self, message: dict[str, Any], line: bytes) -> None:
         """What another daemon would have to be told again."""

@@ -44,7 +44,7 @@ def _numbers(server: FastMCP, engine: p.Engine) -> None:
         try:
             reply = await engine.index_stats(answering.checked(p.StatsRequest(index=name)))
         except p.Failure as failure:
-            raise ResourceError(answering.spelled(failure.message), log_level=logging.DEBUG) from failure
+            raise ResourceError(str(answering.tool_error(failure)), log_level=logging.DEBUG) from failure
         return _json(reply)
 
 
@@ -59,7 +59,7 @@ def _files(server: FastMCP, engine: workspace.WorkspaceEngine) -> None:
         try:
             reply = await engine.get_file(answering.checked(workspace.GetFileRequest(path, index=name)))
         except p.Failure as failure:
-            raise ResourceError(answering.spelled(failure.message), log_level=logging.DEBUG) from failure
+            raise ResourceError(str(answering.tool_error(failure)), log_level=logging.DEBUG) from failure
         return reply.content
 
 

@@ -20,14 +20,13 @@ from pydantic import ValidationError
 
 from cocosearch_ipc.guard import REQUEST_ID, new_request_id
 from cocosearch_ipc.mcp import arguments, notices, project, resources, tools, workspace_tools
-from cocosearch_ipc.protocol import INVALID_REQUEST, PARSE_ERROR
+from cocosearch_ipc.protocol import INVALID_REQUEST, MAX_LINE_BYTES, PARSE_ERROR
 
 INSTRUCTIONS = """\
 Searches the user's own code, in indexes that follow the disk: what was saved a moment ago is found. Start with
 search_code for anything described in words or by a name; every answer says whether it is fresh and as of when. With
 no index named, the project you work in is used; if it is not indexed yet, the answer says which call to make.
 """
-MAX_LINE_BYTES = 4 << 20
 FIRST_LINE_S = 15.0
 
 
