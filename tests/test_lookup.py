@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from cocosearchd import lookup
+from cocosearchd.errors import InvalidInput
 from cocosearchd.lookup import Lookup
 from cocosearchd.tuning import RunningIndex
 
@@ -43,6 +44,16 @@ async def test_the_nearest_root_is_meant_and_links_are_followed(roots: tuple[Loo
     assert await name_around(found, home / "link") == "outer"
     assert await name_around(found, home / "outer" / "away") is None, "a link that leads out of a root"
     assert await name_around(found, home) is None
+
+
+async def test_a_relative_directory_is_refused_wherever_the_daemon_runs(
+    roots: tuple[Lookup, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, home = roots
+    monkeypatch.chdir(home / "outer")
+    for directory in ("", ".", "inner", "../outer"):
+        with pytest.raises(InvalidInput, match="not an absolute path"):
+            await found.one(None, directory)
 
 
 @pytest.mark.parametrize("many", [1, 8])

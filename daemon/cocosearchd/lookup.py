@@ -5,7 +5,7 @@ from collections.abc import Collection
 
 import anyio
 
-from cocosearchd.errors import NotFound
+from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.tuning import RunningIndex
 
 # A link is followed within microseconds, by a disk that sleeps within seconds, on a network that is away never.
@@ -41,7 +41,12 @@ class Lookup:
         return max(holding, key=lambda index: len(index.record.root), default=None)
 
     async def around(self, directory: str) -> RunningIndex | None:
-        """The index around a directory as a person or program names it: links are followed."""
+        """The index around a directory as a person or program names it: links are followed. Raises `InvalidInput`.
+
+        A relative one would be looked for in the daemon's own directory, and an answer be of the project that is there.
+        """
+        if not directory.startswith("/"):
+            raise InvalidInput(f"{directory!r} is not an absolute path", "give the whole path of a directory")
         return self.at(await self.resolved(os.fsencode(directory)))
 
     async def resolved(self, directory: bytes) -> bytes:

@@ -88,7 +88,7 @@ def test_a_chosen_name_is_kept_or_refused_with_both_paths() -> None:
         propose_name(b"/a/b", "mine", {"mine": b"/c/d"})
 
 
-@pytest.mark.parametrize("name", ["", " ", "a/b", "a\nb", " a", "a ", "x" * 101, "back\\slash"])
+@pytest.mark.parametrize("name", ["", " ", "a/b", "a\nb", " a", "a ", "x" * 101, "back\\slash", ".", ".."])
 def test_names_that_cannot_be_used(name: str) -> None:
     with pytest.raises(InvalidInput):
         propose_name(b"/a", name, {})

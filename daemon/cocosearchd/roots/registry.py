@@ -65,7 +65,8 @@ def propose_name(root: bytes, name: str | None, taken: Mapping[str, bytes]) -> s
 
 
 def _checked(name: str, root: bytes, taken: Mapping[str, bytes]) -> str:
-    if not _NAME.fullmatch(name) or len(name) > MAX_NAME or name != name.strip():
+    # A name of dots alone would be part of a resource's address that every client takes away.
+    if not _NAME.fullmatch(name) or len(name) > MAX_NAME or name != name.strip() or name in (".", ".."):
         raise InvalidInput(
             f"{name!r} cannot be the name of an index",
             f"use 1 to {MAX_NAME} characters without slashes and without spaces at its ends",

@@ -33,10 +33,11 @@ def explained(reply: SearchReply) -> str:
 
 
 def files(reply: ListFilesReply) -> str:
-    """A path a line, with its language."""
+    """A path a line, with its language; of several indexes with that."""
     if not reply.files:
         return "No such file is indexed: path_prefix and pattern are relative to the root of the index."
-    lines = [f"{f.path}  {f.language}, {f.chunks} chunks" for f in reply.files]
+    several = len({f.index for f in reply.files}) > 1
+    lines = [f"{f'{f.index}: ' * several}{f.path}  {f.language}, {f.chunks} chunks" for f in reply.files]
     more = f"There are more: cursor={reply.cursor!r}." if reply.cursor else f"{len(reply.files)} files."
     return "\n".join([*lines, more])
 
