@@ -119,7 +119,8 @@ class Engine(Workspace):
         asked = query_of(request)
         if len(indexes) == 1:
             if request.sync_timeout_ms != 0:
-                await self._indexes.refresh(indexes[0])
+                with anyio.move_on_after(self._patience_s(request.sync_timeout_ms)):
+                    await self._indexes.refresh(indexes[0])
             asked = with_defaults(asked, indexes[0].settings.search)
             linked, notes = self._indexes.linked(indexes[0]) if request.linked else ((), ())
             indexes += linked

@@ -262,11 +262,20 @@ class Workspace:
 
     async def _freshness(self, index: RunningIndex, timeout_ms: int | None) -> Freshness:
         """Waits for pending changes; `timeout_ms` None is the configured patience, 0 none at all."""
-        timeout_ms = self._settings.search.sync_timeout_ms if timeout_ms is None else timeout_ms
-        if timeout_ms <= 0:
+        patience_s = self._patience_s(timeout_ms)
+        if patience_s <= 0:
             return index.root.freshness()
-        await self._indexes.refresh(index)
-        return await index.root.sync(min(timeout_ms, MAX_SYNC_MS) / 1000)
+        with anyio.move_on_after(patience_s) as waiting:
+            await self._indexes.refresh(index)
+        if waiting.cancelled_caught:
+            now, why = index.root.freshness(), "its settings have changed, and wait for what is being indexed"
+            return Freshness(False, now.as_of, why, now.pending)
+        return await index.root.sync(patience_s)
+
+    def _patience_s(self, timeout_ms: int | None) -> float:
+        """How long a question waits for changes; None: as configured."""
+        timeout_ms = self._settings.search.sync_timeout_ms if timeout_ms is None else timeout_ms
+        return min(timeout_ms, MAX_SYNC_MS) / 1000
 
 
 def _lifecycle(before: Mapping[str, w.WatchEvent], now: Mapping[str, w.WatchEvent]) -> Iterator[w.WatchEvent]:

@@ -157,6 +157,28 @@ def test_without_its_model_server_words_are_found_and_work_waits(stopped: Daemon
         wait_until(lambda: first(stopped, "written_in_the_meantime") == "src/later.py", stopped.log[-4000:], limit_s=60)
 
 
+def test_no_question_waits_for_a_slow_model_server_as_settings_change(stopped: Daemon, project: Path) -> None:
+    """They hold when what is being indexed by those of before is done; until then an answer says so."""
+    script = Script()
+    with ollama_server(script) as url:
+        stopped.variables |= {
+            "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
+            "COCOSEARCH_OLLAMA_URL": url,
+            "COCOSEARCH_EMBEDDER_QUERY_TIMEOUT_S": "0.1",
+        }
+        stopped.start()
+        stopped.ctl("up", str(project), "--wait")
+        script.delay_s, before = 15.0, len(script.requests)
+        (project / "src" / "later.py").write_text("def written_later():\n    pass\n")
+        wait_until(lambda: len(script.requests) > before, "nothing is embedded")
+        (project / "cocosearch.yaml").write_text("indexing: {chunkSize: 900}\n")
+        reply = stopped.call("search", query="should_retry", index="project", sync_timeout_ms=200)
+        assert reply["results"][0]["path"] == "src/retry.py"
+        assert (reply["fresh"], "its settings have changed" in reply["stale_reason"]) == (False, True), reply
+        script.delay_s = 0.0
+        wait_until(lambda: stopped.call("search", query="written_later", index="project")["fresh"], "it stays so")
+
+
 def test_without_its_model_the_daemon_says_what_to_pull(stopped: Daemon, project: Path) -> None:
     with ollama_server(Script(models={})) as url:
         stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": url}
