@@ -5,6 +5,7 @@ import os
 import random
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -16,16 +17,17 @@ import pytest
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import FileRecord
-from cocosearchd.roots import clock
+from cocosearchd.roots import clock, presence
 from cocosearchd.roots import live as live_module
 from cocosearchd.roots.hints.base import Cookie, Hint, Hints, Lost, Sink
 from cocosearchd.roots.hints.choose import open_hints
 from cocosearchd.roots.live import LiveRoot
 from cocosearchd.roots.marks import Batch
+from cocosearchd.roots.scan import identity
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 from tests.roots.operations import Operations, as_git_sees, difference
 from tests.roots.support import QUICK, MemoryIndex, Mutator, following, git, in_sync, on_disk
-from tests.roots.test_live import PYTHON, linux, put
+from tests.roots.test_live import PYTHON, held, linux, put
 
 HERE = Path(__file__)
 inotify_simple = pytest.importorskip("inotify_simple", reason="on Linux only")
@@ -187,6 +189,34 @@ async def test_the_better_backend_is_tried_again(root: Path, tmp_path: Path, mon
         put(root, a="2")
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))
+
+
+async def test_questions_about_a_root_that_hangs_hold_one_thread(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server of files that went away answers nobody: who asks about another root needs threads too."""
+    answers = threading.Event()
+    answers.set()
+
+    def hangs(place: bytes) -> object:
+        answers.wait(20)
+        return identity(place)
+
+    for module in (live_module, presence):
+        monkeypatch.setattr(module, "identity", hangs)
+    async with following(root, tmp_path / "sync", "polling") as (live, index):
+        await in_sync(live)
+        answers.clear()
+        try:
+            for _ in range(40):
+                assert not (await live.sync(0.01)).fresh
+            async with asyncio.timeout(5):
+                await asyncio.to_thread(int)
+        finally:
+            answers.set()
+        put(root, a="1")
+        await in_sync(live)
+        assert held(index) == {"a.py"}
 
 
 async def test_a_machine_that_slept_looks_at_everything(

@@ -8,7 +8,7 @@ import pytest
 
 from cocosearchd.roots.clock import Schedule
 from cocosearchd.roots.git import repository_around, repository_at
-from cocosearchd.roots.gitgate import CAP_S, PASS_S, QUIET_S, GitGate, busy
+from cocosearchd.roots.gitgate import CAP_S, LOCK_S, PASS_S, QUIET_S, GitGate, busy
 from cocosearchd.settings import WatchingSettings
 from tests.roots.support import git
 
@@ -43,6 +43,16 @@ def test_a_lock_that_stays_holds_nothing_for_ever(git_dir: Path) -> None:
     assert wait(gate, git_dir, 10 + CAP_S) == 0
     assert wait(gate, git_dir, 10 + CAP_S + PASS_S / 2) == 0
     assert wait(gate, git_dir, 10 + CAP_S + PASS_S) > 0
+
+
+@pytest.mark.parametrize("lock", ["index.lock", "HEAD.lock"])
+def test_a_lock_that_has_rested_for_long_holds_nothing(git_dir: Path, lock: str) -> None:
+    """Left over by a git that was killed, or kept while `git commit -a` waits for its message."""
+    (git_dir / lock).touch()
+    assert wait(GitGate(), git_dir, 10) > 0
+    for moment in (time.time() - LOCK_S - 1, time.time() + 3600):
+        os.utime(git_dir / lock, (moment, moment))
+        assert wait(GitGate(), git_dir, 10) == 0
 
 
 def test_a_rebase_counts_only_while_it_moves(git_dir: Path) -> None:

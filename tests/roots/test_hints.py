@@ -17,6 +17,7 @@ from cocosearchd.roots.hints.base import Cookie, Dirty, DirtyTree, Hint, Hints, 
 from cocosearchd.roots.hints.choose import open_hints
 from cocosearchd.roots.hints.inotify import BURST_READS, GATHER_S, Burst, InotifyHints
 from cocosearchd.roots.hints.mounts import file_system, remote_below
+from cocosearchd.roots.hints.watchfiles import PROBE
 from cocosearchd.settings import WatchingSettings
 from tests.roots.support import BACKENDS, QUICK
 
@@ -285,6 +286,16 @@ def test_without_a_sync_directory_everything_is_polled(root: Path) -> None:
     (root.parent / "file").touch()
     hints, reason = open_hints(os.fsencode(root), os.fsencode(root.parent / "file" / "x"), QUICK, Heard())
     assert (hints.name, "cannot be made" in (reason or "")) == ("polling", True)
+
+
+def test_a_sync_directory_that_takes_no_file_ends_what_began(root: Path) -> None:
+    """A full disk, say: nothing is left running, however often it is tried again, and the root is polled."""
+    sync_dir = root.parent / "sync"
+    (sync_dir / os.fsdecode(PROBE)).mkdir(parents=True)
+    before = threading.active_count()
+    hints, reason = open_hints(os.fsencode(root), os.fsencode(sync_dir), replace(QUICK, backend="watchfiles"), Heard())
+    assert (hints.name, "no file can be made" in (reason or "")) == ("polling", True)
+    assert threading.active_count() == before
 
 
 @linux

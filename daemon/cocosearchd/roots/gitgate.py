@@ -14,6 +14,7 @@ CAP_S = 2.0  # then a batch passes, whatever git does
 PASS_S = 0.25  # for so long
 QUIET_S = 0.05  # git writes the index last, and hints of the files may still be on their way
 POLL_S = 0.01
+LOCK_S = 10.0  # a lock that rests for longer was left over, or `git commit -a` waits for its message
 _LOCKS = (b"index.lock", b"HEAD.lock")
 _OPERATIONS = (b"rebase-merge", b"rebase-apply", b"MERGE_HEAD", b"CHERRY_PICK_HEAD", b"REVERT_HEAD")
 _TOUCHED = (b"index", b"HEAD", b"logs/HEAD")
@@ -57,15 +58,19 @@ class GitGate:
 
 def busy(git_dir: bytes) -> bool:
     """Whether git is working in this git directory."""
-    if any(os.path.lexists(os.path.join(git_dir, lock)) for lock in _LOCKS):
+    if _modified(git_dir, _LOCKS, LOCK_S):
         return True
-    if not any(os.path.lexists(os.path.join(git_dir, name)) for name in _OPERATIONS):
-        return False
-    now = time.time()  # a time in the future was left by a clock that has been set back since
-    return any(now - _TOUCHED_S < _modified(os.path.join(git_dir, name)) <= now + _TOUCHED_S for name in _TOUCHED)
+    working = any(os.path.lexists(os.path.join(git_dir, name)) for name in _OPERATIONS)
+    return working and _modified(git_dir, _TOUCHED, _TOUCHED_S)
 
 
-def _modified(path: bytes) -> float:
+def _modified(git_dir: bytes, names: Iterable[bytes], within_s: float) -> bool:
+    """Whether one of these was modified so lately. A time in the future was left by a clock that was set back."""
+    now = time.time()
+    return any(abs(now - _modified_at(os.path.join(git_dir, name))) < within_s for name in names)
+
+
+def _modified_at(path: bytes) -> float:
     try:
         return os.stat(path).st_mtime
     except OSError:

@@ -236,7 +236,7 @@ class LiveRoot:
             self._dirty.mark_tree(directory)
 
     async def _still_there(self) -> bool:
-        if not (same := self._same_root() if self.local else await asyncio.to_thread(self._same_root)):
+        if not (same := self._same_root() if self.local else await self._presence.place() == self._identity):
             self._lose("the root was replaced")
         return same
 

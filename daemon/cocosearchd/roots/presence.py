@@ -39,6 +39,16 @@ class Presence:
         self._root, self._known = root, known
         self._judged: tuple[Identity, str | None] | None = None  # of an empty directory
         self._asked, self._looked, self._looks = asyncio.Event(), asyncio.Event(), 0
+        self._placing: asyncio.Task[Identity | None] | None = None
+
+    async def place(self) -> Identity | None:
+        """Which directory the root is, maybe a moment ago: one look at a time, to its end.
+
+        A file system that hangs is to hold one thread, however many ask and give up.
+        """
+        if self._placing is None or self._placing.done():
+            self._placing = asyncio.create_task(asyncio.to_thread(identity, self._root))
+        return await asyncio.shield(self._placing)
 
     async def look(self) -> Identity | str:
         """Which directory the root is, or why its files are not there."""

@@ -41,8 +41,12 @@ class WatchfilesHints:
             if self._failure is not None or time.monotonic() > end:
                 self.close()
                 raise HintsUnavailable(f"watchfiles does not work here: {self._failure or 'no events arrive'}")
-            probe.write_bytes(b"")
-            probe.unlink()
+            try:
+                probe.write_bytes(b"")
+                probe.unlink()
+            except OSError as error:
+                self.close()
+                raise HintsUnavailable(f"no file can be made in the directory for syncs: {error.strerror}") from error
 
     def watch(self, directory: bytes) -> None:
         """The watch is recursive already."""
