@@ -21,9 +21,9 @@ def crew_size(wanted: int | None, cores: int) -> int:
 def batches_back(cores: int) -> int:
     """How many bulk batches the child may have done that are not found yet, beside those that it works on.
 
-    The lexical index takes in what has come while the child goes on. Where each process has a core of its own, a sixth
-    of a switch of branches was waiting for it (measured, with quotas in place of cores). On two cores it takes as long,
-    and what a person saves waits a quarter longer (measured).
+    The lexical index takes in what has come while the child goes on. With quotas in place of four cores, a switch of
+    branches was done 3 to 11 % sooner (n=3, in turns). On two cores it takes as long, and the p95 of saves meanwhile
+    was 191 to 215 ms in place of 143 to 167 (n=3, in turns).
     """
     return 2 if cores > 2 else 0
 

@@ -83,9 +83,7 @@ class Scope:
         self._decide_by(settings)
         self._nested: dict[bytes, GitRules] = {}
         self._unborn: set[bytes] = set()  # directories with a `.git` that is no repository, or not yet
-        self._linked: dict[
-            bytes, Stamp
-        ] = {}  # ignore files with other names: by those they are written without an event
+        self._linked: dict[bytes, Stamp] = {}  # ignore files with other names; what those write makes no event here
         self._above = self._stamps_above()
         self._trouble: Trouble | None = None
         self._around = self._find_around()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from cocosearch_ipc import address, client
@@ -33,13 +34,22 @@ def main() -> int:
         out.silence()
         return exits.OK
     except OSError as error:  # no current directory, a disk that is full or read-only, a file that is not ours
-        if not error.filename and out.nowhere():
+        if not error.filename and _nowhere():
             out.error("the current directory is gone", "cd to one that is there", as_json="--json" in arguments)
             return exits.FAILED
         what = f"{error.filename}: " if error.filename else ""
         out.error(f"{what}{error.strerror or error}", "cocosearchctl doctor", as_json="--json" in arguments)
         return exits.FAILED
     return code
+
+
+def _nowhere() -> bool:
+    """Whether the current directory has been removed."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def run(arguments: list[str], env: Mapping[str, str]) -> int:

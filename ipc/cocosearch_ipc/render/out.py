@@ -102,15 +102,6 @@ def stand_in() -> None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - until the process ends
 
 
-def nowhere() -> bool:
-    """Whether the current directory has been removed."""
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        return True
-    return False
-
-
 def silence() -> None:
     """After a broken pipe: let the interpreter's own last flush go nowhere."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
