@@ -118,6 +118,12 @@ def test_the_environment_is_out_of_reach(tmp_path: Path) -> None:
         (f"indexing: {{exclude: [{'a, ' * 501}]}}", "indexing.exclude in cocosearch.yaml:1 is too long", "500"),
         ("indexing: {\n", "cannot read cocosearch.yaml:", "mend the file"),
         ("<<: {name: a}", "unknown setting '<<.name'", ""),
+        ("search: {limit: !!bool maybe}", "cannot read cocosearch.yaml: it is not YAML", "mend the file"),
+        ("search: {limit: !!int ''}", "cannot read cocosearch.yaml: it is not YAML", "mend the file"),
+        ("search: {limit: !!timestamp x}", "cannot read cocosearch.yaml: it is not YAML", "mend the file"),
+        ("name: \"\\ud800\"", "cannot read cocosearch.yaml: it is not YAML", "mend the file"),
+        ("indexing: {exclude: [\"\\ud800\"]}", "cannot read cocosearch.yaml: it is not YAML", "mend the file"),
+        ("indexing: {include: [\"a\\0b\"]}", "cannot read cocosearch.yaml: it is not YAML", "mend the file"),
     ],
 )  # fmt: skip
 def test_a_bad_file_is_refused_with_one_sentence(tmp_path: Path, text: str, sentence: str, hint: str) -> None:
@@ -147,6 +153,20 @@ def test_files_that_are_something_else(tmp_path: Path) -> None:
     place.write_bytes(b"name: \xff\xfe")
     with pytest.raises(BadSettings, match="it is not UTF-8"):
         read_project(os.fsencode(tmp_path), {})
+
+
+def test_an_env_file_that_cannot_be_read_costs_itself_alone(tmp_path: Path) -> None:
+    """It is other programs' as well: work trees link it, some keep a virtual environment there."""
+    place = tmp_path / ".env"
+    place.symlink_to("/nowhere")
+    linked = project(tmp_path, "name: shop\n")
+    assert (linked.name, linked.said) == ("shop", ("cannot read .env: it is a symbolic link; nothing of it is used",))
+    place.unlink()
+    place.mkdir()
+    assert project(tmp_path, "name: shop\n").said == ("cannot read .env: it is not a file; nothing of it is used",)
+    place.rmdir()
+    place.write_bytes(b"COCOSEARCH_SEARCH_LIMIT=3 # \xe9")
+    assert project(tmp_path, "name: shop\n").given == ()
 
 
 def test_stamps_tell_every_change(tmp_path: Path) -> None:

@@ -67,10 +67,10 @@ def read_project(root: bytes, variables: Mapping[str, str]) -> Project:
     """
     directory = Path(os.fsdecode(root))
     there = [name for name in FILES if stamp(directory / name)]
-    env_file = [_short(entry, directory) for entry in read_env(directory / ".env", links=False)]
+    said = [f"{there[1]} is not read, because {there[0]} is there"] if len(there) > 1 else []
+    env_file = _env(directory, said)
     free = {name: value for name, value in variables.items() if name.startswith(FREE)}
     free = {entry.key: entry.value for entry in env_file if entry.key.startswith(FREE)} | free
-    said = [f"{there[1]} is not read, because {there[0]} is there"] if len(there) > 1 else []
     written = _read(directory, there[0]) if there else ()
     entries = list(_ours(expanded(written, free.get), said))
     top = {entry.key: entry for entry in entries if entry.key in TOP}
@@ -92,12 +92,26 @@ def read_project(root: bytes, variables: Mapping[str, str]) -> Project:
 def _read(directory: Path, name: str) -> tuple[Entry, ...]:
     try:
         return tuple(_short(entry, directory) for entry in read_yaml(directory / name, links=False))
-    except BadSettings as error:  # places are said as a person in the project would
-        raise BadSettings(error.message.replace(f"{directory}{os.sep}", ""), error.hint) from None
+    except BadSettings as error:
+        raise BadSettings(_as_said(error.message, directory), error.hint) from None
+
+
+def _env(directory: Path, said: list[str]) -> tuple[Entry, ...]:
+    """Of the `.env` file; none of one that cannot be read (a link, a virtual environment): it may not be ours."""
+    try:
+        return tuple(_short(entry, directory) for entry in read_env(directory / ".env", links=False))
+    except BadSettings as error:
+        said.append(f"{_as_said(error.message, directory)}; nothing of it is used")
+        return ()
 
 
 def _short(entry: Entry, directory: Path) -> Entry:
-    return Entry(entry.key, entry.value, entry.place.removeprefix(f"{directory}{os.sep}"))
+    return Entry(entry.key, entry.value, _as_said(entry.place, directory))
+
+
+def _as_said(text: str, directory: Path) -> str:
+    """With places as a person in the project would say them."""
+    return text.replace(f"{directory}{os.sep}", "")
 
 
 def _ours(entries: Iterable[Entry], said: list[str]) -> Iterator[Entry]:

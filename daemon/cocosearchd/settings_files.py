@@ -43,7 +43,8 @@ def read_yaml(path: Path, *, links: bool = True) -> tuple[Entry, ...]:
         mark = error.problem_mark or error.context_mark
         place = f"{path}:{mark.line + 1}" if mark else str(path)
         raise BadSettings(f"cannot read {place}: {error.problem or 'it is not YAML'}", "mend the file") from None
-    except (yaml.YAMLError, RecursionError, ValueError):
+    # PyYAML fails so itself for a tag that does not fit its value: `!!bool maybe`, `!!int ""`, `!!timestamp x`.
+    except (yaml.YAMLError, RecursionError, ValueError, LookupError, AttributeError):
         raise BadSettings(f"cannot read {path}: it is not YAML", "mend the file") from None
 
 
@@ -117,6 +118,13 @@ def _value(node: yaml.Node) -> Any:
     try:
         if isinstance(node, yaml.SequenceNode):
             return [_value(item) if isinstance(item, yaml.ScalarNode) else {} for item in node.value]
-        return loader.construct_object(node) if isinstance(node, yaml.ScalarNode) else {}
+        return _storable(loader.construct_object(node)) if isinstance(node, yaml.ScalarNode) else {}
     finally:
         loader.dispose()
+
+
+def _storable(value: Any) -> Any:
+    """The value, if paths, PostgreSQL and UTF-8 can hold it: escapes write what no file can. Raises `ValueError`."""
+    if isinstance(value, str) and "\0" in value.encode().decode():
+        raise ValueError("a text with a NUL")
+    return value
