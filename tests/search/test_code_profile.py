@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cocosearchd.search.code_profile import Ranked, Weights, load_weights, rank_code, signals
+from cocosearchd.search.code_profile import Ranked, Weights, best_files, load_weights, rank_code, signals
 from cocosearchd.search.lexical_segment import Part, build
 from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import Evidence, evidence, view
@@ -109,6 +109,24 @@ def test_limit_and_one_chunk_per_file() -> None:
     assert len(ranked("router", limit=2)) == 2
     paths = [one.path for one in ranked("router add route")]
     assert len(paths) == len(set(paths))
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_equals_stand_by_path_whatever_the_limit_and_the_history(vector: bool) -> None:
+    copies = {f"src/part{n}/router.py": FILES["src/router.py"] for n in range(9)}
+    whole = [one.path for one in order_of(copies, vector, 20)]
+    assert whole == sorted(copies)
+    shuffled = dict(sorted(copies.items(), key=lambda item: int(item[0][8]) * 5 % 9))
+    for limit in range(1, 10):
+        assert [one.path for one in order_of(shuffled, vector, limit)] == whole[:limit]
+
+
+def order_of(files: dict[str, str], vector: bool, limit: int) -> tuple[Ranked, ...]:
+    found, symbol = ask("Router", vector, files)
+    assert best_files(found, symbol, load_weights())[: len(files)] == [
+        found.paths.index(path) for path in sorted(files)
+    ]
+    return rank_code(found, symbol, load_weights(), limit)
 
 
 NAMED = {

@@ -3,6 +3,8 @@
 import math
 import posixpath
 import re
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -158,6 +160,32 @@ def test_name_match(stem: str, identifier: str, value: float) -> None:
     assert features.name_match(stem, identifier) == value
     names = path_names(build(documents({f"lib/{stem}.py": "x"})))
     assert best_name_match(names, (identifier,)).tolist() == [value]
+
+
+class _Noting(dict[str, int]):
+    """Notes how long what is looked up is."""
+
+    asked = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.asked = max(self.asked, len(str(key)))
+        return super().__contains__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.asked = max(self.asked, len(key))
+        return super().get(key, default)
+
+
+def test_of_a_long_word_no_more_is_looked_up_than_names_have() -> None:
+    names = path_names(build(documents({"lib/router.py": "x", "lib/rou.py": "y"})))
+    noting = _Noting(names.stem_numbers)
+    word = "router" + "s" * 100
+    assert best_name_match(replace(names, stem_numbers=noting), (word,)).tolist() == [0.5, 0.0]
+    assert stem_coverage(replace(names, stem_numbers=noting), names_asked((word,), [word], [1.0])).tolist() == [
+        1.0,
+        1.0,
+    ]
+    assert noting.asked == len("router")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,9 @@
 
 from pathlib import Path
 
+import pytest
+
+from cocosearchd.errors import InvalidInput
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query
@@ -24,6 +27,15 @@ async def test_a_filter_that_no_file_passes_is_told(db: Database, tmp_path: Path
         answer = await corpus.ask(question)
         assert (answer.hits, answer.notes) == ((), (note,)), question
     assert not (await corpus.ask("serve lang:python")).notes
+
+
+@pytest.mark.parametrize("profile", ["code", "classic"])
+async def test_a_range_that_descends_is_refused(db: Database, tmp_path: Path, profile: str) -> None:
+    files = {"src/app.py": "def serve():\n    return 1\n"}
+    corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
+    for question in ("serve path:[z-a]*", "serve -path:[z-a]*", "serve name:[z-a]*", "name:[z-a]*"):
+        with pytest.raises(InvalidInput, match="'z-a'"):
+            await corpus.ask(Query(question, profile=profile))
 
 
 async def test_paths_may_be_absolute_and_negated(db: Database, tmp_path: Path) -> None:

@@ -335,6 +335,20 @@ def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPat
     assert {path: scores[path] for path in whole.paths} == dict(zip(whole.paths, whole.values["s3"], strict=True))
 
 
+def test_of_equals_the_same_are_compared_whatever_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexical_choice, "PROMISING", 3)
+    monkeypatch.setattr(lexical_choice, "NAMED", 2)
+    terms, vector = Terms(), np.eye(DIMENSION, dtype=np.float32)[1]
+    for query, asked in (("licence", None), ("notice", None), ("nothing", vector)):
+        compared = set[tuple[str, ...]]()
+        for turn in (1, 3, 7):
+            copies = {f"part{n * turn % 10}/notice.md": "licence of all" for n in range(10)}
+            state = view((Part(build(documents(copies, {"licence of all": 1}), DIMENSION)),), 1)
+            compared.add(tuple(sorted(evidence(state, terms.query(query), terms, asked).paths)))
+        ((*paths,),) = compared
+        assert paths == [f"part{n}/notice.md" for n in range(3)]
+
+
 def test_few_files_or_all_of_them_give_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
     terms, state = Terms(), view((Part(build(documents(FILES), DIMENSION)),), 1)
     for query in ("route session", "how is a cache locked", "lock_route"):

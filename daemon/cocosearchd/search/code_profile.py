@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.errors import BadSettings
 from cocosearchd.search import features
+from cocosearchd.search.lexical_choice import first_by
 from cocosearchd.search.lexical_view import Evidence
 
 Floats = NDArray[np.float32]
@@ -126,12 +127,9 @@ def rank_code(
     open_files = _open(found, held=held)
     if allowed_chunks is not None:
         open_files &= np.logical_or.reduceat(allowed_chunks, found.starts)
-    candidates = np.flatnonzero(open_files)
-    if len(candidates) > limit:  # each gives a chunk, so no others can be shown
-        candidates = np.sort(candidates[np.argpartition(-scores[candidates], limit)[:limit]])
     top = found.chunk_scores.max(initial=0)
     ranked: list[Ranked] = []
-    for file in candidates[np.argsort(-scores[candidates], kind="stable")].tolist():
+    for file in _best_first(found, scores, open_files, limit):  # each gives a chunk, so no others can be shown
         ranked += _of_file(found, file, top, allowed_chunks, per_file, float(scores[file]), parts)
         if len(ranked) >= limit:
             break
@@ -140,10 +138,14 @@ def rank_code(
 
 def best_files(found: Evidence, symbol: bool, weights: Weights) -> list[int]:
     """All files that may be shown if they hold what was quoted, in the order in which `rank_code` has them."""
-    candidates = np.flatnonzero(_open(found, held=True))
     scores, _ = _scores(found, symbol, weights)
-    best: list[int] = candidates[np.argsort(-scores[candidates], kind="stable")].tolist()
-    return best
+    return _best_first(found, scores, _open(found, held=True), len(found.paths))
+
+
+def _best_first(found: Evidence, scores: Floats, chosen: NDArray[np.bool_], limit: int) -> list[int]:
+    """The best `limit` of the chosen files. Equals stand by path: their numbers tell how files came and were merged."""
+    best = first_by(np.flatnonzero(chosen), scores[chosen], limit, found.paths)
+    return sorted(best.tolist(), key=lambda file: (-scores[file], found.paths[file]))
 
 
 def _scores(found: Evidence, symbol: bool, weights: Weights) -> tuple[Floats, dict[str, Floats]]:

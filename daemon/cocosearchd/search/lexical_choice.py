@@ -5,7 +5,7 @@ is cheap. Chunks are scored, and files ranked, among the *promising* ones only. 
 that is every file; in a larger one, those that stand best by words, by vector or by name.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -50,11 +50,13 @@ class Nearness(Protocol):
         """At most `count` files, the nearest of all or of those `among`, (F,), in any order."""
 
 
-def promising(values: Mapping[str, Floats], nearness: Nearness | None, allowed: Mask | None, shown: int) -> Ints:
+def promising(
+    values: Mapping[str, Floats], nearness: Nearness | None, allowed: Mask | None, shown: int, paths: Sequence[str]
+) -> Ints:
     """The files that are compared, as ascending numbers of living ones.
 
-    `values`: signal of words or names -> (F,). `allowed`: files of which the best are compared as well. At least
-    `shown` files by words and as many by vector, where there are so many; and of the `allowed` ones by whatever.
+    `values`: signal of words or names -> (F,). `allowed`: files of which the best are compared as well. `paths`: (F,).
+    At least `shown` files by words and as many by vector, where there are so many; of the `allowed` ones by whatever.
     """
     words = values["f_all"]
     count = max(PROMISING, shown, len(words) // _ONE_OF)
@@ -64,8 +66,8 @@ def promising(values: Mapping[str, Floats], nearness: Nearness | None, allowed: 
     named += np.where(named > 0, words * np.float32(_BETWEEN_EQUALS / max(float(words.max()), 1.0)), np.float32(0))
     chosen = np.zeros(len(words), np.bool_)
     for among in (None, allowed) if allowed is not None else (None,):
-        chosen[_best(words, among, count)] = True
-        chosen[_best(named, among, NAMED)] = True
+        chosen[_best(words, among, count, paths)] = True
+        chosen[_best(named, among, NAMED, paths)] = True
         if nearness is not None:
             chosen[nearness.nearest(among, count)] = True
     if allowed is not None:  # what was quoted may be no word
@@ -74,9 +76,20 @@ def promising(values: Mapping[str, Floats], nearness: Nearness | None, allowed: 
     return np.flatnonzero(chosen)
 
 
-def _best(values: Floats, among: Mask | None, count: int) -> Ints:
+def first_by(numbers: Ints, values: Floats, count: int, names: Sequence[str]) -> Ints:
+    """The `count` of some `numbers` that have the largest `values`, in any order; of equals those first by name.
+
+    `values` are of `numbers`, `names` of all there are: `names[number]`.
+    """
+    if len(numbers) <= count:
+        return numbers
+    last = np.partition(values, -count)[-count]
+    sure = numbers[values > last]
+    equal = sorted(numbers[values == last].tolist(), key=names.__getitem__)
+    return np.concatenate([sure, np.array(equal[: count - len(sure)], np.int64)])
+
+
+def _best(values: Floats, among: Mask | None, count: int, paths: Sequence[str]) -> Ints:
     """The files with the `count` largest values above zero."""
     known = np.flatnonzero(values > 0 if among is None else (values > 0) & among)
-    if len(known) <= count:
-        return known
-    return known[np.argpartition(-values[known], count - 1)[:count]]
+    return first_by(known, values[known], count, paths)

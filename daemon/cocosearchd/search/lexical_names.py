@@ -31,6 +31,7 @@ class PathNames:
     stem_ends: NDArray[np.int64]  # (S,): where in these the files of each stem end
     joined: str  # each stem on a line of its own, lines begin with "\n"
     stem_lengths: Floats  # (S,) characters, at least 1
+    longest: int  # characters of a stem: no more of a long word of a question need be looked up
     line_starts: NDArray[np.int64]  # (S,): where each stem begins in `joined`
     grams: NDArray[np.uint64]  # each three characters in a row of `joined` as a number, sorted
     gram_places: NDArray[np.int32]  # where they stand, in the order of `grams`
@@ -65,6 +66,7 @@ def path_names(segment: Segment) -> PathNames:
         stem_ends=np.cumsum(np.bincount(numbers, minlength=len(stems))),
         joined=joined,
         stem_lengths=np.maximum(lengths - 1, 1).astype(np.float32),
+        longest=int(lengths.max(initial=1)) - 1,
         line_starts=np.cumsum(lengths) - lengths + 1,
         grams=grams[order],
         gram_places=order.astype(np.int32),
@@ -168,7 +170,7 @@ def _credits(names: PathNames, word: Word, starts: Ints, ends: Ints) -> dict[int
 def _beginnings(names: PathNames, word: Word, credit: Mapping[int, int]) -> Iterator[tuple[int, int]]:
     """Files whose stem is the beginning of the word, where no longer form is in the whole path."""
     evidence = [form.text for form in word.forms if len(form.text) >= _STEM_EVIDENCE]
-    for length in range(_STEM_EVIDENCE, len(word.text) + 1):
+    for length in range(_STEM_EVIDENCE, min(len(word.text), names.longest) + 1):
         number = names.stem_numbers.get(word.text[:length])
         if number is None or number in credit:
             continue
@@ -183,7 +185,8 @@ def _candidates(names: PathNames, name: str) -> set[int]:
     """Stems that may match a name: those it begins with, and those that begin with it."""
     if not name:
         return set()
-    found = {names.stem_numbers[name[:n]] for n in range(1, len(name) + 1) if name[:n] in names.stem_numbers}
+    beginnings = (name[:length] for length in range(1, min(len(name), names.longest) + 1))
+    found = {names.stem_numbers[each] for each in beginnings if each in names.stem_numbers}
     places = places_of(names, "\n" + name)
     found.update(int(n) for n in np.searchsorted(names.line_starts, np.array(places) + 1, side="right") - 1 if places)
     return found

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical_choice import compared
+from cocosearchd.search.lexical_choice import compared, first_by
 from cocosearchd.search.lexical_living import Living, joined
 from cocosearchd.search.lexical_scores import file_cosines
 from cocosearchd.search.lexical_segment import Part, signs_of
@@ -55,8 +55,8 @@ class Near:
             return files
         last = np.partition(differ, count - 1)[count - 1]
         sure, equal = files[differ < last], files[differ == last]
-        order = np.argsort(-np.nan_to_num(self.means(equal)), kind="stable")
-        return np.concatenate([sure, equal[order[: count - len(sure)]]])
+        means = np.nan_to_num(self.means(equal))
+        return np.concatenate([sure, first_by(equal, means, count - len(sure), self.living.paths)])
 
     def means(self, files: Ints) -> Floats:
         """(f,): the cosines of the means of the vectors of some files, ascending; NaN where one has none."""

@@ -166,7 +166,7 @@ def evidence(
     values = _of_all_files(state, query, terms, named, hits)
     close = None if vector is None else near(state.parts, living, vector)
     allowed = None if choice is None else choice(living)
-    files = promising(values, close, allowed, shown)
+    files = promising(values, close, allowed, shown, living.paths)
     some = [compared(part.segment, each) for part, each in zip(state.parts, living.by_part(files), strict=True)]
     mean, deviation = (0.0, 1.0) if close is None else features.spread(close.means(living.sample))
     fields = field_scores(hits, state.sizes, query, some)

@@ -1,6 +1,8 @@
-"""Globs as regular expressions that PostgreSQL and Python read alike. Pure."""
+"""Globs as regular expressions that PostgreSQL and Python read alike. Pure. All raise `InvalidInput` of `[z-a]`."""
 
 import re
+
+from cocosearchd.errors import InvalidInput
 
 _PART = re.compile(r"\\.|\*\*/|\*+|\?|\[[!^]?\]?[^\]]*\]|[^\\*?\[]+|.", re.DOTALL)
 
@@ -75,7 +77,9 @@ def _piece(text: str, star: str, one: str) -> str:
 
 
 def _member(found: re.Match[str]) -> str:
-    """One character of a class, or a range of them."""
+    """One character of a class, or a range of them, which has to ascend for both who read it."""
+    if found[2] and found[1] > found[2]:
+        raise InvalidInput(f"a pattern of this filter has the range {found[0]!r}", "ranges ascend, as in [a-z]")
     return "-".join(map(_escaped, found.groups())) if found[2] else _escaped(found[0])
 
 
