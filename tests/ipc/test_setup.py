@@ -133,6 +133,26 @@ def test_bash_completes(typed: list[str], offered: set[str]) -> None:
     assert (set(done.stdout.split()), done.stderr) == (offered, "")
 
 
+@pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")
+def test_a_name_is_offered_as_it_is_and_never_run(tmp_path: Path) -> None:
+    """A project names its index: in `cocosearch.yaml`, or by its directory."""
+    (tmp_path / "two words").mkdir()
+    script = "\n".join(
+        [
+            "cocosearchctl() { printf '%s\\n' 'x$(touch ran)' 'x`touch ran`' 'x; y'; }",
+            *completion.bash(),
+            "try() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(( $# - 1 )); _cocosearchctl; printf '%s\\n' \"${COMPREPLY[@]}\"; }",
+            "try cocosearchctl stats x",
+            "try cocosearchctl query --index x",
+            "try cocosearchctl up two",
+        ]
+    )
+    done = subprocess.run(["bash", "-u", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=20)
+    names = [r"x\$\(touch\ ran\)", r"x\`touch\ ran\`", r"x\;\ y"]
+    assert (done.stdout.splitlines(), done.stderr) == ([*names, *names, "two words"], "")
+    assert not (tmp_path / "ran").exists()
+
+
 @pytest.mark.parametrize("shell", ["zsh", "fish"])
 def test_the_other_shells_know_every_verb_and_option(shell: str, tmp_path: Path) -> None:
     text = "\n".join({"zsh": completion.zsh, "fish": completion.fish}[shell]())

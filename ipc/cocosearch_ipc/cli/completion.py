@@ -8,6 +8,7 @@ from cocosearch_ipc.render import out
 
 # Verbs whose argument is the name of an index.
 NAMES = "cocosearchctl list --names 2>/dev/null"
+_LINES = f'${{(f)"$({NAMES})"}}'  # in zsh: names may hold spaces
 TAKES_NAME = ("stats", "sync", "reindex", "clear")
 
 
@@ -35,19 +36,27 @@ def _subparsers() -> dict[str, argparse.ArgumentParser]:
 
 
 def bash() -> Iterator[str]:
-    """For `source <(cocosearchctl completion bash)`."""
+    """For `source <(cocosearchctl completion bash)`. What is asked is read line by line: `compgen -W` would run `$(...)`.
+
+    A project may name its index as it likes, so a name is data, and what is put on the command line is quoted.
+    """
     yield "_cocosearchctl() {"
-    yield '  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" words=""'
+    yield '  local current="${COMP_WORDS[COMP_CWORD]}" previous="${COMP_WORDS[COMP_CWORD-1]}" words="" names="" one'
     yield "  COMPREPLY=()"
     yield f'  if [ "$COMP_CWORD" -eq 1 ]; then words="{" ".join(words())}"'
-    yield f'  elif [ "$previous" = --index ]; then words="$({NAMES})"'
+    yield '  elif [ "$previous" = --index ]; then names=yes'
     yield '  else case "${COMP_WORDS[1]}" in'
     for verb, options in words().items():
-        names = f" $({NAMES})" if verb in TAKES_NAME else ""
-        yield f'    {verb}) words="{" ".join(options)}{names}" ;;'
+        yield f'    {verb}) words="{" ".join(options)}"{" names=yes" if verb in TAKES_NAME else ""} ;;'
     yield "  esac; fi"
-    yield '  [ "${COMP_WORDS[1]}" = up ] && [ "$COMP_CWORD" -gt 1 ] && COMPREPLY=($(compgen -d -- "$current"))'
-    yield '  COMPREPLY+=($(compgen -W "$words" -- "$current"))'
+    yield '  COMPREPLY=($(compgen -W "$words" -- "$current"))'
+    yield '  if [ "${COMP_WORDS[1]}" = up ] && [ "$COMP_CWORD" -gt 1 ]; then'
+    yield "    compopt -o filenames 2>/dev/null"
+    yield '    while IFS= read -r one; do COMPREPLY+=("$one"); done < <(compgen -d -- "$current")'
+    yield "  fi"
+    yield '  if [ -n "$names" ]; then while IFS= read -r one; do'
+    yield '    printf -v one %q "$one"; [[ "$one" == "$current"* ]] && COMPREPLY+=("$one")'
+    yield f"  done < <({NAMES}); fi"
     yield "}"
     yield "complete -F _cocosearchctl cocosearchctl"
 
@@ -57,10 +66,10 @@ def zsh() -> Iterator[str]:
     yield "#compdef cocosearchctl"
     yield "_cocosearchctl() {"
     yield f"  if (( CURRENT == 2 )); then compadd {' '.join(words())}; return; fi"
-    yield f"  if [[ ${{words[CURRENT-1]}} == --index ]]; then compadd $({NAMES}); return; fi"
+    yield f"  if [[ ${{words[CURRENT-1]}} == --index ]]; then compadd -- {_LINES}; return; fi"
     yield "  case ${words[2]} in"
     for verb, options in words().items():
-        more = f"; compadd $({NAMES})" if verb in TAKES_NAME else "; _files -/" if verb == "up" else ""
+        more = f"; compadd -- {_LINES}" if verb in TAKES_NAME else "; _files -/" if verb == "up" else ""
         yield f"    {verb}) compadd -- {' '.join(options)}{more} ;;"
     yield "  esac"
     yield "}"
