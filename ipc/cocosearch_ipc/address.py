@@ -29,7 +29,7 @@ def state_dir(env: Mapping[str, str]) -> str:
     """What survives a restart: the embedded database, CocoIndex's memory, the token, the log."""
     if own := env.get("COCOSEARCH_STATE_DIR"):
         return _absolute(own)
-    if base := env.get("XDG_STATE_HOME"):
+    if base := xdg(env, "XDG_STATE_HOME"):
         return os.path.join(base, "cocosearch")
     if system := _of_system("/var/lib"):
         return system
@@ -47,7 +47,7 @@ def runtime_dir(env: Mapping[str, str]) -> str:
     if env.get("COCOSEARCH_STATE_DIR"):
         return os.path.join(state_dir(env), "run")
     uid = os.geteuid()
-    usual, base = f"/run/user/{uid}", env.get("XDG_RUNTIME_DIR")
+    usual, base = f"/run/user/{uid}", xdg(env, "XDG_RUNTIME_DIR")
     if base and base != usual:
         return os.path.join(base, "cocosearch")
     if system := _of_system("/run"):
@@ -63,7 +63,7 @@ def config_file(env: Mapping[str, str]) -> str:
     """The settings file; it need not exist."""
     if own := env.get("COCOSEARCH_CONFIG"):
         return _absolute(own)
-    if base := env.get("XDG_CONFIG_HOME"):
+    if base := xdg(env, "XDG_CONFIG_HOME"):
         return os.path.join(base, "cocosearch", "config.yaml")
     if os.geteuid() == 0:
         return "/etc/cocosearch/config.yaml"
@@ -95,6 +95,12 @@ def token_file(env: Mapping[str, str]) -> str:
 def log_file(env: Mapping[str, str]) -> str:
     """What a detached daemon writes to standard error."""
     return os.path.join(state_dir(env), "cocosearchd.log")
+
+
+def xdg(env: Mapping[str, str], name: str) -> str:
+    """An XDG variable; one that is relative counts as not set, as its specification wants it."""
+    found = env.get(name, "")
+    return found if found.startswith("/") else ""
 
 
 def _absolute(path: str) -> str:

@@ -165,6 +165,13 @@ def test_up_shows_progress_and_is_idempotent(served: Served, tmp_path: Path) -> 
     assert missing.stderr == f"error: there is no directory {tmp_path}/nothing — hint: give the project's directory\n"
 
 
+def test_up_shows_no_control_character_of_a_directory(served: Served, tmp_path: Path) -> None:
+    (tmp_path / "a\x1b[31m\nb").mkdir()
+    for _ in "created", "there already":
+        shown = ctl(served, "up", str(tmp_path / "a\x1b[31m\nb"), "--name", "odd").stdout.splitlines()
+        assert shown[0].startswith(f"odd: {tmp_path}/a\ufffd[31m\ufffdb is ")
+
+
 def test_up_that_waited_in_vain_says_so(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def sync(request: p.SyncRequest) -> p.SyncReply:
         return p.SyncReply(request.index or "", False, AS_OF, "git is working", ("a.py",))

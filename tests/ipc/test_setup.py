@@ -141,7 +141,7 @@ def test_a_name_is_offered_as_it_is_and_never_run(tmp_path: Path) -> None:
         [
             "cocosearchctl() { printf '%s\\n' 'x$(touch ran)' 'x`touch ran`' 'x; y'; }",
             *completion.bash(),
-            "try() { COMP_WORDS=(\"$@\"); COMP_CWORD=$(( $# - 1 )); _cocosearchctl; printf '%s\\n' \"${COMPREPLY[@]}\"; }",
+            'try() { COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); _cocosearchctl; printf \'%s\\n\' "${COMPREPLY[@]}"; }',
             "try cocosearchctl stats x",
             "try cocosearchctl query --index x",
             "try cocosearchctl up two",
@@ -238,7 +238,8 @@ def test_the_service_is_installed_once_and_removed(
     calls = (tmp_path / "calls").read_text().splitlines()
     units = "cocosearchd.socket cocosearchd-mcp.socket cocosearchd.service"
     looked = "--user is-active cocosearchd.service"
-    assert calls[:3] == [looked, "--user daemon-reload", f"--user enable --now {units}"]
+    asked = "--user daemon-reload"
+    assert calls[:4] == [asked, looked, asked, f"--user enable --now {units}"]
     assert calls[-4:] == [
         f"--user stop {units}",
         f"--user start {units}",
@@ -324,10 +325,16 @@ def test_doctor_sees_a_bridge_that_is_gone_and_a_listener_that_does_not_answer(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
-def test_a_service_manager_that_fails_is_quoted(systemd: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_service_manager_that_fails_is_quoted_and_nothing_has_changed(
+    served: Served, systemd: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As where no login session is: with its units there, `up` would have asked systemd from then on, in vain."""
     monkeypatch.setenv("MODE", "fail")
+    environment = systemd | served.environment | {"PATH": systemd["PATH"], "SAYS": "inactive"}
     with pytest.raises(Exception, match=r"`systemctl --user daemon-reload` failed \(3\)"):
-        run(["service", "install"], systemd)
+        run(["service", "install"], environment)
+    assert not any(path.exists() for path in service.manager(environment, system=False).files)
+    assert not served.engine.stopped.is_set()
 
 
 def test_directories_follow_the_environment(tmp_path: Path) -> None:
@@ -340,6 +347,9 @@ def test_directories_follow_the_environment(tmp_path: Path) -> None:
     assert (address.state_dir(xdg), address.runtime_dir(xdg)) == ("/x/s/cocosearch", "/x/r/cocosearch")
     assert address.config_file(xdg) == "/x/c/cocosearch/config.yaml"
     assert address.runtime_dir(xdg | {"COCOSEARCH_STATE_DIR": "/b"}) == "/b/run", "side by side"
+    relative = {"XDG_STATE_HOME": "s", "XDG_RUNTIME_DIR": "r", "XDG_CONFIG_HOME": "./c"}
+    for place in (address.state_dir, address.runtime_dir, address.config_file):
+        assert place(relative) == place(dict.fromkeys(relative, "")) == place({}), "as the specification wants it"
 
 
 def test_a_deep_runtime_directory_gets_a_short_stand_in(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def _application(*parts: str) -> Callable[[Env], Path]:
 
 
 def _config(*parts: str) -> Callable[[Env], Path]:
-    return lambda env: Path(env.get("XDG_CONFIG_HOME") or _home(".config")(env), *parts)
+    return lambda env: Path(address.xdg(env, "XDG_CONFIG_HOME") or _home(".config")(env), *parts)
 
 
 ASSISTANTS = {

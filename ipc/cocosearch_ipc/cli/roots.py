@@ -68,11 +68,11 @@ def _follow(env: Env, index: str, last: dict[str, Any], progress: Progress) -> d
 
 def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> None:
     took = tables.duration(time.monotonic() - progress.began)
-    counts = _counts(last)
+    counts, root = _counts(last), out.printable(reply["root"], keep="")
     if not reply["created"]:
-        out.line(f"{reply['index']}: {reply['root']} is already watched, nothing changed ({last['state']}, {counts})")
+        out.line(f"{reply['index']}: {root} is already watched, nothing changed ({last['state']}, {counts})")
     else:
-        out.line(f"{reply['index']}: {reply['root']} is watched ({last['state']}, {counts}, after {took})")
+        out.line(f"{reply['index']}: {root} is watched ({last['state']}, {counts}, after {took})")
     for note in reply.get("notes") or ():
         out.line(f"{reply['index']}: {out.printable(note, keep='')}")
     if last["state"] == REFUSED:

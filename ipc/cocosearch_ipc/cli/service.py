@@ -83,6 +83,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
         raise client.CallFailed("no service is installed", "cocosearchctl service install", code=0)
     changed = there
     if args.what == "install":
+        _do(found, "reload")  # a manager that cannot be reached: nothing is written, and no daemon is stopped
         changed = _install(found)
         _make_way(env)
     elif args.what == "uninstall":
@@ -152,7 +153,7 @@ def manager(env: Env, *, system: bool) -> Manager:
 
 
 def _systemd_user(env: Env) -> Manager:
-    home = Path(env.get("XDG_CONFIG_HOME") or Path(address.home(env), ".config")) / "systemd" / "user"
+    home = Path(address.xdg(env, "XDG_CONFIG_HOME") or Path(address.home(env), ".config")) / "systemd" / "user"
     names = ("cocosearchd.socket", "cocosearchd-mcp.socket", "cocosearchd.service")
     return _systemd(home, program.shipped("systemd") / "user", names, names, ("systemctl", "--user"), env)
 
