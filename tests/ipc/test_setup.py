@@ -141,10 +141,10 @@ def test_a_name_is_offered_as_it_is_and_never_run(tmp_path: Path) -> None:
         [
             "cocosearchctl() { printf '%s\\n' 'x$(touch ran)' 'x`touch ran`' 'x; y'; }",
             *completion.bash(),
-            'try() { COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); _cocosearchctl; printf \'%s\\n\' "${COMPREPLY[@]}"; }',
-            "try cocosearchctl stats x",
-            "try cocosearchctl query --index x",
-            "try cocosearchctl up two",
+            't() { COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); _cocosearchctl; printf \'%s\\n\' "${COMPREPLY[@]}"; }',
+            "t cocosearchctl stats x",
+            "t cocosearchctl query --index x",
+            "t cocosearchctl up two",
         ]
     )
     done = subprocess.run(["bash", "-u", "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=20)

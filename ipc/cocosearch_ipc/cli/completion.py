@@ -36,7 +36,7 @@ def _subparsers() -> dict[str, argparse.ArgumentParser]:
 
 
 def bash() -> Iterator[str]:
-    """For `source <(cocosearchctl completion bash)`. What is asked is read line by line: `compgen -W` would run `$(...)`.
+    """For `source <(cocosearchctl completion bash)`. Names are read line by line: `compgen -W` would run `$(...)`.
 
     A project may name its index as it likes, so a name is data, and what is put on the command line is quoted.
     """
