@@ -239,6 +239,7 @@ async def _store(settings: Settings, places: Places) -> AsyncIterator[Store]:
         async with Database.open(settings.database.url, settings.database) as db:
             yield Store(db, settings.database.url, None)
         return
+    address.forget("PG")  # of another server: PGHOSTADDR and PGSERVICE win over what the DSN says
     lines = {"shared_buffers": settings.database.shared_buffers}
     postgres = EmbeddedPostgres(places.state / "postgres", lines, places.postgres_bin)
     dsn = await anyio.to_thread.run_sync(postgres.ensure)
@@ -257,7 +258,7 @@ async def _keep_store(postgres: EmbeddedPostgres) -> None:
         await _ended(postgres)
         for level, text in said.unread():
             log.log(level, "postgres_said", extra={"text": text})
-        if not postgres.running():
+        if not postgres.reachable():
             log.error("postgres_gone")
             await anyio.to_thread.run_sync(postgres.ensure)
             log.info("postgres_back")

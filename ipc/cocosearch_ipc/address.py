@@ -25,6 +25,12 @@ def environment() -> Mapping[str, str]:
     return os.environ
 
 
+def forget(prefix: str) -> None:
+    """Leave variables to no library of this process, and to nothing that it starts."""
+    for name in [name for name in os.environ if name.startswith(prefix)]:
+        del os.environ[name]
+
+
 def state_dir(env: Mapping[str, str]) -> str:
     """What survives a restart: the embedded database, CocoIndex's memory, the token, the log."""
     if own := env.get("COCOSEARCH_STATE_DIR"):

@@ -270,3 +270,33 @@ def test_any_other_postgresql_will_do(stopped: Daemon, project: Path, dsn: str) 
     assert stopped.json("status")["store"]["kind"] == "external"
     assert stopped.postgres() == []
     assert stopped.stop() == 0
+
+
+# Each of them kept libpq from the daemon's own server, or had it speak an encoding that lacks characters.
+OF_ANOTHER_SERVER = {
+    "PGHOSTADDR": "127.0.0.1",
+    "PGSERVICE": "missing",
+    "PGREQUIREAUTH": "scram-sha-256",
+    "PGTARGETSESSIONATTRS": "standby",
+    "PGCLIENTENCODING": "SQL_ASCII",
+}
+
+
+def test_variables_of_another_server_do_not_matter(stopped: Daemon, project: Path) -> None:
+    stopped.variables |= OF_ANOTHER_SERVER
+    (project / "word.py").write_text("def größe():\n    return '日本語'\n", "utf-8")
+    stopped.start()
+    stopped.ctl("up", str(project), "--wait")
+    answer = stopped.query("größe")
+    assert answer["fresh"]
+    assert answer["results"][0]["path"] == "word.py"
+
+
+def test_a_socket_that_was_cleaned_away_comes_back(stopped: Daemon, project: Path) -> None:
+    """The server lives, and whoever is connected goes on; the next one, as a child that is started again, cannot."""
+    stopped.start()
+    stopped.ctl("up", str(project), "--wait")
+    (stopped.home / "state" / "postgres" / "run" / ".s.PGSQL.5432").unlink()
+    psutil.Process(stopped.call("status")["worker"]["pid"]).kill()
+    (project / "word.py").write_text("def zebra():\n    return 1\n")
+    wait_until(lambda: stopped.query("zebra")["fresh"] and first(stopped, "zebra") == "word.py", stopped.log, 60)

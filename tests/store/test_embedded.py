@@ -176,9 +176,24 @@ def test_deleted_socket(postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(embedded, "SOCKET_GONE_S", 0.2)
     postgres.ensure()
     server = postgres.pids()[0]
+    assert postgres.reachable()
     (postgres.run / ".s.PGSQL.5432").unlink()
+    assert postgres.running()
+    assert not postgres.reachable()
     assert answers(postgres.ensure())
     assert postgres.pids()[0] != server
+    assert postgres.reachable()
+
+
+def test_one_server_by_whatever_name_its_directory_is_called(postgres: EmbeddedPostgres, tmp_path: Path) -> None:
+    postgres.ensure()
+    link = tmp_path / "link"
+    link.symlink_to(postgres.home.parent)
+    other = EmbeddedPostgres(link / postgres.home.name, SMALL)
+    assert other.pids() == postgres.pids() != ()
+    assert other.ensure() == postgres.dsn
+    other.stop()
+    assert not postgres.running()
 
 
 def test_server_outlives_the_daemon_and_is_adopted(postgres: EmbeddedPostgres) -> None:
@@ -324,6 +339,17 @@ def test_data_of_another_major_version(servers: Servers) -> None:
     server.data.mkdir(parents=True)
     (server.data / "PG_VERSION").write_text("12\n")
     with pytest.raises(StoreUnavailable, match="found no PostgreSQL 12 with pgvector") as caught:
+        server.ensure()
+    assert f"delete {servers.home / 'pg'} and index again" in caught.value.hint
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe"], ids=["empty", "garbage"])
+def test_damaged_data(servers: Servers, content: bytes) -> None:
+    server = servers()
+    server.ensure()
+    server.stop()
+    (server.data / "PG_VERSION").write_bytes(content)
+    with pytest.raises(StoreUnavailable, match="PostgreSQL does not start: FATAL") as caught:
         server.ensure()
     assert f"delete {servers.home / 'pg'} and index again" in caught.value.hint
 

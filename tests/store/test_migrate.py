@@ -11,10 +11,10 @@ from cocosearchd.model import Filter, IndexRecord, Symbol
 from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store import records, statements
 from cocosearchd.store.migrate import migrate_registry
-from cocosearchd.store.pool import Database
+from cocosearchd.store.pool import LOCK_TIMEOUT_MS, Database
 from cocosearchd.store.queries import file_chunks, keyword_search, list_symbols, replace_file, vector_search
 from cocosearchd.store.spares import drop_spares
-from cocosearchd.store.statements import compose
+from cocosearchd.store.statements import compose, statement
 from cocosearchd.store.vector_index import ensure_vector_index
 from tests.store.support import file_write, new_index, vector_of
 
@@ -49,6 +49,15 @@ async def test_schema_files_equal_the_sum_of_migrations(db: Database) -> None:
     migrated = await catalogue(db)
     assert len(migrated) > 10
     assert await catalogue(db, "other") == migrated
+
+
+async def test_a_change_waits_for_one_that_takes_longer_than_a_search_may(db: Database) -> None:
+    """As one of a daemon that was killed: the server ends the statement that it is at."""
+    async with db.connection() as other, other.transaction():
+        await other.execute(statement("lock_schema"))
+        migrating = asyncio.create_task(migrate_registry(db))
+        assert not (await asyncio.wait({migrating}, timeout=LOCK_TIMEOUT_MS / 1000 + 0.5))[0]
+    await migrating
 
 
 async def test_racing_daemons_migrate_once(server: str, dsn: str) -> None:

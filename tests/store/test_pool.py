@@ -4,6 +4,7 @@ import asyncio
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -11,7 +12,8 @@ from psycopg.conninfo import make_conninfo
 
 from cocosearchd.errors import TIMED_OUT, CocoSearchError, NotFound, StoreUnavailable
 from cocosearchd.settings import DatabaseSettings
-from cocosearchd.store.pool import LOCK_TIMEOUT_MS, Database, check_server_version, without_password
+from cocosearchd.store.pool import LOCK_TIMEOUT_MS, Database, without_password
+from cocosearchd.store.usable import check_server_version
 from tests.store.remote import PASSWORD, RemoteServer, free_port
 
 SECRET = "hunter2-Tr0ub4dor"
@@ -48,9 +50,20 @@ async def test_opens_and_answers(db: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    "dsn", [f"postgresql://me:{SECRET}@[host/db", f"host=h password={SECRET} nonsense", f"user=me {SECRET}"]
+    "dsn",
+    [
+        f"postgresql://me:{SECRET}@[host/db",
+        f"host=h password={SECRET} nonsense",
+        f"user=me {SECRET}",
+        f"postgresql://me:x@{SECRET}@127.0.0.1:1/db",
+        f"postgresql://me:{SECRET}/x@127.0.0.1:1/db",
+        f"postgresql://me:1/{SECRET}@127.0.0.1:1/db",
+        f"postgresql://me:x@{SECRET}/x@127.0.0.1:1/db",
+        f"postgresql://me:?@{SECRET}@127.0.0.1:1/db",
+    ],
 )
 async def test_unreadable_url(dsn: str) -> None:
+    """Also where an @ or a / of a password would be taken for its end."""
     error = await refused(dsn)
     assert error.message == "the database URL cannot be read"
     assert "postgresql://user:password@host" in error.hint
@@ -60,6 +73,13 @@ async def test_nobody_listens() -> None:
     error = await refused(f"postgresql://me:{SECRET}@127.0.0.1:{free_port()}/db")
     assert error.message.startswith("PostgreSQL at 127.0.0.1:")
     assert error.message.endswith("cannot be reached: Connection refused")
+
+
+async def test_a_password_with_every_character() -> None:
+    error = await refused(
+        f"postgresql://me:{quote(SECRET + '@/:%?#', safe='')}@127.0.0.1:{free_port()}/db%40x?user=me@here"
+    )
+    assert error.message.endswith("Connection refused")
 
 
 async def test_no_such_host() -> None:
@@ -118,6 +138,47 @@ async def test_pgvector_may_not_be_enabled(remote: RemoteServer) -> None:
         connection.execute("drop database bare with (force)")
     assert error.message == "pgvector is not enabled in database bare, and user tester may not enable it"
     assert error.hint == "let a superuser run CREATE EXTENSION vector in database bare"
+
+
+async def test_pgvector_is_where_nobody_looks(bare_database: str) -> None:
+    with psycopg.connect(bare_database, autocommit=True) as connection:
+        connection.execute("create schema extensions; create extension vector schema extensions")
+    error = await refused(bare_database)
+    assert error.message == "pgvector is in schema extensions of database bare, where user cocosearch does not look"
+    assert error.hint.endswith("ALTER ROLE cocosearch SET search_path = public, extensions")
+    looking = make_conninfo(bare_database, options="-c search_path=public,extensions")
+    async with Database.open(looking, DatabaseSettings()) as db:
+        await db.ping()
+
+
+async def test_nowhere_to_make_anything(bare_database: str) -> None:
+    error = await refused(make_conninfo(bare_database, options="-c search_path=nowhere"))
+    assert error.message == "no schema of the search_path is there"
+
+
+async def test_read_only_without_pgvector(bare_database: str) -> None:
+    """As on a standby."""
+    error = await refused(make_conninfo(bare_database, options="-c default_transaction_read_only=on"))
+    assert error.message == "the database is read-only"
+    assert "primary" in error.hint
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+async def test_a_database_that_lacks_characters(embedded_server: str, encoding: str) -> None:
+    with psycopg.connect(embedded_server, autocommit=True) as connection:
+        connection.execute(f"create database narrow template template0 encoding '{encoding}' locale 'C'")
+        try:
+            error = await refused(make_conninfo(embedded_server, dbname="narrow"))
+        finally:
+            connection.execute("drop database narrow with (force)")
+    assert error.message == f"database narrow is encoded as {encoding}: UTF8 is needed"
+
+
+async def test_characters_do_not_depend_on_the_terminal(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    async with Database.open(dsn, DatabaseSettings()) as db, db.connection() as connection:
+        row = await (await connection.execute("select %s || 'ツ'", ("日",))).fetchone()
+        assert row == ("日ツ",)
 
 
 async def test_racing_daemons_enable_pgvector_once(bare_database: str) -> None:

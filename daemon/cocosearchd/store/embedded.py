@@ -67,6 +67,7 @@ class EmbeddedPostgres:
     """
 
     def __init__(self, home: Path, settings: Mapping[str, str], bin_dir: str = "") -> None:
+        home = home.parent.resolve() / home.name  # one name, however the directory is called: processes are known by it
         self.home, self.data, self.run = home, home / "pg" / "data", home / "run"
         self.conf, self.log, self.bin_dir = home / "postgresql.conf", home / "postgres.log", bin_dir
         self.account = _account(home / "pg")
@@ -123,6 +124,10 @@ class EmbeddedPostgres:
         """Whether there is a server, as `pids` says; cheap enough to ask every second."""
         return self._postmaster() is not None
 
+    def reachable(self) -> bool:
+        """Whether there is a server, and its socket: somebody may clean that away. As cheap as `running`."""
+        return self.running() and (self.run / SOCKET).exists()
+
     def handle(self) -> int | None:
         """What becomes readable when the running server ends, as `processes.handle` has it."""
         server = self._postmaster()
@@ -153,7 +158,7 @@ class EmbeddedPostgres:
     def _install(self) -> Install:
         """The programs to run, as copies where the account cannot reach the originals."""
         version_file = self.data / "PG_VERSION"
-        text = version_file.read_text().strip() if version_file.exists() else ""
+        text = version_file.read_text("ascii", "replace").strip() if version_file.exists() else ""
         try:
             install = find_install(self.bin_dir, int(text) if text.isdigit() else None)
         except StoreUnavailable as error:
@@ -321,7 +326,9 @@ def _does_not_start(what: str, output: str, home: Path) -> StoreUnavailable:
     lines = [line.strip() for line in output.splitlines() if line.strip()]
     causes = [line for line in lines if re.search(r"FATAL|PANIC|error:", line)]
     cause = re.sub(r"^.*?(?=FATAL|PANIC|error:)", "", (causes or lines or ["no output"])[-1])[:500]
-    hint = f"see {home / 'postgres.log'}"
+    hint = (
+        f"see {home / 'postgres.log'}; if the data is damaged, delete {home / 'pg'} and index again: it is derived data"
+    )
     if "No space left" in output:
         hint = f"free some space on the disk of {home}"
     return StoreUnavailable(f"{what}: {cause}", hint)

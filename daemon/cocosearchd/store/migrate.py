@@ -37,6 +37,7 @@ async def schema_change(db: Database, patience_s: float | None = CHANGE_S) -> As
         with connection.patient(patience_s):
             async with connection.transaction():
                 await connection.execute(statement("begin_schema_change"))
+                await connection.execute(statement("lock_schema"))
                 yield connection
 
 

@@ -1,6 +1,5 @@
 """Database: the connection pool of one PostgreSQL, and the one place where driver errors become ours."""
 
-import re
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -15,12 +14,10 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from cocosearchd.errors import TIMED_OUT, CocoSearchError, InvalidInput, NotFound, Refused, StoreUnavailable
 from cocosearchd.settings import DatabaseSettings
-from cocosearchd.store.binaries import MIN_PGVECTOR
 from cocosearchd.store.patient import SILENCE_S, PatientConnection, Silent
+from cocosearchd.store.usable import cannot_connect, checked
 
-MIN_SERVER = 140_000  # PostgreSQL 14, as server_version_num
 CONNECT_TIMEOUT_S, CHECKOUT_TIMEOUT_S, LOCK_TIMEOUT_MS = 5, 10.0, 2000
-EXTENSION_LOCK = 0x636F_636F_0001  # advisory: CREATE EXTENSION IF NOT EXISTS fails when raced
 # The pool tries again with pauses that double; whoever comes after it gave up makes it try at once. So that a server is
 # used as soon as it is back, it gives up early, and callers ask again.
 RECONNECT_S = 0.5
@@ -176,10 +173,13 @@ def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
     try:
         given = conninfo_to_dict(dsn)
     except psycopg.ProgrammingError:
-        # Neither its message nor its traceback: they quote the DSN, and with it the password.
+        given = {}
+    if not given or _misread(dsn):
+        # Neither the driver's message nor its traceback: they quote the DSN, and with it the password.
         raise StoreUnavailable(
-            "the database URL cannot be read", "write postgresql://user:password@host:5432/database"
-        ) from None
+            "the database URL cannot be read",
+            "write postgresql://user:password@host:5432/database, in a password %40, %2F and %25 for @, / and %",
+        )
     # Whoever is told a generation may rely on it: it must be on disk, whatever the server's default is.
     ours = {
         "synchronous_commit": "on",
@@ -187,7 +187,14 @@ def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
         "lock_timeout": str(LOCK_TIMEOUT_MS),
     }
     name = given.get("application_name") or "cocosearchd"
-    return make_conninfo(dsn, options=_options(given, ours), application_name=name)
+    # Files hold any character, whatever PGCLIENTENCODING says of a terminal.
+    return make_conninfo(dsn, options=_options(given, ours), application_name=name, client_encoding="utf8")
+
+
+def _misread(dsn: str) -> bool:
+    """Whether an @ or a / of a password was taken for its end: the rest would be shown as a part of the address."""
+    address, _, path = dsn.partition("://")[2].partition("/")
+    return address.count("@") > 1 or "@" in path.partition("?")[0]
 
 
 def _options(given: Mapping[str, Any], settings: Mapping[str, str]) -> str:
@@ -219,86 +226,16 @@ async def _check(conninfo: str, successor: int | None, patience_s: float | None)
     try:
         connection = await PatientConnection.connect(conninfo, **_CONNECT)
     except psycopg.OperationalError as error:
-        raise _cannot_connect(conninfo, error) from None
+        raise cannot_connect(conninfo, error) from None
     connection.patience_s = patience_s
-    async with connection:
-        check_server_version(connection.info.server_version)
-        vector = await _ensure_pgvector(connection)
-        if successor is not None:
-            await _outlive(connection, successor)
-        return connection.info.parameter_status("server_version") or "", vector
-
-
-def check_server_version(version: int) -> None:
-    """Raises `StoreUnavailable` for a server_version_num that is too old."""
-    if version < MIN_SERVER:
-        shown = f"{version // 10_000}.{version % 10_000}"
-        raise StoreUnavailable(
-            f"PostgreSQL {shown} is too old: 14 or newer is needed",
-            "upgrade it, or unset COCOSEARCH_DATABASE_URL to use the embedded server",
-        )
-
-
-async def _ensure_pgvector(connection: Connection) -> str:
-    installed = "select extversion from pg_extension where extname = 'vector'"
-    row = await (await connection.execute(installed)).fetchone()
-    if row is None:
-        await _create_pgvector(connection)
-        row = await (await connection.execute(installed)).fetchone()
-    version = str(row[0]) if row else ""
-    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
-    if numbers < MIN_PGVECTOR:
-        raise StoreUnavailable(
-            f"pgvector {version} is too old: 0.8 or newer is needed",
-            "install a newer pgvector on the server, then run ALTER EXTENSION vector UPDATE",
-        )
-    return version
-
-
-async def _create_pgvector(connection: Connection) -> None:
-    database = connection.info.dbname
     try:
-        async with connection.transaction():
-            await connection.execute("select pg_advisory_xact_lock(%s)", (EXTENSION_LOCK,))
-            await connection.execute("create extension if not exists vector")
-    except psycopg.errors.InsufficientPrivilege:
-        raise StoreUnavailable(
-            f"pgvector is not enabled in database {database}, and user {connection.info.user} may not enable it",
-            f"let a superuser run CREATE EXTENSION vector in database {database}",
-        ) from None
-    except (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile):
-        raise StoreUnavailable(
-            "the server has no pgvector",
-            "install pgvector 0.8 or newer on the server (Debian: the package postgresql-<major>-pgvector)",
-        ) from None
-
-
-def _cannot_connect(conninfo: str, error: psycopg.OperationalError) -> StoreUnavailable:
-    """One sentence and a hint for why a connection was refused."""
-    given = conninfo_to_dict(conninfo)
-    user, database = given.get("user") or "", given.get("dbname") or given.get("user") or ""
-    host, port = given.get("host") or "localhost", given.get("port") or 5432
-    text = str(error)
-    # libpq leaves no SQLSTATE on a failed connection, so its messages must do; the server's may be translated.
-    if "password authentication failed" in text or "no password supplied" in text or "Ident authentication" in text:
-        return StoreUnavailable(
-            f"PostgreSQL at {host}:{port} does not accept the password of user {user}",
-            "correct the user and the password in COCOSEARCH_DATABASE_URL",
-        )
-    if f'database "{database}" does not exist' in text:
-        return StoreUnavailable(
-            f"PostgreSQL at {host}:{port} has no database {database}",
-            f"create it (createdb {database}) or name another in COCOSEARCH_DATABASE_URL",
-        )
-    if f'role "{user}" does not exist' in text:
-        return StoreUnavailable(
-            f"PostgreSQL at {host}:{port} has no user {user}", "correct the user in COCOSEARCH_DATABASE_URL"
-        )
-    reason = (text.strip().splitlines() or ["no answer"])[0]
-    return StoreUnavailable(
-        f"PostgreSQL at {host}:{port} cannot be reached: {reason.rpartition('failed: ')[2] or reason}",
-        "check that it runs and that host and port in COCOSEARCH_DATABASE_URL are right",
-    )
+        async with connection:
+            vector = await checked(connection)
+            if successor is not None:
+                await _outlive(connection, successor)
+            return connection.info.parameter_status("server_version") or "", vector
+    except psycopg.Error as error:
+        raise _translated(error) from error
 
 
 # In this order, for errors that have a cause people can act on.
@@ -334,6 +271,12 @@ _CAUSES: tuple[tuple[type[psycopg.Error], Callable[[str, str], CocoSearchError],
         StoreUnavailable,
         "the disk of the database is full",
         "free some space; work goes on by itself",
+    ),
+    (
+        psycopg.errors.InvalidSchemaName,
+        StoreUnavailable,
+        "no schema of the search_path is there",
+        "name one that is, by ALTER ROLE or in the options of COCOSEARCH_DATABASE_URL",
     ),
     (
         psycopg.errors.ReadOnlySqlTransaction,

@@ -4,10 +4,12 @@
 -- part by itself: what it gives is worked out once for a row.
 
 -- name: begin_schema_change
--- One at a time in the whole database; a rebuild may wait for running queries longer than a search may.
-select pg_advisory_xact_lock(109356061589506),
-       set_config('statement_timeout', '0', true),
-       set_config('lock_timeout', '60s', true)
+-- It may wait longer than a search: for another one, whose daemon may have been killed, and for running queries.
+select set_config('statement_timeout', '0', true), set_config('lock_timeout', '60s', true)
+
+-- name: lock_schema
+-- One change at a time in the whole database. A statement of its own, so that the times of before do not count for it.
+select pg_advisory_xact_lock(109356061589506)
 
 -- name: registry_exists
 select (to_regclass('cocosearch_registry') is not null)::int
