@@ -321,7 +321,7 @@ async def test_a_save_that_is_given_up_ends_before_the_next(
     assert (await fresh(db, record, tmp_path)).sizes()["kept"] == len(FILES)
 
 
-@pytest.mark.parametrize("damage", ["byte", "manifest", "missing", "truncated"])
+@pytest.mark.parametrize("damage", ["byte", "manifest", "dead", "missing", "truncated"])
 async def test_a_damaged_snapshot_is_absent(db: Database, tmp_path: Path, damage: str) -> None:
     record = await filled(db)
     await run_until_warm(LexicalIndex(db, record, tmp_path))
@@ -332,6 +332,10 @@ async def test_a_damaged_snapshot_is_absent(db: Database, tmp_path: Path, damage
         segment.write_bytes(raw)
     elif damage == "manifest":
         (tmp_path / "manifest.json").write_text('{"format": 1', "utf-8")
+    elif damage == "dead":
+        manifest = json.loads((tmp_path / "manifest.json").read_text("utf-8"))
+        manifest["segments"][0]["dead"] = [len(FILES)]
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest), "utf-8")
     elif damage == "missing":
         segment.unlink()
     else:

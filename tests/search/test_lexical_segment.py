@@ -24,6 +24,7 @@ from cocosearchd.search.lexical_merge import (
     replaced,
 )
 from cocosearchd.search.lexical_near import near
+from cocosearchd.search.lexical_scores import products
 from cocosearchd.search.lexical_segment import Part, build, signs_of, size_bytes
 from cocosearchd.search.lexical_terms import Terms, term_hash
 from cocosearchd.search.lexical_view import SIGNALS, View, evidence, view
@@ -211,6 +212,15 @@ def test_cosines_of_quantised_vectors() -> None:
     assert found.cosines is not None
     assert found.cosines[0] == pytest.approx(0.6, abs=1e-3)
     assert np.isnan(found.cosines[1])
+
+
+@pytest.mark.parametrize("dimension", [64, 256, 384, 768, 1024])
+def test_equal_vectors_have_the_same_cosine_wherever_they_stand(dimension: int) -> None:
+    random_ = np.random.default_rng(5)
+    vector = random_.normal(0, 1, dimension).astype(np.float32)
+    row = random_.integers(-127, 128, (1, dimension)).astype(np.int8)
+    found = [products(row.repeat(size, 0), np.ones(size, np.float32), vector) for size in (*range(1, 40), 255, 1001)]
+    assert len(set(np.concatenate(found).tolist())) == 1
 
 
 def large() -> View:

@@ -71,7 +71,7 @@ def load(folder: Path, owner: Mapping[str, str]) -> Snapshot | None:
         return Snapshot(manifest["generation"], parts, tuple(row["file"] for row in manifest["segments"]))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError) as error:
         log.warning("lexical_snapshot_unusable", extra={"folder": str(folder), "error": repr(error)})
         return None
 
