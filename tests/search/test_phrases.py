@@ -226,6 +226,27 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
                 assert paths_of(answer.hits) == set(files) - {"1.py"} | {"new.py"}
 
 
+@pytest.mark.parametrize("profile", ["code", "classic"])
+async def test_punctuation_that_is_quoted_is_found_without_memory(db: Database, tmp_path: Path, profile: str) -> None:
+    files = {"b.js": "f(x => { run(x) })\n", "a.js": "const g = y => { walk(y) }\n", "c.js": "f(function () {})\n"}
+    corpus = await new_corpus(db, tmp_path / "root", files)
+    asked = Query('"=> {"', profile=profile)
+    answer = await corpus.ask(asked)
+    assert [hit.path for hit in answer.hits] == ["a.js", "b.js"]
+    assert {dict(hit.scores)["relevance"] for hit in answer.hits} == {1.0}
+    assert [hit.path for hit in (await corpus.ask(replace(asked, paths=("b.*",)))).hits] == ["b.js"]
+    assert not (await corpus.ask(replace(asked, text="=> {"))).hits
+    overlays = Overlays(lambda _: corpus.embedder)
+    with overlays.session() as session:
+        for path, text in {"a.js": "g()\n", "d.js": "h(z => { stop(z) })\n"}.items():
+            await overlays.put(session, corpus.record, path, text.encode(), RULES)
+        overlay = overlays.of(session, corpus.record)
+        unsaved = await corpus.pipeline.run(corpus.record, asked, Trace(), overlay=overlay)
+        assert [hit.path for hit in unsaved.hits] == ["b.js", "d.js"]
+        words = await corpus.pipeline.run(corpus.record, replace(asked, text="=> {"), Trace(), overlay=overlay)
+        assert not words.hits
+
+
 def paths_of(hits: tuple[Hit, ...]) -> set[str]:
     return {hit.path for hit in hits}
 

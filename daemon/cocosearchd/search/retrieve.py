@@ -57,7 +57,8 @@ async def _with_unsaved(
     ranks = await queries.rank_texts(db, words, [split_text(f"{row.header}\n{row.content}") for row in rows])
     # Those with every word are raised above 1 where others are in the list.
     lift = 1.0 if every_word < len(stored) or (stored and stored[0].score >= 1) else 0.0
-    found = [replace(row, score=lift + rank) for row, rank in zip(rows, ranks, strict=True) if rank]
+    every = bool(plan.where.phrases) and not words  # what is quoted is all that is asked
+    found = [replace(row, score=lift + rank) for row, rank in zip(rows, ranks, strict=True) if rank or every]
     merged = best((*stored, *found), plan.depth)
     return merged, min(every_word + len(found), len(merged))
 
@@ -76,11 +77,14 @@ async def _keyword_leg(
     """Candidates, and how many of them have every word.
 
     `classic` asks for every word of the query, as documented; `code` leaves stop words out and fills up with chunks
-    that have some of the rarer words.
+    that have some of the rarer words. Of phrases without any word it is the chunks that hold them, by path.
     """
     if not wanted:
         return (), 0
     text = split_text(plan.text)
+    if not text and plan.where.phrases:
+        holding = await queries.first_passing(db, record, plan.where, plan.depth)
+        return holding, len(holding)
     if plan.profile == "classic":
         every = await queries.keyword_search(db, record, text, plan.where, plan.depth)
         return every, len(every)

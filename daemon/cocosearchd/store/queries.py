@@ -179,6 +179,14 @@ async def keyword_search(
     return (raised + tuple(hit for hit in others if hit.key not in keys))[:limit]
 
 
+async def first_passing(db: Database, record: IndexRecord, where: Filter, limit: int) -> tuple[Candidate, ...]:
+    """Chunks that pass a filter, by path and place; their score is 0."""
+    condition, values = filter_sql(where)
+    async with db.connection() as connection:
+        condition = await _of_live(connection, record, condition)
+        return await _candidates(connection, record, "first_passing", condition, values | {"limit": limit})
+
+
 async def rank_texts(db: Database, asked: str, texts: Sequence[str]) -> tuple[float, ...]:
     """What `keyword_search` would score texts, all split as `FileWrite.keywords` does; 0 without every term."""
     if not texts:

@@ -414,6 +414,15 @@ select {columns}, best.score
 from best join {chunks} c using (filename, ordinal), {place}
 order by best.score desc, filename, ordinal
 
+-- name: first_passing
+-- Where there are no words to rank by.
+with best as materialized (
+    select filename, ordinal from {chunks} where {filter} order by filename, ordinal limit %(limit)s
+)
+select {columns}, 0::float8
+from best join {chunks} c using (filename, ordinal), {place}
+order by c.filename, c.ordinal
+
 -- name: term_frequencies
 -- The lexemes of a text with the share of chunks that hold them, as of the last ANALYZE; 0: rare or not known.
 select term, coalesce(frequency, 0),
