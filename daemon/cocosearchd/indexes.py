@@ -317,6 +317,8 @@ class Indexes(Lookup):
         await self._updater.remove(index.lane)
         index.tasks.cancel()
         await index.lexical.discard()
+        # The name has a generation now that no commit has made.
+        await following.lexical.apply(Commit(promoted.name, promoted.generation, ()))
 
     async def _abandon(self, index: RunningIndex) -> None:
         """Drop the next index, if one is being filled."""

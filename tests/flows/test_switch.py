@@ -100,3 +100,5 @@ def test_the_old_vectors_answer_until_the_new_ones_are_complete(
     daemon.ctl("reindex", "sample")  # and back, with the former server gone
     until_switched(daemon)
     assert set(expected) <= set(daemon.paths(QUESTION, "--limit", "50"))
+    told = daemon.call("search", query=QUESTION, index="sample", explain=True)["explain"]
+    assert told["lexical"]["state"] == "warm", told["lexical"]
