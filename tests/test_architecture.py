@@ -103,9 +103,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.embedding",
         "cocosearchd.languages",
         "cocosearchd.interpreter",
+        "cocosearchd.patience",
     },
     "cocosearchd.indexing": {
         "cocosearchd.interpreter",
+        "cocosearchd.patience",
         "cocosearchd.store",
         "cocosearchd.embedding",
         "cocosearchd.languages",
@@ -113,7 +115,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.settings_files",
     },
     # Scope must know which file types are supported at all.
-    "cocosearchd.roots": {"cocosearchd.store", "cocosearchd.languages"},
+    "cocosearchd.roots": {"cocosearchd.store", "cocosearchd.languages", "cocosearchd.patience"},
     "cocosearchd.logs": set(),
     "cocosearchd.store": set(),
     "cocosearchd.kept": set(),
@@ -141,6 +143,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.search",
         "cocosearchd.roots",
         "cocosearchd.store",
+        "cocosearchd.project",
     },
     "cocosearchd.model": set(),
     "cocosearchd.errors": {"cocosearch_ipc.protocol"},

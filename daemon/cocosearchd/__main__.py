@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -24,6 +25,7 @@ from cocosearchd.settings_layers import load
 
 log = logging.getLogger("cocosearchd")
 
+LEAVE_S = 5.0
 EXIT_FAILED, EXIT_UNAVAILABLE, EXIT_RUNNING, EXIT_SETTINGS = 1, 69, 75, 78
 
 
@@ -42,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         interpreter.prepare()
         logs.configure(found.settings.log.level, found.settings.log.format, Path(address.log_file(env)))
         anyio.run(
-            service.run,
+            _run,
             found,
             service.Places.of(env, found.settings, os.getpid(), read),
             backend_options={"use_uvloop": True},
@@ -58,6 +60,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         return _end(first)
     return 0
+
+
+async def _run(found: Loaded, places: service.Places) -> None:
+    """Serve. A thread that waits for a file server cannot be ended: when all else has, the process ends without it."""
+    await service.run(found, places)
+    leaving = threading.Timer(LEAVE_S, os._exit, (0,))
+    leaving.daemon = True
+    leaving.start()
 
 
 def _parser() -> argparse.ArgumentParser:

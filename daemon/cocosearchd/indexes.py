@@ -29,10 +29,10 @@ from cocosearchd.indexing.updater import IndexRules, Updater
 from cocosearchd.lookup import Lookup
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.patience import soon
-from cocosearchd.project import SOURCES, stamps
+from cocosearchd.project import SOURCES
 from cocosearchd.roots.clock import beat_s
 from cocosearchd.roots.registry import check_root, propose_name
-from cocosearchd.roots.watched import WatchedRoot
+from cocosearchd.roots.watched import WatchedRoot, is_there
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.settings import Loaded
 from cocosearchd.store import records, standing
@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 PING_S = 5.0  # a server that is slower would leave a change half done
 # Between looks at files of settings; a question that waits for changes looks by itself, and hints tell of most.
-LOOK_S, CALM_LOOK_S = 1.0, 5.0
+LOOK_S, CALM_LOOK_S, ANSWERS_S = 1.0, 5.0, 1.0  # and how long a look waits for a file system that may never answer
 WRITTEN_S = 0.05  # from the first hint of a file to its last
 FILL_LOOK_S, GRACE_S = 0.5, 5.0
 Changed = TypeVar("Changed")
@@ -271,8 +271,8 @@ class Indexes(Lookup):
     async def _begin(
         self, record: IndexRecord, refusal: IdentityMismatch | None, lacking: int | None = None
     ) -> RunningIndex:
-        given = record.topics
-        record, settings, files = await self._tuning.begin(record, refused=refusal is not None)
+        given, there = record.topics, await is_there(self._db, record, ANSWERS_S)
+        record, settings, files = await self._tuning.begin(record, refused=refusal is not None, there=there)
         sync_dir = self._state_dir / "sync" / record.slug
         index = RunningIndex(
             record,
@@ -285,7 +285,8 @@ class Indexes(Lookup):
             await records.lacking(self._db, record) if lacking is None else lacking,
             lane=record.name,
         )
-        index.root.on_top, index.root.on_state = self._notice, self.bell.ring
+        root = index.root
+        root.on_top, root.on_state, root.presence.admit = self._notice, self.bell.ring, partial(self._admitted, index)
         if files:
             index.tell(("since the daemon ran last",), files)
         if refusal is None:
@@ -344,7 +345,8 @@ class Indexes(Lookup):
                 await anyio.sleep(WRITTEN_S)
             self._noticed = anyio.Event()
             for index in self._every():
-                await self.refresh(index)
+                if await index.outdated(ANSWERS_S):
+                    await self.refresh(index)
             if await self._tuning.outdated():
                 await self.configure(self._tuning.loaded)
 
@@ -354,10 +356,13 @@ class Indexes(Lookup):
 
     async def refresh(self, index: RunningIndex) -> None:
         """Follow the files of a project, if they have changed. What cannot be done now is tried again soon."""
-        root = index.record.root
-        seen = stamps(root) if index.root.local else await anyio.to_thread.run_sync(stamps, root)
-        if index.refusal is None and seen != index.settings.stamps:
+        if await index.outdated():
             await self._whole(self._refreshed(index))
+
+    async def _admitted(self, index: RunningIndex) -> bool:
+        """Follow what a root that was away says of itself, before its files are read."""
+        await self.refresh(index)
+        return bool(index.settings.stamps) and not await index.outdated()
 
     async def _refreshed(self, index: RunningIndex) -> None:
         async with self._changing:
@@ -372,6 +377,7 @@ class Indexes(Lookup):
             for index in self._every():
                 if index.refusal is None:
                     index.settings = replace(index.settings, stamps=())  # if it fails now, it is tried again
+                if await index.outdated(ANSWERS_S):
                     with suppress(CocoSearchError):
                         await self._tuning.follow(index)
 

@@ -60,6 +60,12 @@ def stamps(root: bytes) -> tuple[tuple[int, ...], ...]:
     return tuple(stamp(directory / name) for name in (*FILES, ".env"))
 
 
+def seen(root: bytes) -> tuple[tuple[int, ...], ...] | None:
+    """As `stamps`; None for a root that is not there: that says nothing of its files. Blocking."""
+    found = stamps(root)
+    return found if os.path.isdir(root) else None  # noqa: PTH112 - bytes
+
+
 def read_project(root: bytes, variables: Mapping[str, str]) -> Project:
     """The files of a root as they are; they may name `variables` that begin with `FREE`, and those of their `.env`.
 

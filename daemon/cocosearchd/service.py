@@ -4,12 +4,14 @@ Start: lock the state, bind the sockets, PostgreSQL, registry, embedder, the chi
 Stop: the same backwards; requests in flight are answered, then work is dropped (it is found again), then PostgreSQL.
 """
 
+import asyncio
 import importlib.metadata
 import logging
 import os
 import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -50,6 +52,8 @@ log = logging.getLogger(__name__)
 # A killed PostgreSQL is back within this and its own recovery; where its end is an event, at once.
 LOOK_S, CALM_LOOK_S = 1.0, 5.0
 EMBEDDER_RETRY_S = 5.0
+# Made as they are needed. A file server that hangs holds a few for each root of it, and the others need some as well.
+THREADS = 64
 # Settings that running indexes follow without a restart, beside those that a project may set.
 INDEXED = OWN | {"indexing.index_secrets", "indexing.max_file_bytes", "indexing.queries_dir"}
 
@@ -92,6 +96,7 @@ class Places:
 async def run(loaded: Loaded, places: Places) -> None:
     """Serve until told to stop. Raises `Failure` for what keeps it from starting, maybe inside of a group."""
     started, settings = time.monotonic(), loaded.settings
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     _prepare(places.state)
     with _only_one(places.state / "daemon.lock", places.rpc):
         secure = _tls(settings.server, places)

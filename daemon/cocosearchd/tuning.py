@@ -1,8 +1,9 @@
 """Keeps running indexes as their settings say: what a change affects is read again, nothing else; answers go on."""
 
+import asyncio
 import logging
+import math
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import anyio
 
@@ -13,6 +14,7 @@ from cocosearchd.indexing.overrides import Overrides, read_overrides, stamps
 from cocosearchd.indexing.shaping import affected, identity_of, made_with
 from cocosearchd.indexing.updater import IndexRules, Updater
 from cocosearchd.model import IndexIdentity, IndexRecord
+from cocosearchd.project import Project, seen
 from cocosearchd.roots.watched import WatchedRoot
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.settings import Loaded
@@ -22,6 +24,7 @@ from cocosearchd.store.remake import remake
 log = logging.getLogger(__name__)
 
 NOTED_S = 600.0  # how long it is said what a change of settings did
+NOT_READ = "the project's own settings are not known: its root has not been there since the daemon started"
 
 
 @dataclass(slots=True)
@@ -43,6 +46,20 @@ class RunningIndex:
     noted_at: float = 0.0
     lane: str = ""  # its name in the updater; it keeps that when it takes the place, and the name, of another
     following: "RunningIndex | None" = None  # is being filled with another embedder, to take its place
+
+    async def outdated(self, within_s: float = math.inf) -> bool:
+        """Whether its project's files have changed since they were read. What is not there has not.
+
+        A file system that does not answer keeps who asks this waiting; for so long, and then nothing is known to have.
+        """
+        found, presence = None, self.root.presence
+        if self.refusal is None and presence.there and self.root.local:
+            found = seen(self.record.root)
+        elif self.refusal is None and presence.there:
+            with anyio.move_on_after(within_s):
+                await presence.answers()
+                found = await asyncio.to_thread(seen, self.record.root)
+        return found is not None and found != self.settings.stamps
 
     @property
     def said(self) -> tuple[str, ...]:
@@ -124,20 +141,27 @@ class Tuning:
         """What shapes the rows of an index of these settings."""
         return IndexRules(settings.indexing, self._overrides.queries)
 
-    async def begin(self, record: IndexRecord, *, refused: bool) -> tuple[IndexRecord, IndexSettings, int]:
+    async def begin(self, record: IndexRecord, *, refused: bool, there: bool) -> tuple[IndexRecord, IndexSettings, int]:
         """An index that is not running yet, made what its settings say, and how many files will be read again.
 
-        Raises `StoreUnavailable`.
+        While its root is not there it stays as it was made; `follow` must come before its files. Raises
+        `StoreUnavailable`.
         """
+        if not there:
+            return record, IndexSettings(self.loaded, trouble=NOT_READ), 0
         settings = await anyio.to_thread.run_sync(read_index_settings, record.root, self.loaded)
         made, files = (record, 0) if refused else await self._remade(record, settings)
         return replace(made, topics=record.topics or settings.project.topics), settings, files
 
     async def follow(self, index: RunningIndex) -> None:
-        """Make a running index what its settings of now say. Raises `StoreUnavailable`; then nothing has changed."""
+        """Make a running index what its settings of now say, if its root is there.
+
+        Raises `StoreUnavailable`; then nothing has changed.
+        """
         before = index.settings
-        read = partial(read_index_settings, index.record.root, self.loaded, before.project)
-        settings = await anyio.to_thread.run_sync(read)
+        settings = await asyncio.to_thread(_read_there, index.record.root, self.loaded, before.project)
+        if settings is None or not index.root.presence.there:
+            return
         files = await self._renewed(index, settings) if self._differs(index.record, settings) else 0
         differ = changed(before, settings)
         if set(differ) & set(SCOPE):
@@ -147,7 +171,7 @@ class Tuning:
         # Last: who finds the settings of now here waits for nothing that they changed.
         index.settings = settings
         index.record = replace(index.record, topics=index.given or settings.project.topics)
-        if differ or files:
+        if files or (differ and before.trouble != NOT_READ):
             index.tell(differ or ("queries_dir",), files)
 
     async def _renewed(self, index: RunningIndex, settings: IndexSettings) -> int:
@@ -176,3 +200,9 @@ class Tuning:
             return record, 0
         identity, noted = self._wanted(record, settings)
         return await remake(self._db, record, identity, noted, affected(dict(record.made_with), noted))
+
+
+def _read_there(root: bytes, loaded: Loaded, last: Project) -> IndexSettings | None:
+    """The settings of the index of a root; None if that went away meanwhile, and its files with it. Blocking."""
+    found = read_index_settings(root, loaded, last)
+    return found if seen(root) is not None else None

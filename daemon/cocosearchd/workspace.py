@@ -267,6 +267,8 @@ class Workspace:
             return index.root.freshness()
         with anyio.move_on_after(patience_s) as waiting:
             await self._indexes.refresh(index)
+        if waiting.cancelled_caught and index.root.presence.silent:
+            return index.root.freshness()
         if waiting.cancelled_caught:
             now, why = index.root.freshness(), "its settings have changed, and wait for what is being indexed"
             return Freshness(False, now.as_of, why, now.pending)

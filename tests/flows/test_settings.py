@@ -162,3 +162,23 @@ def test_rows_of_an_older_version_answer_with_a_warning(settled: Daemon, project
     daemon.ctl("sync", "project")
     assert daemon.json("stats", "project")["notes"] == []
     assert daemon.query("sym:method retry", "--index", "project")["notes"] == []
+
+
+def test_a_root_that_is_away_has_the_settings_it_had(settled: Daemon, tmp_path: Path) -> None:
+    """Without its file it would be another project, all of whose files are to be read again: twice."""
+    root = make(tmp_path, "mobile", {"cocosearch.yaml": "indexing: {chunk_size: 400}\n", "a.py": "a = 1\n"})
+    settled.ctl("up", str(root), "--wait")
+    for restart in (False, True):
+        away = root.rename(tmp_path / "away")
+        if restart:
+            settled.stop()
+            settled.start()
+        reply = settled.call("search", query="a", index="mobile")
+        assert ([one["path"] for one in reply["results"]], reply["fresh"]) == (["a.py"], False)
+        away.rename(root)
+        assert settled.call("sync", index="mobile")["fresh"]
+    told = [line for line in settled.log.splitlines() if '"settings_changed"' in line and '"mobile"' in line]
+    assert told == []
+    values = settled.call("config", index="mobile")["values"]
+    assert [one["value"] for one in values if one["key"] == "indexing.chunk_size"] == [400]
+    settled.ctl("clear", "mobile", "--yes")

@@ -25,7 +25,7 @@ def test_bytes_hash_and_fingerprint_are_of_one_moment(tmp_path: Path) -> None:
     status = (tmp_path / "a/b.py").stat()
     assert found.data == b"x = 1\r\n"
     assert (found.fingerprint.inode, found.fingerprint.size) == (status.st_ino, 7)
-    same = read_files(os.fsencode(tmp_path), ["a/b.py"], LIMIT, force=7)[0]
+    (same,) = read_files(os.fsencode(tmp_path), ["a/b.py"], LIMIT, force=7)
     assert isinstance(same, SourceFile)
     assert (same.content_hash, same.force) == (found.content_hash, 7)
 
@@ -93,7 +93,7 @@ def test_a_closed_directory_says_nothing_of_its_files(tmp_path: Path) -> None:
 
 
 def test_a_root_that_is_away_says_nothing_of_its_files(tmp_path: Path) -> None:
-    found = read_files(os.fsencode(tmp_path / "unmounted"), ["a", "b"], LIMIT)
+    found = list(read_files(os.fsencode(tmp_path / "unmounted"), ["a", "b"], LIMIT))
     assert [type(one) for one in found] == [Unread, Unread]
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from cocosearchd.roots.clock import Schedule
 from cocosearchd.roots.git import repository_around, repository_at
-from cocosearchd.roots.gitgate import CAP_S, LOCK_S, PASS_S, QUIET_S, GitGate, busy
+from cocosearchd.roots.gitgate import CAP_S, LOCK_S, PASS_S, QUIET_S, GitGate, any_busy, busy
 from cocosearchd.settings import WatchingSettings
 from tests.roots.support import git
 
@@ -20,7 +20,7 @@ def git_dir(tmp_path: Path) -> Path:
 
 
 def wait(gate: GitGate, git_dir: Path, now: float) -> float:
-    return gate.wait_s([os.fsencode(git_dir)], now)
+    return gate.wait_s(any_busy([os.fsencode(git_dir)]), now)
 
 
 def test_open_when_git_does_nothing(git_dir: Path) -> None:

@@ -352,7 +352,7 @@ async def test_a_question_does_not_wait_for_a_cookie_that_nobody_sees(
 ) -> None:
     put(root, a="1")
 
-    async def check_rules(_: survey.Survey) -> None:
+    async def check_rules(_: survey.Survey, *, local: bool) -> None:
         """Until the epoch has ended; the next one begins a moment later."""
         monkeypatch.undo()
         hints = live._hints

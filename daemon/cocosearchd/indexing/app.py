@@ -24,9 +24,10 @@ from cocosearchd.errors import CocoSearchError
 from cocosearchd.indexing.feed import RootFeed
 from cocosearchd.indexing.index_file import Tools, index_file
 from cocosearchd.indexing.lane import most_under_way
-from cocosearchd.indexing.read import Missing, SourceFile, Unread, read_files
+from cocosearchd.indexing.read import Missing, Reading, SourceFile, Unread, read_files
 from cocosearchd.indexing.restraint import FULL
 from cocosearchd.model import IndexRecord
+from cocosearchd.patience import ended
 from cocosearchd.store import queries
 from cocosearchd.store.file_states import file_states
 from cocosearchd.store.pool import Database
@@ -35,6 +36,7 @@ log = logging.getLogger(__name__)
 
 # The map grows by itself, by doubling; address space is not memory, but a hundred indexes share 47 bits of it.
 MAP_BYTES = 1 << 30
+SILENT_S, SILENT = 10.0, "its file system does not answer"
 OPENING = "opening"  # a file in CocoIndex's folder until that has been opened
 
 
@@ -119,11 +121,7 @@ class IndexApp:
                 return await self._process(paths, gone, force=force, urgent=urgent)
 
     async def _process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool) -> Outcome:
-        number = time.time_ns() if force else 0
-        limit = self._tools.rules.max_file_bytes
-        read = await self._tools.threads.apart(
-            partial(read_files, self.record.root, paths, limit, number), urgent=urgent
-        )
+        read = await self._read(paths, time.time_ns() if force else 0, urgent=urgent)
         sources = [item for item in read if isinstance(item, SourceFile)]
         missing = [*gone, *(item.path for item in read if isinstance(item, Missing))]
         failed = {item.path: item.error for item in read if isinstance(item, Unread)}
@@ -137,6 +135,18 @@ class IndexApp:
             return Outcome(await self._confirm_gone([path for path in missing if path not in failed]), failed)
         except CocoSearchError as error:  # PostgreSQL did not answer the comparison: nothing is known to be done
             return Outcome(0, dict.fromkeys([*paths, *gone], describe(error)))
+
+    async def _read(self, paths: Sequence[str], force: int, *, urgent: bool) -> list[Reading]:
+        """What is at the paths; a file system that has not answered for so long is not waited for."""
+        found, known = list[Reading](), -1
+        reading = partial(found.extend, read_files(self.record.root, paths, self._tools.rules.max_file_bytes, force))
+        task = asyncio.ensure_future(self._tools.threads.apart(reading, urgent=urgent))
+        while not await ended(task, SILENT_S):
+            if len(found) == known:  # it may go on any time, in vain
+                return [*found[:known], *(Unread(path, SILENT) for path in paths[known:])]
+            known = len(found)
+        task.result()
+        return found
 
     async def _feed_all(self, sources: Sequence[SourceFile], missing: Sequence[str]) -> dict[str, str]:
         ended = partial(self._tools.target.expect_no_more, self.record.number)

@@ -59,19 +59,19 @@ class Unread:
 Reading = SourceFile | Missing | Unread
 
 
-def read_files(root: bytes, paths: Iterable[str], limit: int, force: int = 0) -> list[Reading]:
-    """Read each path below `root`; blocking. Files over `limit` bytes are not opened further than `fstat`.
+def read_files(root: bytes, paths: Iterable[str], limit: int, force: int = 0) -> Iterator[Reading]:
+    """Read each path below `root`, in their order; blocking. Files over `limit` bytes are not opened beyond `fstat`.
 
     Never raises for what a file or a root is: a root that cannot be opened makes every path `Unread`, because a root
     that vanished keeps its rows.
     """
-    paths = list(paths)
     try:
         folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
-        return [Unread(path, f"the root cannot be opened: {error.strerror}") for path in paths]
+        yield from (Unread(path, f"the root cannot be opened: {error.strerror}") for path in paths)
+        return
     try:
-        return [_read(folder, path, limit, force) for path in paths]
+        yield from (_read(folder, path, limit, force) for path in paths)
     finally:
         os.close(folder)
 

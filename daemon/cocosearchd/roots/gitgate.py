@@ -4,6 +4,7 @@ Only looks at files that git keeps while it works; the final state never depends
 leaves its directory behind, so that one counts only while the index or HEAD have just changed.
 """
 
+import asyncio
 import os
 import time
 from collections.abc import Iterable, Sequence
@@ -31,20 +32,26 @@ class GitGate:
         self._pass_until = 0.0
         self.waiting = False  # whether a batch does
 
-    async def passed(self, git_dirs: Sequence[bytes]) -> None:
-        """Returns when a batch may pass."""
+    async def passed(self, git_dirs: Sequence[bytes], *, local: bool = True) -> None:
+        """Returns when a batch may pass. What is not `local` may hang, and is looked at in a thread."""
         try:
-            while (wait := self.wait_s(git_dirs, time.monotonic())) > 0:
+            while True:
+                working = any_busy(git_dirs) if local else await asyncio.to_thread(any_busy, git_dirs)
+                if (wait := self.wait_s(working, time.monotonic())) <= 0:
+                    return
                 self.waiting = True
                 await anyio.sleep(wait)
         finally:
             self.waiting = False
 
-    def wait_s(self, git_dirs: Iterable[bytes], now: float) -> float:
-        """How long to wait before asking again; 0 lets a batch pass. `now` is of a monotonic clock, in seconds."""
+    def wait_s(self, working: bool, now: float) -> float:
+        """How long to wait before asking again whether git is `working`; 0 lets a batch pass.
+
+        `now` is of a monotonic clock, in seconds.
+        """
         if now < self._pass_until:
             return 0.0
-        if any(busy(git_dir) for git_dir in list(git_dirs)[:MAX_REPOSITORIES]):
+        if working:
             self._busy_at = now
             self._held_since = self._held_since or now
         elif self._held_since is None or now - self._busy_at >= QUIET_S:
@@ -54,6 +61,11 @@ class GitGate:
             self._held_since, self._pass_until = None, now + PASS_S
             return 0.0
         return POLL_S
+
+
+def any_busy(git_dirs: Sequence[bytes]) -> bool:
+    """Whether git is working in one of these git directories."""
+    return any(busy(git_dir) for git_dir in git_dirs[:MAX_REPOSITORIES])
 
 
 def busy(git_dir: bytes) -> bool:

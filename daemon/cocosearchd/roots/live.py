@@ -27,7 +27,7 @@ from cocosearchd.roots.hints.choose import open_hints
 from cocosearchd.roots.marks import Batch, Picked, Tree
 from cocosearchd.roots.presence import POLL_S, Presence
 from cocosearchd.roots.reconcile import Reconciler
-from cocosearchd.roots.scan import Identity, identity, look
+from cocosearchd.roots.scan import look
 from cocosearchd.roots.status import FAILED_SHOWN, SHOWN, RootStatus, in_sync, lagging, live_state
 from cocosearchd.roots.survey import KnownFiles, Survey
 from cocosearchd.settings import IndexingSettings, WatchingSettings
@@ -50,12 +50,11 @@ class LiveRoot:
         self._root, self._watching = root, watching
         self._sync_dir = os.fsencode(sync_dir)
         self._dirty = Reconciler(watching)
-        self._survey, self._presence = Survey(root, known, indexing, self._dirty), Presence(root, known)
+        self._survey, self.presence = Survey(root, known, indexing, self._dirty), Presence(root, known)
         self._cookies = Cookies(self._sync_dir)
         self._schedule = Schedule(watching, time.monotonic())
         self._gate = GitGate()
         self._hints: Hints | None = None
-        self._identity: Identity | None = None
         self._life, self._epochs, self._epoch = uuid.uuid4().hex[:12], count(1), ""
         self._changes, self._hinted_at = Changes(), 0.0
         self._open = asyncio.Event()  # set while the root is there and its hints are running
@@ -86,15 +85,14 @@ class LiveRoot:
             self._enter("failed", "watching failed, and starts again; the log says why")
 
     async def _wait_for_root(self) -> None:
-        while isinstance(found := await self._presence.look(), str):
-            if (self._state, self._reason) != ("root_missing", found):
-                log.warning("root_missing", extra={"root": encode_path(self._root), "reason": found})
-                self._enter("root_missing", found)
-            await self._presence.rest()
-        self._identity = found
+        await self.presence.wait(self._missing)
         if self._state == "root_missing":
             self._enter("cold", None)
-        self._presence.found()
+
+    def _missing(self, reason: str) -> None:
+        if (self._state, self._reason) != ("root_missing", reason):
+            log.warning("root_missing", extra={"root": encode_path(self._root), "reason": reason})
+            self._enter("root_missing", reason)
 
     async def _live(self) -> None:
         """One epoch."""
@@ -127,6 +125,7 @@ class LiveRoot:
     def _lose(self, reason: str) -> None:
         """Nothing that this epoch knows is certain any more. Never put off, never merged."""
         if not self._lost.is_set():
+            self.presence.there = False
             log.warning("hints_lost", extra={"root": encode_path(self._root), "reason": reason})
             self._enter("lost", reason)
             self._open.clear()
@@ -192,7 +191,7 @@ class LiveRoot:
     async def _scan(self, trees: tuple[Tree, ...]) -> bool:
         """Whether the comparison could be made. Raises `CocoSearchError` if the store does not answer."""
         assert self._hints is not None
-        if not await self._survey.scan(trees, self._hints.watch, self._same_root):
+        if not await self._survey.scan(trees, self._hints.watch, self.presence.same):
             self._lose("the root was replaced")
             return False
         if any(not tree.path for tree in trees):
@@ -209,7 +208,7 @@ class LiveRoot:
             await self._schedule.rest(TICK_S, TICK_S * QUIET_TICKS, quiet=quiet)
             self._dirty.retry_due(time.monotonic())
             await self._still_there()
-            await self._survey.check_rules()
+            await self._survey.check_rules(local=self.local)
             self._rescan_if_due()
 
     def _rescan_if_due(self) -> None:
@@ -236,12 +235,9 @@ class LiveRoot:
             self._dirty.mark_tree(directory)
 
     async def _still_there(self) -> bool:
-        if not (same := self._same_root() if self.local else await self._presence.place() == self._identity):
+        if not (same := self.presence.same() if self.local else await self.presence.still()):
             self._lose("the root was replaced")
         return same
-
-    def _same_root(self) -> bool:
-        return identity(self._root) == self._identity
 
     # -- batches
 
@@ -253,7 +249,8 @@ class LiveRoot:
             if time.monotonic() - self._hinted_at < SETTLE_S:
                 await anyio.sleep(SETTLE_S)
             assert self._survey.scope is not None
-            await self._gate.passed([rules.repository.git_dir for rules in self._survey.scope.git_rules()])
+            git_dirs = [rules.repository.git_dir for rules in self._survey.scope.git_rules()]
+            await self._gate.passed(git_dirs, local=self.local)
             picked = self._dirty.take(limit, edits=edits)
             if picked is not None and (batch := await self._look(picked)) is not None:
                 return batch
@@ -266,7 +263,7 @@ class LiveRoot:
             paths = {path: decode_path(path) for path in picked.seqs}
             found = await asyncio.to_thread(look, scope, paths)
             self._survey.looked(found, picked)
-            same = self._same_root()
+            same = self.presence.same() if self.local else await self.presence.still()
             taken = same and scope is self._survey.scope and epoch == self._epoch and self._open.is_set()
         finally:
             if not taken:
@@ -303,7 +300,7 @@ class LiveRoot:
             async with asyncio.timeout(timeout_s):
                 for _ in range(2):  # the first look may have begun before the question
                     if self._state == "root_missing":
-                        await self._presence.again()
+                        await self.presence.again()
                 while self._state != "root_missing":
                     if await self._sync():
                         return self._answer()
@@ -319,7 +316,7 @@ class LiveRoot:
         assert hints is not None
         if not await self._still_there():
             return False
-        await self._survey.check_rules()
+        await self._survey.check_rules(local=self.local)
         if epoch != self._epoch or not self._open.is_set():
             return False  # lost meanwhile: nobody is there who would see a cookie
         if self._schedule.slept():
@@ -346,7 +343,8 @@ class LiveRoot:
         dirty = self._dirty
         failed = dirty.failed(time.monotonic(), 1)
         lag = lagging(dirty.pending(), failed, dirty.failing(), git=self._gate.waiting, scanning=dirty.scanning())
-        return Freshness(False, self._clock(), self._scan_trouble or self._reason or lag, dirty.pending_paths(SHOWN))
+        why = self.presence.silent or self._scan_trouble or self._reason or lag
+        return Freshness(False, self._clock(), why, dirty.pending_paths(SHOWN))
 
     def since(self, clock: Clock) -> tuple[str, ...] | None:
         """Paths that were applied, or left the index, after a clock that was given before; None: look at everything.
@@ -388,7 +386,7 @@ class LiveRoot:
             pending,
             self._dirty.failed(time.monotonic(), FAILED_SHOWN),
             f"{self._watcher} ({trouble})" if trouble else self._watcher,
-            self._reason or self._scan_trouble or trouble or self._survey.reason(),
+            self.presence.silent or self._reason or self._scan_trouble or trouble or self._survey.reason(),
             self._clock(),
             (*self._survey.closed, *self._survey.closed_files)[:SHOWN],
             self._dirty.failing(),

@@ -7,17 +7,19 @@ those files were on another one than the directory is now.
 
 import asyncio
 import os
-from collections.abc import Set
+from collections.abc import Awaitable, Callable, Set
 from typing import Protocol
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.roots.clock import beat_s
 from cocosearchd.roots.mountpoints import is_bare, is_mounted
+from cocosearchd.roots.one_look import OneLook
 from cocosearchd.roots.scan import Identity, identity
 
 # Questions look by themselves, so the beat is for those that follow an index, and for its state.
 POLL_S, CALM_POLL_S, CALM_AFTER = 0.25, 1.0, 40
 
+SILENT = "the file system of the root does not answer"
 MISSING = "the root is missing; what was indexed of it is kept"
 UNMOUNTED = (
     "the root is empty, and what was indexed of it is on another file system: mount that again, or put something into"
@@ -39,20 +41,46 @@ class Presence:
         self._root, self._known = root, known
         self._judged: tuple[Identity, str | None] | None = None  # of an empty directory
         self._asked, self._looked, self._looks = asyncio.Event(), asyncio.Event(), 0
-        self._placing: asyncio.Task[Identity | None] | None = None
+        self._placing, self._looking = OneLook(lambda: identity(root)), OneLook(lambda: _seen(root))
+        self._found: Identity | None = None
+        self.there = False  # whether what the root says of itself holds: not while it is missing, or not known to be
+        self.admit: Callable[[], Awaitable[bool]] = _at_once  # a root that is there is watched once this says so
 
-    async def place(self) -> Identity | None:
-        """Which directory the root is, maybe a moment ago: one look at a time, to its end.
+    async def wait(self, missing: Callable[[str], None]) -> None:
+        """Returns when the root is there and admitted; `missing` is told why it is not there, at each look."""
+        while True:
+            found = await self.look()
+            self.there = not isinstance(found, str)
+            if isinstance(found, str):
+                missing(found)
+            else:
+                self._found = found
+                if await self.admit():
+                    break
+            await self.rest()
+        self._looks = 0
+        self._tell()
 
-        A file system that hangs is to hold one thread, however many ask and give up.
-        """
-        if self._placing is None or self._placing.done():
-            self._placing = asyncio.create_task(asyncio.to_thread(identity, self._root))
-        return await asyncio.shield(self._placing)
+    def same(self) -> bool:
+        """Whether the root is the directory that it was when it was found. Blocking."""
+        return identity(self._root) == self._found
+
+    async def still(self) -> bool:
+        """As `same`, for a root whose file system may never answer."""
+        return await self._placing.seen() == self._found
+
+    async def answers(self) -> None:
+        """Returns when the file system of the root has said anything of it."""
+        await self._placing.seen()
+
+    @property
+    def silent(self) -> str | None:
+        """What to say of a file system that does not answer."""
+        return SILENT if self._placing.silent or self._looking.silent else None
 
     async def look(self) -> Identity | str:
         """Which directory the root is, or why its files are not there."""
-        found = await asyncio.to_thread(_seen, self._root)
+        found = await self._looking.seen()
         if found is None:
             return MISSING
         place, bare = found
@@ -78,11 +106,6 @@ class Presence:
         except TimeoutError:
             return
 
-    def found(self) -> None:
-        """It is there."""
-        self._looks = 0
-        self._tell()
-
     async def again(self) -> None:
         """Returns when the next look has ended; it begins at once."""
         self._asked.set()
@@ -91,6 +114,10 @@ class Presence:
     def _tell(self) -> None:
         event, self._looked = self._looked, asyncio.Event()
         event.set()
+
+
+async def _at_once() -> bool:
+    return True
 
 
 def _seen(root: bytes) -> tuple[Identity, bool] | None:

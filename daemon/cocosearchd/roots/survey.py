@@ -164,9 +164,13 @@ class Survey:
         self._dirty.remark_in_flight(encode_path(directory))
         self._dirty.mark_tree(encode_path(directory))
 
-    async def check_rules(self) -> None:
-        """Rules that live outside of the tree: git's configuration, its index, the user's excludes file."""
-        if self.scope is not None and self.scope.outdated():
+    async def check_rules(self, *, local: bool) -> None:
+        """Rules that live outside of the tree: git's configuration, its index, the user's excludes file.
+
+        A root that is not `local` may hang, and is looked at in a thread.
+        """
+        scope = self.scope
+        if scope is not None and (scope.outdated() if local else await asyncio.to_thread(scope.outdated)):
             # One at a time, to its end: a git that hangs is to hold one thread, however many ask and give up.
             if self._checking is None or self._checking.done():
                 self._checking = asyncio.create_task(self._check_rules())

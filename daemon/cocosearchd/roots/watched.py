@@ -7,15 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cocosearchd.model import FileRecord, IndexRecord, decode_path
+from cocosearchd.patience import ended
 from cocosearchd.roots.absence import why_absent, why_left_out
 from cocosearchd.roots.live import LiveRoot
 from cocosearchd.roots.marks import Batch
+from cocosearchd.roots.presence import Presence
 from cocosearchd.roots.status import FailedPath, RootStatus
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
 
-__all__ = ["Batch", "FailedPath", "RootStatus", "StoredFiles", "WatchedRoot"]
+__all__ = ["Batch", "FailedPath", "RootStatus", "StoredFiles", "WatchedRoot", "is_there"]
 
 
 class StoredFiles:
@@ -35,6 +37,12 @@ class StoredFiles:
     async def devices(self) -> frozenset[int]:
         """What the files were on when they were read. Raises `StoreUnavailable`."""
         return await records.devices(self._db, self._record)
+
+
+async def is_there(db: Database, record: IndexRecord, within_s: float) -> bool:
+    """Whether the root of an index is there; a file system that does not say so in that time is not."""
+    look = asyncio.ensure_future(Presence(record.root, StoredFiles(db, record)).look())
+    return await ended(look, within_s) and not isinstance(look.result(), str)
 
 
 class WatchedRoot(LiveRoot):

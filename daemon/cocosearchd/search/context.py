@@ -97,6 +97,11 @@ class Context:
             self._kept.put(key, (hits, found))
         return found
 
+    def unread(self, hits: tuple[Hit, ...], view: View, overlay: Overlay | None, count: int | None) -> Expanded:
+        """As `expand` where no file can be read: hits as they are stored, marked stale."""
+        unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
+        return self._expanded(b"", hits[:count], {}, view, unsaved)
+
     def _expanded(
         self,
         root: bytes,

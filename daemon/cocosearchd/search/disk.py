@@ -1,22 +1,26 @@
-"""Files as they are on disk now, compared with what the index has seen. Synchronous: call it in a thread.
+"""Files as they are on disk now, compared with what the index has seen. Synchronous, for threads; `Disk.within` is one.
 
 What is given out is only ever content whose hash the caller names. So nothing outside of a root can be shown, not even
 by a link that is put in place between a look and a read: it would have to have the indexed content.
 """
 
+import asyncio
 import hashlib
 import os
 import stat
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from time import time_ns
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import decode_path
+from cocosearchd.patience import ended
 from cocosearchd.settings import LARGEST_FILE_BYTES
 
 MAX_TEXTS, MAX_TEXT_BYTES = 128, 32 << 20  # CocoSearch keeps 128 files; the bytes are our own bound
@@ -24,7 +28,9 @@ MAX_SEEN = 4096
 # Equal fingerprints prove equal content only when the last change lies this far before the read: the clock of some file
 # systems has steps of two seconds.
 SETTLED_NS = 2_000_000_000
+READ_S = 5.0  # a file system that answers at all has read the files of an answer by then
 _NEWLINE = 10
+Found = TypeVar("Found")
 
 _Print = tuple[int, int, int, int, int]
 
@@ -88,6 +94,21 @@ class Disk:
         self._seen: OrderedDict[tuple[bytes, str], _Seen] = OrderedDict()
         self._texts: OrderedDict[bytes, Text] = OrderedDict()
         self._bytes = 0
+        self._silent = set[bytes]()  # roots that a look waits for, past its time
+
+    async def within(self, root: bytes, look: Callable[[], Found], within_s: float = READ_S) -> Found | None:
+        """What a look at files of `root` finds, in a thread; None if the file system does not answer in time.
+
+        While it does not, no other look begins there: each would hold a thread, of which all roots have a number.
+        """
+        if root in self._silent:
+            return None
+        looking = asyncio.ensure_future(asyncio.to_thread(look))
+        if await ended(looking, within_s):
+            return looking.result()
+        self._silent.add(root)
+        looking.add_done_callback(lambda _: self._silent.discard(root))
+        return None
 
     def verified(self, root: bytes, path: str, expected: bytes) -> Text | None:
         """The file's content if its hash is `expected`, else None: changed, gone, unreadable or outside of the root.

@@ -8,9 +8,8 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
-
-import anyio
 
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.model import IndexRecord, SkipReason
@@ -133,7 +132,7 @@ async def get_file(
         file = (overlays or {})[name].files[path]
         return _content(name, path, file.language, file.text, (first_line, last_line), "overlay")
     record = next(each for each in indexes if each.name == name)
-    text = await anyio.to_thread.run_sync(disk.verified, record.root, path, content_hash)
+    text = await disk.within(record.root, partial(disk.verified, record.root, path, content_hash))
     stored = [file async for file in queries.file_chunks(db, record, [path])]
     language = stored[0].language if stored else ""
     if not stored or not stored[0].chunks:

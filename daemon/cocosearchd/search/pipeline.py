@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
-import anyio
 import numpy as np
 from numpy.typing import NDArray
 
@@ -144,9 +143,10 @@ class Pipeline:
         if not found.hits or count == 0:
             return _answer(finding, (), ())
         with trace.stage("expand"):
-            expanded = await anyio.to_thread.run_sync(
-                self._context.expand, finding.record.root, found.hits, found.files, finding.view, finding.overlay, count
-            )
+            view, overlay = finding.view, finding.overlay
+            root, hits, files = finding.record.root, found.hits, found.files
+            expand = partial(self._context.expand, root, hits, files, view, overlay, count)
+            expanded = await self.disk.within(root, expand) or self._context.unread(hits, view, overlay, count)
         return _answer(finding, expanded.hits, expanded.changed_paths)
 
     async def embed(self, made_by: tuple[tuple[str, str], ...], text: str, trace: Trace) -> Embedded:

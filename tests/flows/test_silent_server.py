@@ -1,0 +1,74 @@
+"""A root on a file server that stops answering: it is not fresh, and all else goes on as if it were not there."""
+
+import contextlib
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon import Daemon
+from tests.flows.test_trouble import wait_until
+from tests.silent import SilentFileSystem
+
+pytestmark = pytest.mark.timeout(120)
+
+
+@pytest.fixture
+def far(tmp_path: Path) -> Iterator[tuple[Path, SilentFileSystem]]:
+    """Where it is mounted, and what is."""
+    place, server = tmp_path / "far", SilentFileSystem({b"far.py": b"def lighthouse():\n    return 'far'\n"})
+    place.mkdir()
+    with contextlib.ExitStack() as stack:
+        try:
+            stack.enter_context(server.mounted(place))
+        except OSError as error:
+            pytest.skip(f"nothing can be mounted here: {error}")
+        yield place, server
+
+
+def fresh(daemon: Daemon, index: str, word: str) -> tuple[list[str], bool]:
+    """What is found first, and whether that is fresh."""
+    found = daemon.call("search", query=word, index=index)
+    return [one["path"] for one in found["results"][:1]], found["fresh"]
+
+
+def goes_on(daemon: Daemon, project: Path, word: str) -> None:
+    """What is saved elsewhere is found."""
+    (project / "src" / "new.py").write_text(f"def {word}():\n    return 1\n")
+    assert fresh(daemon, "project", word) == (["src/new.py"], True)
+
+
+def test_nobody_waits_for_it(daemon: Daemon, project: Path, far: tuple[Path, SilentFileSystem], tmp_path: Path) -> None:
+    place, server = far
+    daemon.ctl("up", str(project), "--wait")
+    daemon.ctl("up", str(place), "--name", "far", "--wait")
+    assert fresh(daemon, "far", "lighthouse") == (["far.py"], True)
+    server.answers.clear()
+    assert fresh(daemon, "far", "lighthouse") == (["far.py"], False)
+    reason = daemon.call("sync", index="far", timeout_ms=100)["reason"]
+    assert "does not answer" in reason
+    assert not daemon.call("get_file", path="far.py", index="far")["fresh"]
+    goes_on(daemon, project, "harbour")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "pier.py").write_text("def pier(): ...\n")
+    daemon.ctl("up", str(tmp_path / "other"), "--wait")
+    assert fresh(daemon, "other", "pier") == (["pier.py"], True)
+
+    restarted(daemon, server)
+    goes_on(daemon, project, "anchor")
+    assert fresh(daemon, "far", "lighthouse") == (["far.py"], False)
+    server.answers.set()
+    wait_until(lambda: fresh(daemon, "far", "lighthouse") == (["far.py"], True), "it is there again, and not looked at")
+    assert '"settings_changed"' not in daemon.log
+
+
+def restarted(daemon: Daemon, server: SilentFileSystem) -> None:
+    """The daemon stops and starts while the server is silent."""
+    assert daemon.process is not None
+    daemon.process.send_signal(signal.SIGTERM)
+    wait_until(lambda: '"event": "stopped"' in daemon.log, "it waits for the server")
+    server.answers.set()  # else the kernel keeps threads that wait for it, and with them the process
+    daemon.process.wait(30)
+    server.answers.clear()
+    daemon.start()

@@ -1,0 +1,116 @@
+"""A file system of a few files whose server stops answering when it is told to, as that of a network mount may.
+
+Speaks the kernel's protocol itself (`man 4 fuse`, <linux/fuse.h>, version 7.31): no library stops in mid-request.
+"""
+
+import contextlib
+import ctypes
+import errno
+import os
+import stat
+import struct
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+REQUEST = struct.Struct("<IIQQIIII")  # length, operation, number, node, and who asks
+REPLY = struct.Struct("<IiQ")  # length, error, number
+ATTRIBUTES = struct.Struct("<6Q10I")
+LOOKUP, FORGET, GETATTR, OPEN, READ, STATFS, RELEASE, FLUSH = 1, 2, 3, 14, 15, 17, 18, 25
+INIT, OPENDIR, READDIR, RELEASEDIR, ACCESS, INTERRUPT, BATCH_FORGET = 26, 27, 28, 29, 34, 36, 42
+NEVER_ANSWERED = {FORGET, BATCH_FORGET, INTERRUPT}
+LARGEST, CHANGED_S, DETACH = 1 << 20, 1_000_000_000, 2
+ROOT = 1
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+class SilentFileSystem:
+    """Holds `files` (name -> content), all in its root. While `answers` is clear, whoever asks it anything waits."""
+
+    def __init__(self, files: Mapping[bytes, bytes]) -> None:
+        self.answers = threading.Event()
+        self.answers.set()
+        self._files, self._names = files, list(files)
+        self._does: dict[int, Callable[[int, bytes], bytes]] = {
+            INIT: lambda _, body: struct.pack("<IIIIHHIIHHI28x", 7, 31, *struct.unpack_from("<8xI", body), *[0] * 8),
+            GETATTR: lambda node, _: bytes(16) + self._attributes(node),
+            LOOKUP: self._lookup,
+            OPEN: lambda _node, _body: bytes(16),
+            OPENDIR: lambda _node, _body: bytes(16),
+            READ: self._read,
+            READDIR: self._list,
+            STATFS: lambda _node, _body: struct.pack("<5Q4I24x", 1, 1, 1, 1, 1, 4096, 255, 4096, 0),
+            **dict.fromkeys((RELEASE, FLUSH, RELEASEDIR, ACCESS), lambda _node, _body: b""),
+        }
+
+    @contextlib.contextmanager
+    def mounted(self, place: Path) -> Iterator[None]:
+        """There, as what the name of its type says: reached over a network. Raises `OSError` where that may not be."""
+        device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+        try:
+            options = f"fd={device},rootmode=40000,user_id={os.geteuid()},group_id={os.getegid()},allow_other"
+            if libc.mount(b"silent", os.fsencode(place), b"fuse.sshfs", 0, options.encode()):
+                raise OSError(ctypes.get_errno(), "cannot be mounted")
+            thread = threading.Thread(target=self._serve, args=(device,))
+            thread.start()
+            try:
+                yield
+            finally:
+                self.answers.set()
+                libc.umount2(os.fsencode(place), DETACH)
+                thread.join()
+        finally:
+            os.close(device)
+
+    def _serve(self, device: int) -> None:
+        while True:
+            try:
+                request = os.read(device, LARGEST)
+            except OSError as error:
+                if error.errno == errno.ENODEV:
+                    return  # unmounted
+                continue  # who asked has given up
+            _, operation, number, node, *_ = REQUEST.unpack_from(request)
+            self.answers.wait()
+            if operation not in NEVER_ANSWERED:
+                self._answer(device, number, operation, node, request[REQUEST.size :])
+
+    def _answer(self, device: int, number: int, operation: int, node: int, body: bytes) -> None:
+        failed, data = 0, b""
+        if operation not in self._does:
+            failed = errno.ENOSYS
+        else:
+            try:
+                data = self._does[operation](node, body)
+            except FileNotFoundError:
+                failed = errno.ENOENT
+        with contextlib.suppress(FileNotFoundError):  # who asked has given up
+            os.write(device, REPLY.pack(REPLY.size + len(data), -failed, number) + data)
+
+    def _lookup(self, _: int, body: bytes) -> bytes:
+        name = body.rstrip(b"\0")
+        if name not in self._files:
+            raise FileNotFoundError
+        node = self._names.index(name) + ROOT + 1
+        return struct.pack("<Q32x", node) + self._attributes(node)
+
+    def _attributes(self, node: int) -> bytes:
+        size = 0 if node == ROOT else len(self._content(node))
+        mode = stat.S_IFDIR | 0o755 if node == ROOT else stat.S_IFREG | 0o644
+        return ATTRIBUTES.pack(node, size, 1, *[CHANGED_S] * 3, *[0] * 3, mode, 1, 0, 0, 0, 4096, 0)
+
+    def _content(self, node: int) -> bytes:
+        return self._files[self._names[node - ROOT - 1]]
+
+    def _read(self, node: int, body: bytes) -> bytes:
+        _, offset, size = struct.unpack_from("<QQI", body)
+        return self._content(node)[offset : offset + size]
+
+    def _list(self, _: int, body: bytes) -> bytes:
+        _, offset, _ = struct.unpack_from("<QQI", body)
+        entries = b""
+        for place, name in list(enumerate(self._names))[offset:]:
+            entry = struct.pack("<QQII", place + ROOT + 1, place + 1, len(name), stat.S_IFREG >> 12) + name
+            entries += entry + bytes(-len(entry) % 8)
+        return entries
