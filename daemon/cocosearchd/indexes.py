@@ -274,9 +274,10 @@ class Indexes(Lookup):
         given, there = record.topics, await is_there(self._db, record, ANSWERS_S)
         record, settings, files = await self._tuning.begin(record, refused=refusal is not None, there=there)
         sync_dir = self._state_dir / "sync" / record.slug
+        root = WatchedRoot(record, self._db, settings.indexing, self._tuning.loaded.settings.watching, sync_dir)
         index = RunningIndex(
             record,
-            WatchedRoot(record, self._db, settings.indexing, self._tuning.loaded.settings.watching, sync_dir),
+            root,
             LexicalIndex(self._db, record, self._state_dir / "lexical" / record.slug),
             anyio.CancelScope(),
             refusal,
@@ -285,7 +286,6 @@ class Indexes(Lookup):
             await records.lacking(self._db, record) if lacking is None else lacking,
             lane=record.name,
         )
-        root = index.root
         root.on_top, root.on_state, root.presence.admit = self._notice, self.bell.ring, partial(self._admitted, index)
         if files:
             index.tell(("since the daemon ran last",), files)
@@ -318,8 +318,7 @@ class Indexes(Lookup):
         await self._updater.remove(index.lane)
         index.tasks.cancel()
         await index.lexical.discard()
-        # The name has a generation now that no commit has made.
-        await following.lexical.apply(Commit(promoted.name, promoted.generation, ()))
+        await following.lexical.apply(Commit(promoted.name, promoted.generation, ()))  # which no commit has told it
 
     async def _abandon(self, index: RunningIndex) -> None:
         """Drop the next index, if one is being filled."""
@@ -390,9 +389,8 @@ class Indexes(Lookup):
                 tasks.start_soon(supervise, f"words {index.record.name}", index.lexical.run)
                 tasks.start_soon(supervise, f"spare rows {index.record.name}", partial(clear_spares, self._db, index))
                 if index.settings.search.profile == "classic":
-                    tasks.start_soon(
-                        supervise, f"vector index {index.record.name}", partial(keep_vector_index, self._db, index)
-                    )
+                    keep = partial(keep_vector_index, self._db, index)
+                    tasks.start_soon(supervise, f"vector index {index.record.name}", keep)
 
     async def _stop(self, index: RunningIndex) -> None:
         del self._running[index.record.name]
