@@ -24,6 +24,27 @@ def test_a_file_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
     kept.close()
 
 
+def test_a_file_that_is_damaged_in_its_middle_is_made_anew(tmp_path: Path) -> None:
+    """While it is in use: what is read of it first is sound, and each question would fail for ever."""
+    path, keys = tmp_path / "kept.sqlite", [key_of(f"{n}") for n in range(4000)]
+    kept = Kept(path, 8 << 20)
+    kept.put((key, b"x" * 512) for key in keys)
+    kept.close()
+    sound = path.read_bytes()
+    quarter = len(sound) // 16384 * 4096
+    path.write_bytes(sound[:quarter] + b"\x7e" * 2 * quarter + sound[3 * quarter :])
+    kept = Kept(path, 8 << 20)
+    assert len(kept.get(keys)) < len(keys)
+    for _ in range(2):
+        kept.put([(keys[0], b"1")])
+        kept.flush()
+    assert kept.get(keys) == {keys[0]: b"1"}
+    kept.close()
+    kept = Kept(path, 8 << 20)
+    assert kept.get(keys) == {keys[0]: b"1"}
+    kept.close()
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a file that may not grow is another error")
 def test_a_disk_that_is_full_is_no_reason_to_let_go_of_what_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "kept.sqlite"

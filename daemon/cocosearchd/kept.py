@@ -50,19 +50,16 @@ class Kept:
         self._touched: set[bytes] = set()
         self._lock = threading.Lock()  # of these, while they change hands
         self._reading = threading.Lock()
+        self._damaged = False
         self._soon: asyncio.Task[None] | None = None
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         try:
             self._writer = self._opened(path)
         except sqlite3.DatabaseError as error:
-            if error.sqlite_errorcode & 0xFF not in _DAMAGED:
+            if not _is_damage(error):
                 raise
-            log.warning("kept_unreadable", extra={"path": str(path)})
-            for part in (path, Path(f"{path}-wal"), Path(f"{path}-shm")):
-                part.unlink(missing_ok=True)
-            self._writer = self._opened(path)
-        self._reader = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
-        self._reader.execute(_MAPPED)
+            self._writer = self._made_anew()
+        self._reader = _reader(path)
 
     def get(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """The known ones."""
@@ -92,6 +89,8 @@ class Kept:
             touched, self._touched = self._touched, set()
         today = _today()
         try:
+            if self._damaged:
+                self._begin_anew()
             with self._writer:
                 self._writer.executemany(
                     "insert or replace into kept values (?, ?, ?)",
@@ -99,7 +98,8 @@ class Kept:
                 )
                 self._writer.executemany("update kept set used = ? where key = ?", ((today, k) for k in touched))
             self._shrink()
-        except sqlite3.Error as error:  # a full disk, say: it is computed again when it is needed again
+        except (sqlite3.Error, OSError) as error:  # a full disk, say: it is computed again when it is needed again
+            self._damaged |= _is_damage(error)
             log.warning("not_kept", extra={"path": str(self._path), "error": str(error)})
         self._flushing = {}
 
@@ -129,7 +129,9 @@ class Kept:
                 found |= {key: value for key, _, value in rows}
                 old |= {key for key, used, _ in rows if used != today}
         except sqlite3.Error as error:
-            log.warning("kept_not_read", extra={"path": str(self._path), "error": str(error)})
+            if not self._damaged:  # else that was said, and it is begun anew with the next values
+                log.warning("kept_not_read", extra={"path": str(self._path), "error": str(error)})
+            self._damaged |= _is_damage(error)
         with self._lock:
             self._touched |= old
         return found
@@ -142,6 +144,21 @@ class Kept:
         going = int(count * (1 - self._limit * KEPT_SHARE / used))
         with self._writer:
             self._writer.execute("delete from kept where key in (select key from kept order by used limit ?)", (going,))
+
+    def _begin_anew(self) -> None:
+        """In place of a file of which SQLite could not read a part: each question would fail, also after a restart."""
+        writer, reader = self._made_anew(), _reader(self._path)
+        self._damaged = False
+        with self._reading:
+            former, self._writer, self._reader = (self._writer, self._reader), writer, reader
+        for connection in former:
+            connection.close()
+
+    def _made_anew(self) -> sqlite3.Connection:
+        log.warning("kept_unreadable", extra={"path": str(self._path)})
+        for part in (self._path, Path(f"{self._path}-wal"), Path(f"{self._path}-shm")):
+            part.unlink(missing_ok=True)
+        return self._opened(self._path)
 
     def _opened(self, path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(path, check_same_thread=False, timeout=10.0)
@@ -157,6 +174,16 @@ class Kept:
 
 
 _SIZES = ("page_count", "freelist_count", "page_size")
+
+
+def _reader(path: Path) -> sqlite3.Connection:
+    reader = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    reader.execute(_MAPPED)
+    return reader
+
+
+def _is_damage(error: Exception) -> bool:
+    return isinstance(error, sqlite3.Error) and getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
 
 
 def _today() -> int:

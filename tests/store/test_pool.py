@@ -94,6 +94,17 @@ async def test_password_is_not_accepted(remote: RemoteServer, password: str) -> 
     assert "COCOSEARCH_DATABASE_URL" in error.hint
 
 
+async def test_no_connection_is_left(remote: RemoteServer) -> None:
+    with psycopg.connect(remote.admin, autocommit=True) as connection:
+        connection.execute("alter role tester connection limit 0")
+        try:
+            error = await refused(remote.dsn)
+        finally:
+            connection.execute("alter role tester connection limit -1")
+    assert error.message == f"PostgreSQL at 127.0.0.1:{remote.port} has no connection left for user tester"
+    assert "database.pool_max" in error.hint
+
+
 async def test_no_such_database(remote: RemoteServer) -> None:
     error = await refused(make_conninfo(remote.dsn, dbname="missing"))
     assert error.message == f"PostgreSQL at 127.0.0.1:{remote.port} has no database missing"

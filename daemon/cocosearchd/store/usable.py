@@ -104,6 +104,11 @@ def cannot_connect(conninfo: str, error: psycopg.OperationalError) -> StoreUnava
         return StoreUnavailable(
             f"PostgreSQL at {host}:{port} has no user {user}", "correct the user in COCOSEARCH_DATABASE_URL"
         )
+    if "too many" in text or "connection slots" in text:
+        return StoreUnavailable(
+            f"PostgreSQL at {host}:{port} has no connection left for user {user}",
+            "allow more on the server: twice database.pool_max and some are used at most",
+        )
     reason = (text.strip().splitlines() or ["no answer"])[0]
     return StoreUnavailable(
         f"PostgreSQL at {host}:{port} cannot be reached: {reason.rpartition('failed: ')[2] or reason}",
