@@ -40,6 +40,11 @@ def unit(*values: float) -> NDArray[np.float32]:
     return vector / np.float32(np.linalg.norm(vector))
 
 
+def said(number: int) -> Plan:
+    """The question in other words that tell nothing."""
+    return replace(PLAN, text="how is the file read" + " by the" * number)
+
+
 def new_cache(max_bytes: int = MEGABYTE, clock: Clock | None = None) -> Cache:
     return Cache(max_bytes, 60.0, clock or Clock())
 
@@ -72,7 +77,7 @@ def test_the_most_similar_question_answers() -> None:
     cache = new_cache()
     for number, angle in enumerate((0.0, 0.1, 0.2, 0.3)):
         vector = unit(np.cos(angle), np.sin(angle))
-        cache.put(1, replace(PLAN, text=str(number)), vector, found(path=f"{number}.py"))
+        cache.put(1, said(number), vector, found(path=f"{number}.py"))
     near = cache.similar(1, (1, 0), PLAN, unit(np.cos(0.21), np.sin(0.21)))
     assert near is not None
     assert near.hits[0].path == "2.py"
@@ -190,7 +195,7 @@ def test_many_questions_of_one_kind_find_each_other_and_leave_no_trace() -> None
     rng = np.random.default_rng(5)
     vectors = [unit(*rng.standard_normal(16)) for _ in range(50)]
     for number, vector in enumerate(vectors):
-        cache.put(1, replace(PLAN, text=str(number)), vector, found(path=f"{number}.py"))
+        cache.put(1, said(number), vector, found(path=f"{number}.py"))
     for number, vector in enumerate(vectors):
         near = cache.similar(1, (1, 0), PLAN, vector)
         assert near is not None
@@ -198,7 +203,7 @@ def test_many_questions_of_one_kind_find_each_other_and_leave_no_trace() -> None
     cache.forget(1)
     assert cache.statistics().bytes == 0
     cache.put(1, PLAN, vectors[3], found(path="again.py"))
-    near = cache.similar(1, (1, 0), replace(PLAN, text="x"), vectors[3])
+    near = cache.similar(1, (1, 0), replace(PLAN, text="reading files"), vectors[3])
     assert near is not None
     assert near.hits[0].path == "again.py"
 

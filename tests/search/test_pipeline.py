@@ -184,6 +184,16 @@ async def test_the_semantic_level_is_consulted(shared: Corpus) -> None:
     assert shared.pipeline.cache_statistics().semantic_hits == 1
 
 
+async def test_a_long_question_that_differs_in_one_word_is_another_one(db: Database, tmp_path: Path) -> None:
+    words = ("zorblax", "quokkito", "frobnix")
+    files = {f"{word}.py": f"def handle(config):\n    # the {word} config is parsed here\n" for word in words}
+    corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
+    for word in words:
+        text = f"where in the code base is the {word} config parsed when the service starts and handles requests"
+        answer = await corpus.ask(text)
+        assert (answer.hits[0].path, answer.cache) == (f"{word}.py", "miss")
+
+
 @pytest.mark.parametrize(
     "other",
     [

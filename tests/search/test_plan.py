@@ -204,10 +204,13 @@ def test_the_digest_differs_with_every_field() -> None:
         assert digest(replace(plan, where=where)) != digest(plan), field.name
 
 
-def test_kindred_questions_share_all_but_words() -> None:
+def test_kindred_questions_share_all_but_the_forms_and_order_of_words() -> None:
     assert kindred(plan_of("read a file")) == kindred(plan_of("reading the file"))
     assert kindred(plan_of("read a file")) != kindred(plan_of("read a file lang:go"))
     assert kindred(plan_of("call getUserById")) != kindred(plan_of("call getUserByName"))
+    assert kindred(plan_of("how is a file read")) == kindred(plan_of("where are files read"))
+    assert kindred(plan_of("read a file")) != kindred(plan_of("read a socket"))
+    assert kindred(plan_of("what is this")) != kindred(plan_of("who was that"))
 
 
 def test_how_hits_are_shown_is_checked() -> None:

@@ -1,7 +1,7 @@
 """Answers kept for equal and for nearly equal questions. Derived: dropping it loses time, not answers.
 
-Level 1 is keyed by the digest of the whole plan, level 2 by the query's vector within equal filters, profile and
-identifiers. Both hold for one state of one index only: a commit to one index costs the others nothing. A state is a
+Level 1 is keyed by the digest of the whole plan, level 2 by the query's vector within equal filters, profile and words
+that tell. Both hold for one state of one index only: a commit to one index costs the others nothing. A state is a
 generation and the number of what was in memory of it, as commits may get there in another order than they were made in.
 Values are frozen all the way down, so that no caller can change what another one gets.
 """
@@ -87,7 +87,7 @@ class Cache:
         return found
 
     def similar(self, index: int, state: State, plan: Plan, vector: Vector) -> Found | None:
-        """The answer to the most similar question with the same filters, profile and identifiers."""
+        """The answer to the most similar question with the same filters, profile and telling words."""
         family = self._families.get((index, state, digest(kindred(plan))))
         found = None
         while family is not None and found is None and (near := family.nearest(vector)) is not None:

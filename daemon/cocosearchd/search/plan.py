@@ -14,9 +14,11 @@ from typing import Literal, cast, get_args
 
 from cocosearchd.errors import InvalidInput
 from cocosearchd.languages import blocks, tables
+from cocosearchd.languages.stems import Stemmer
 from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
 from cocosearchd.model import Filter, encode_path
 from cocosearchd.search.declared import declared
+from cocosearchd.search.lexical_terms import STOP_WORDS
 from cocosearchd.settings import SearchSettings
 
 Profile = Literal["code", "classic"]
@@ -40,6 +42,7 @@ _PHRASE = re.compile(r'(?<!\S)"([^"]+)"(?!\S)')
 # CocoSearch, retrieval.md, "Query Analysis": camelCase, PascalCase, snake_case.
 _PATTERN = re.compile(r"[a-z][A-Z]|[A-Z][a-z]+[A-Z]|[a-zA-Z0-9]_[a-zA-Z0-9]")
 _WORD = re.compile(r"[^\W\d]\w*")
+_TOLD = re.compile(r"\w+")
 _QUALIFIER = re.compile(r"::|->|\\|\.")
 
 
@@ -134,11 +137,14 @@ def digest(plan: Plan) -> bytes:
 
 
 def kindred(plan: Plan) -> Plan:
-    """The plan without its words: what two questions must share before one may be answered with the other's hits.
+    """The plan with its telling words alone, in any form and order: what two questions must share before one may be
+    answered with the other's hits.
 
-    Identifiers stay: to a vector, `getUserById` and `getUserByName` are nearly the same question.
+    To a vector, long questions are nearly the same that differ in the one word they are about; `getUserById` and
+    `getUserByName` are so by themselves, which is why identifiers stay as well.
     """
-    return replace(plan, text="")
+    stem, words = Stemmer().stem, set(_TOLD.findall(plan.text.lower()))
+    return replace(plan, text=" ".join(sorted(map(stem, words - STOP_WORDS or words))))
 
 
 def parse_inline(text: str) -> Inline:
