@@ -24,10 +24,15 @@ def where(path: str, before: str, start_line: int, end_line: int, after: str) ->
 
 def place(text: str) -> tuple[str, int | None, int | None]:
     """`path`, `path:3` or `path:3-9` as path, first and last line."""
-    found = re.fullmatch(r"(.+?):(\d+)(?:-(\d+))?", text)
+    found = re.fullmatch(r"(.+?):(\d{1,15})(?:-(\d{1,15}))?", text)
     if found is None:
         return text, None, None
     return found[1], int(found[2]), int(found[3] or found[2])
+
+
+def one_line(text: str) -> str:
+    """`text`, which may hold the name of a file, without ends of lines and other control characters."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
 
 
 def on_disk(path: str) -> str:

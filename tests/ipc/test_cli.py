@@ -236,6 +236,8 @@ def test_without_a_daemon(tmp_path: Path, verb: str) -> None:
         ("query x --limt 3", 2, "error: unrecognized arguments: --limt 3 — hint: did you mean --limit?"),
         ("query x --limit y", 2, "error: argument --limit: invalid int value: 'y' — hint: cocosearchctl query --help"),
         ("query x --index nope", 1, "error: no index 'nope' — hint: there are demo"),
+        ("bench --index nope", 1, "error: no index 'nope' — hint: there are demo"),
+        ("query x --open 9 --json", 1, '{"error": "there is no hit 9", "hint": "there are 1"}'),
         ("files --limit 0", 2, "error: argument --limit: invalid count value: '0' — hint: cocosearchctl files --help"),
         (
             "bench --files -1",
@@ -302,6 +304,27 @@ def test_the_versions_of_both_programs(served: Served, tmp_path: Path) -> None:
     assert ctl(served, "version").stdout == f"cocosearchctl {VERSION}\ncocosearchd 0.1.0\n"
     alone = ctl(served, "version", "--json", env={"COCOSEARCH_RUNTIME_DIR": str(tmp_path / "none")})
     assert json.loads(alone.stdout) == {"cocosearchctl": VERSION, "cocosearchd": None}
+
+
+def test_an_interrupted_restart_says_what_becomes_of_the_daemon(served: Served) -> None:
+    """The fixed engine says that it is process 1, which stays."""
+    with subprocess.Popen(
+        [*CTL, "restart"], env=served.environment, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "stopping cocosearchd (pid 1) ...\n"
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=30)
+    goes_on = "cocosearchd (pid 1) goes on stopping in the background; `cocosearchctl restart` starts it again\n"
+    assert (process.returncode, said) == (exits.INTERRUPTED, goes_on)
+
+
+@pytest.mark.parametrize("line", ["query x --limit {}", "watch --since a:{}"])
+def test_a_number_that_python_does_not_read_is_refused(served: Served, line: str) -> None:
+    done = ctl(served, *line.format("9" * 5000).split())
+    assert (done.returncode, done.stderr.count("\n")) == (exits.USAGE, 1)
+    assert done.stderr.startswith("error: ")
+    assert extent.place("a.py:" + "9" * 5000) == ("a.py:" + "9" * 5000, None, None)
 
 
 def test_an_interrupt_and_a_closed_pipe_leave_no_traceback(served: Served) -> None:
@@ -440,9 +463,11 @@ def test_top_draws_until_it_is_interrupted(served: Served) -> None:
         shown += os.read(main, 65536)
     assert b"queries  " in shown
     assert b"12.3 kB of indexes" in shown
+    assert b"\x1b[?7l" in shown, "a line that is too long must not become two"
     process.send_signal(signal.SIGINT)
     while b"\x1b[?1049l" not in shown:
         shown += os.read(main, 65536)
+    assert b"\x1b[?7h" in shown
     assert process.wait(10) == 0
     assert b"Traceback" not in shown
     os.close(main)

@@ -1,16 +1,19 @@
 """`cocosearchctl` where its surroundings are not as usual: closed streams, no current directory, a daemon elsewhere."""
 
+import contextlib
 import fcntl
 import os
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import quote_from_bytes
 
 import pytest
 
-from cocosearch_ipc import extent
+from cocosearch_ipc import address, extent
 from cocosearch_ipc.cli import asking, daemon, exits
 from cocosearch_ipc.client import CallFailed
 from cocosearch_ipc.render import answers, out
@@ -89,3 +92,27 @@ def test_a_daemon_that_listens_elsewhere_or_nowhere(
         does(environment, said.append)
     assert failed.value.hint.startswith(hint)
     assert failed.value.reason
+
+
+def test_a_daemon_that_is_there_and_says_nothing_is_waited_for_aloud(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is frozen: this one hangs up, so that the test need not wait until it is given up."""
+    environment = {"COCOSEARCH_RUNTIME_DIR": str(tmp_path), "COCOSEARCH_STATE_DIR": str(tmp_path), "HOME": "/"}
+    monkeypatch.setattr("cocosearch_ipc.cli.daemon.START_S", 0.5)
+    monkeypatch.setattr("cocosearch_ipc.cli.daemon.LONG_S", 0.1)
+    said = list[str]()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(address.rpc_socket(environment))
+        listener.listen()
+        threading.Thread(target=_hang_up, args=(listener,), daemon=True).start()
+        with pytest.raises(CallFailed, match=r"did not answer within 0\.5 s"):
+            daemon.ensure_running(environment, said.append)
+        listener.shutdown(socket.SHUT_RDWR)
+    assert said == ["waiting for cocosearchd, which is there and does not answer ..."]
+
+
+def _hang_up(listener: socket.socket) -> None:
+    with contextlib.suppress(OSError):  # the test is over
+        while True:
+            listener.accept()[0].close()

@@ -16,7 +16,8 @@ RECORD = {"event": "ready", "level": "info", "logger": "cocosearchd", "timestamp
 
 @pytest.fixture
 def env(tmp_path: Path) -> dict[str, str]:
-    return {"COCOSEARCH_STATE_DIR": str(tmp_path), "HOME": str(tmp_path), "PATH": os.environ["PATH"]}
+    kept = {name: os.environ[name] for name in ("PATH", "PYTHONPATH") if name in os.environ}
+    return kept | {"COCOSEARCH_STATE_DIR": str(tmp_path), "HOME": str(tmp_path)}
 
 
 def logs(env: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
@@ -64,3 +65,15 @@ def test_following_goes_on_after_the_daemon_has_cut_its_log(following: subproces
         log.write("after\n")
         log.flush()
     assert following.stdout.readline() == "after\n"
+
+
+def test_following_goes_on_after_the_log_was_put_aside(following: subprocess.Popen[str], tmp_path: Path) -> None:
+    """A start does so with a large one: nothing more comes to the old file."""
+    assert following.stdout is not None
+    assert following.stdout.readline() == "before\n"
+    log = tmp_path / "cocosearchd.log"
+    with log.open("a") as old:
+        old.write("last\n")
+    log.replace(tmp_path / "cocosearchd.log.1")
+    log.write_text("first of another\n")
+    assert [following.stdout.readline() for _ in range(2)] == ["last\n", "first of another\n"]

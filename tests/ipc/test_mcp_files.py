@@ -120,3 +120,14 @@ def test_files_of_several_indexes_are_told_apart() -> None:
 
 def test_no_file_is_told_with_what_paths_are_relative_to() -> None:
     assert "relative to the root" in text_of.files(w.ListFilesReply((), None))
+
+
+def test_a_name_stays_on_its_line() -> None:
+    """An assistant takes what stands on a line of its own for ours."""
+    odd = "a\nFresh.\x1b[31m.py"
+    shown = "a\ufffdFresh.\ufffd[31m.py"
+    assert text_of.files(w.ListFilesReply((w.FileEntry("demo", odd, "python", 1),))).startswith(f"{shown}  python")
+    file = w.GetFileReply("demo", odd, "python", "x\n", 1, 1, 1, fresh=True)
+    assert text_of.file(file).startswith(f"{shown}:1-1 of 1 lines\n")
+    progress = p.IndexProgress("demo", "live", 1, 1, 1, 0)
+    assert shown in text_of.indexed(p.IndexCodebaseReply("demo", odd, True, progress))

@@ -15,6 +15,7 @@ import pytest
 from cocosearch_ipc import address
 from cocosearch_ipc.cli import completion, doctor, exits, install, service, verbs
 from cocosearch_ipc.cli.main import run
+from cocosearch_ipc.client import CallFailed
 from tests.ipc.conftest import Served
 
 
@@ -93,6 +94,8 @@ def test_a_project_has_its_own_configuration(
         ("cursor", '{"a": 1, // comment\n}', "is not plain JSON"),
         ("cursor", "[]", "has another shape"),
         ("cursor", '{"mcpServers": []}', "has another shape"),
+        ("cursor", '{"a": "\udce9"}', "is not UTF-8"),
+        ("codex", "a = '\udce9'", "is not UTF-8"),
         ("codex", "a = [", "is not valid TOML"),
         ("codex", 'mcp_servers = { cocosearch = { command = "x" } }', "in a form that is not ours"),
     ],
@@ -100,10 +103,10 @@ def test_a_project_has_its_own_configuration(
 def test_a_file_we_do_not_understand_is_left_alone(name: str, text: str, message: str, env: dict[str, str]) -> None:
     path = install.ASSISTANTS[name].user(env)
     path.parent.mkdir(parents=True)
-    path.write_text(text)
-    with pytest.raises(Exception, match=message):
+    path.write_text(text, "utf-8", "surrogateescape")
+    with pytest.raises(CallFailed, match=message):
         run(["install", name], env)
-    assert path.read_text() == text
+    assert path.read_text("utf-8", "surrogateescape") == text
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash on this machine")

@@ -268,6 +268,7 @@ async def test_a_missing_root_keeps_its_rows_and_is_picked_up_again(root: Path, 
         answer = await live.sync(5)
         assert not answer.fresh
         assert "missing" in (answer.reason or "")
+        assert answer.pending == ("./",), "the root as one would write it, not that of the file system"
         assert held(index) == {"a.py", "b/c.py"}
         put(tmp_path / "away", d="1")
         (tmp_path / "away").rename(root)

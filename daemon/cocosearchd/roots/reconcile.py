@@ -326,11 +326,11 @@ class Reconciler:
         return len(self._entries) - len(self._aside)
 
     def pending_paths(self, limit: int = 20) -> tuple[str, ...]:
-        """Some of them, those handed out and urgent ones first; then directories to be scanned, with a `/`."""
+        """Some of them, those handed out and urgent ones first; then directories to scan: `src/`, the root `./`."""
         found = [path for picked in self._flying.values() for path in picked.seqs]
         found += [*self._urgent, *list(self._bulk)[:limit]]
         trees = [*self._trees.values(), *(tree for scan in self._scanning for tree in scan.trees)]
-        return tuple((found + [tree.path + "/" for tree in trees])[:limit])
+        return tuple((found + [(tree.path or ".") + "/" for tree in trees])[:limit])
 
     def since(self, path: str) -> int:
         """The number of the oldest change of a dirty path that has not been applied."""

@@ -26,7 +26,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     """Ask; print the hits and, with `--explain` or `--why-not`, how they came about."""
     params = params_of(args)
     if args.open is not None:
-        return open_hit(params, env, args.open)
+        return open_hit(params, env, args.open, as_json=args.json)
     how = "json" if args.json else args.format
     around = "lines_before" in params or "lines_after" in params
     reply = query.run(params, env, how, full=args.full or around)
@@ -36,19 +36,19 @@ def run(args: argparse.Namespace, env: Env) -> int:
     return exits.OK
 
 
-def open_hit(params: dict[str, Any], env: Env, number: int) -> int:
+def open_hit(params: dict[str, Any], env: Env, number: int, *, as_json: bool = False) -> int:
     """Open `$VISUAL` or `$EDITOR` at the `number`th hit, in place of this process."""
     reply = query.asked(params, env)
     hits = reply["results"]
     if not 1 <= number <= len(hits):
-        out.error(f"there is no hit {number}", f"there are {len(hits)}")
+        out.error(f"there is no hit {number}", f"there are {len(hits)}", as_json=as_json)
         return exits.FAILED
     command = editing(hits[number - 1], reply["query"], env)
     out.flush()
     try:
         os.execvp(command[0], command)  # noqa: S606 - the user's own editor
     except OSError as error:
-        out.error(f"cannot start {command[0]}: {error.strerror}", "set EDITOR")
+        out.error(f"cannot start {command[0]}: {error.strerror}", "set EDITOR", as_json=as_json)
     return exits.FAILED
 
 

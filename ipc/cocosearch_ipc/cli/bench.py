@@ -59,6 +59,8 @@ def run(args: argparse.Namespace, env: Env) -> int:
     """Measure and print. Raises `client.CallFailed`."""
     path = address.rpc_socket(env)
     client.call(path, "status")
+    if args.index:
+        client.call(path, "index_stats", {"index": args.index})  # better now than when all has been measured
     _sweep(path)
     machine = _machine()
     progress = _Progress(quiet=args.json)

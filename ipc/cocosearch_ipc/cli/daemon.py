@@ -22,7 +22,7 @@ MAX_LOG_BYTES = 8 << 20
 
 def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
     """Start the daemon unless it runs; returns whether it was started. Raises `client.CallFailed`."""
-    running = _version(env)
+    running = _version(env, say)
     if running is not None:
         if running != client.VERSION:
             say(f"hint: {client.upgrade(running)}")
@@ -54,15 +54,29 @@ def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
     return True
 
 
-def _version(env: Env) -> str | None:
-    """That of the daemon that answers. One with its socket and not yet its database is waited for, until it ends."""
-    end = time.monotonic() + START_S
-    while client.reachable(address.rpc_socket(env)) and time.monotonic() < end:
+def _version(env: Env, say: Callable[[str], object]) -> str | None:
+    """That of the daemon that answers. One with its socket and not yet its database is waited for, until it ends.
+
+    Raises `client.CallFailed` when it goes on saying nothing: another one could not start beside it.
+    """
+    began, patient = time.monotonic(), True
+    while client.reachable(address.rpc_socket(env)):
         try:
             return str(client.call(address.rpc_socket(env), "status", timeout_s=5.0)["version"])
-        except client.CallFailed:
-            time.sleep(POLL_S)
+        except client.CallFailed as failed:
+            reason = failed
+        if time.monotonic() - began > START_S:
+            raise _silent(reason)
+        if patient and time.monotonic() - began > LONG_S:
+            say("waiting for cocosearchd, which is there and does not answer ...")
+            patient = False
+        time.sleep(POLL_S)
     return None
+
+
+def _silent(reason: client.CallFailed) -> client.CallFailed:
+    message = f"cocosearchd did not answer within {START_S:g} s: {reason.message}"
+    return client.CallFailed(message, "look at `cocosearchctl logs`", reason=client.NOT_RUNNING)
 
 
 def stop(env: Env, say: Callable[[str], object]) -> int | None:
@@ -72,8 +86,17 @@ def stop(env: Env, say: Callable[[str], object]) -> int | None:
     if not client.reachable(path):
         return None
     pid = int(client.call(path, "shutdown")["pid"])
+    try:
+        _until_gone(pid, Path(path).with_suffix(".lock"), say)
+    except KeyboardInterrupt:
+        say(f"cocosearchd (pid {pid}) goes on stopping in the background; `cocosearchctl restart` starts it again")
+        raise
+    return pid
+
+
+def _until_gone(pid: int, lock: Path, say: Callable[[str], object]) -> None:
     began, end, patient = time.monotonic(), time.monotonic() + STOP_S, True
-    while _alive(pid) or locked(Path(path).with_suffix(".lock")):
+    while _alive(pid) or locked(lock):
         if patient and time.monotonic() - began > LONG_S:
             say(f"stopping cocosearchd (pid {pid}) ...")
             patient = False
@@ -81,7 +104,6 @@ def stop(env: Env, say: Callable[[str], object]) -> int | None:
             message = f"cocosearchd (pid {pid}) has not stopped after {STOP_S:g} s"
             raise client.CallFailed(message, f"look at `cocosearchctl logs`; `kill -9 {pid}` loses nothing", code=0)
         time.sleep(POLL_S)
-    return pid
 
 
 def _until_locked(env: Env, process: subprocess.Popen[bytes]) -> None:
@@ -174,8 +196,7 @@ def _wait(env: Env, process: subprocess.Popen[bytes] | None, offset: int) -> Non
             ended = ended or time.monotonic()
             _not_elsewhere(env, ended)
         if time.monotonic() > end:
-            message = f"cocosearchd did not answer within {START_S:g} s: {reason.message}"
-            raise client.CallFailed(message, "look at `cocosearchctl logs`", reason=client.NOT_RUNNING)
+            raise _silent(reason)
         time.sleep(POLL_S)
 
 

@@ -84,7 +84,7 @@ def watch(args: argparse.Namespace, env: Env) -> int:
     params = {name: value for name in given if (value := getattr(args, name)) not in (None, False)}
     if args.since is not None:
         epoch, _, number = args.since.rpartition(":")
-        if not number.isdecimal():
+        if not number.isdecimal() or len(number) > 15:
             out.error(
                 f"{args.since} is no clock", "EPOCH:SEQ, as `cocosearchctl sync --json` has it", as_json=args.json
             )

@@ -80,7 +80,10 @@ def run(args: argparse.Namespace, env: Env) -> int:
     if args.print:
         out.line(edit("", assistant.keys, entry, path).rstrip())
         return exits.OK
-    before = path.read_text("utf-8") if path.exists() else ""
+    try:
+        before = path.read_text("utf-8") if path.exists() else ""
+    except UnicodeDecodeError as error:
+        raise client.CallFailed(f"{path} is not UTF-8 ({error})", "mend it first", code=0) from None
     after = edit(before, assistant.keys, entry, path)
     changed = after != before
     if changed:
@@ -89,7 +92,10 @@ def run(args: argparse.Namespace, env: Env) -> int:
         out.document({"assistant": args.assistant, "file": str(path), "changed": changed})
     elif changed:
         out.line(f"{assistant.title}: {path} {'no longer has' if args.remove else 'now has'} the server {NAME!r}")
-        out.line(f"restart {assistant.title} to use it" + (f"; the old file is {path}{BACKUP}" if before else ""))
+        out.line(
+            f"restart {assistant.title} to {'be rid of' if args.remove else 'use'} it"
+            + (f"; the old file is {path}{BACKUP}" if before else "")
+        )
     else:
         out.line(f"{assistant.title}: {path} needs no change")
     return exits.OK

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+LONGEST_NUMBER = 15  # digits; what is longer is argparse's to refuse: `int` takes no more than 4,300
+
 
 def main() -> int:
     """Run the command line of this process; returns its exit code."""
@@ -78,7 +80,7 @@ def plain_query(arguments: list[str]) -> tuple[dict[str, Any], str] | None:
             params["index"] = next(rest, "")
         elif argument == "--limit":
             limit = next(rest, "")
-            if not limit.isdecimal():
+            if not limit.isdecimal() or len(limit) > LONGEST_NUMBER:
                 return None
             params["limit"] = int(limit)
         elif argument.startswith("-"):

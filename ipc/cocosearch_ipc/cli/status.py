@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import daemon, exits, page, service
@@ -90,17 +91,28 @@ def _of_journal(command: Sequence[str]) -> Iterator[str]:
 
 
 def _of_file(path: Path, count: int, *, follow: bool) -> Iterator[str]:
-    """The last `count` lines, of at most a megabyte; then what comes, also after the daemon has cut its log."""
+    """The last `count` lines, of at most a megabyte; then what comes, also after the log was put aside."""
     with path.open("rb") as stream:
         stream.seek(max(0, os.fstat(stream.fileno()).st_size - (1 << 20)))
         yield from _text(stream.read()).splitlines()[-count:] if count > 0 else ()
-        rest = b""
-        while follow:
-            if stream.tell() > os.fstat(stream.fileno()).st_size:
-                stream.seek(0)
-            *lines, rest = (rest + stream.read()).split(b"\n")
-            yield from map(_text, lines)
-            time.sleep(0 if lines else 0.2)
+        yield from _coming(path, stream) if follow else ()
+    while follow:
+        with path.open("rb") as stream:
+            yield from _coming(path, stream)
+
+
+def _coming(path: Path, stream: BinaryIO) -> Iterator[str]:
+    """What is written to the log, also after the daemon has cut it, until another file has its name."""
+    rest = b""
+    while True:
+        aside = path.exists() and not os.path.samestat(path.stat(), os.fstat(stream.fileno()))
+        if stream.tell() > os.fstat(stream.fileno()).st_size:
+            stream.seek(0)
+        *lines, rest = (rest + stream.read()).split(b"\n")
+        yield from map(_text, lines)
+        if aside and not lines:
+            return
+        time.sleep(0 if lines else 0.2)
 
 
 def _text(line: bytes) -> str:

@@ -14,7 +14,8 @@ from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.render import live, out
 
-ENTER, LEAVE, HOME = "\x1b[?1049h\x1b[?25l", "\x1b[?25h\x1b[?1049l", "\x1b[H"
+# A screen of its own, without a cursor; lines that are too long end at its edge.
+ENTER, LEAVE, HOME = "\x1b[?1049h\x1b[?25l\x1b[?7l", "\x1b[?7h\x1b[?25h\x1b[?1049l", "\x1b[H"
 SIZES_EVERY_S = 10.0  # counting an index is work for PostgreSQL
 
 

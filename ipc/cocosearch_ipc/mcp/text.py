@@ -2,7 +2,7 @@
 
 import json
 
-from cocosearch_ipc.extent import where
+from cocosearch_ipc.extent import one_line, where
 from cocosearch_ipc.protocol import (
     ClearReply,
     IndexCodebaseReply,
@@ -37,7 +37,7 @@ def files(reply: ListFilesReply) -> str:
     if not reply.files:
         return "No such file is indexed: path_prefix and pattern are relative to the root of the index."
     several = len({f.index for f in reply.files}) > 1
-    lines = [f"{f'{f.index}: ' * several}{f.path}  {f.language}, {f.chunks} chunks" for f in reply.files]
+    lines = [f"{f'{f.index}: ' * several}{one_line(f.path)}  {f.language}, {f.chunks} chunks" for f in reply.files]
     more = f"There are more: cursor={reply.cursor!r}." if reply.cursor else f"{len(reply.files)} files."
     return "\n".join([*lines, more])
 
@@ -45,9 +45,9 @@ def files(reply: ListFilesReply) -> str:
 def file(reply: GetFileReply, last: int | None = None) -> str:
     """The lines, in a block, and which they are; and how to go on, if they end before the `last` one asked for."""
     if reply.start_line > reply.total_lines:
-        return f"{reply.path} has {reply.total_lines} lines."
+        return f"{one_line(reply.path)} has {reply.total_lines} lines."
     state = "" if reply.fresh else f", as indexed: {reply.stale_reason or 'the disk has changed'}"
-    head = f"{reply.path}:{reply.start_line}-{reply.end_line} of {reply.total_lines} lines{state}"
+    head = f"{one_line(reply.path)}:{reply.start_line}-{reply.end_line} of {reply.total_lines} lines{state}"
     block = f"{head}\n```{reply.language}\n{reply.content.rstrip()}\n```"
     left = min(last or reply.total_lines, reply.total_lines) - reply.end_line
     return f"{block}\n{left} more lines: start_line={reply.end_line + 1}." if left > 0 else block
@@ -67,18 +67,20 @@ def stats(reply: StatsReply) -> str:
     broken = sum(health.get("error", 0) + health.get("partial", 0) for health in reply.parse_health.values())
     skipped = ", ".join(f"{reason} {count}" for reason, count in reply.skipped.items())
     counts = (
-        f"{reply.index} ({reply.root}): {reply.files} files, {reply.chunks} chunks, {reply.symbols} symbols, "
+        f"{reply.index} ({one_line(reply.root)}): {reply.files} files, {reply.chunks} chunks, {reply.symbols} symbols, "
         f"{reply.size_bytes / 1e6:.1f} MB. Files by language: {languages or 'none'}. "
         f"Not fully parsed: {broken}. Skipped: {skipped or 'none'}. Last change: {reply.last_change or 'never'}."
     )
-    failures = ["  ".join(str(value) for value in one.values() if value)[:LINE] for one in reply.failures]
+    failures = [one_line("  ".join(str(value) for value in one.values() if value))[:LINE] for one in reply.failures]
     return "\n".join([counts, *reply.notes, *failures])
 
 
 def indexed(reply: IndexCodebaseReply) -> str:
     """What was done, and how far it is."""
     verb = "Added" if reply.created else "Already watched:"
-    return "\n".join([f"{verb} index {reply.index} for {reply.root}. {progress(reply.progress)}", *reply.notes])
+    return "\n".join(
+        [f"{verb} index {reply.index} for {one_line(reply.root)}. {progress(reply.progress)}", *reply.notes]
+    )
 
 
 def progress(value: IndexProgress) -> str:
@@ -108,7 +110,9 @@ def _hit(result: SearchResult, *, several: bool) -> str:
     code = "\n".join(
         part.rstrip("\n") for part in (result.context_before, result.content, result.context_after) if part
     )
-    place = where(result.path, result.context_before, result.start_line, result.end_line, result.context_after)
+    place = where(
+        one_line(result.path), result.context_before, result.start_line, result.end_line, result.context_after
+    )
     head = f"{index}{place}{symbol}" + (f"  [{result.score:.3f} {result.match_type}]" if result.score else "")
     if result.stale:
         head += "  STALE: the file has changed since; read it before you rely on this"
@@ -117,7 +121,7 @@ def _hit(result: SearchResult, *, several: bool) -> str:
 
 def _freshness(reply: SearchReply) -> str:
     at = f" as of {reply.as_of.epoch[:8]}/{reply.as_of.seq}" if reply.as_of else ""
-    pending = f" Pending: {', '.join(reply.pending[:PENDING])}." if reply.pending else ""
+    pending = f" Pending: {one_line(', '.join(reply.pending[:PENDING]))}." if reply.pending else ""
     return f"Fresh{at}." if reply.fresh else f"NOT fresh{at}: {reply.stale_reason or 'changes are pending'}.{pending}"
 
 
@@ -126,4 +130,4 @@ def _index(index: IndexStatus) -> str:
     reason = f" ({index.reason})" if index.reason else ""
     skipped = f", {sum(index.skipped.values())} skipped" if index.skipped else ""
     counts = f"{index.files} files{skipped}, {index.chunks} chunks{pending}"
-    return f"{index.name}  {index.root}  {index.state}{reason}  {counts}"
+    return f"{index.name}  {one_line(index.root)}  {index.state}{reason}  {counts}"

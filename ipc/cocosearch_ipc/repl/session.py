@@ -218,6 +218,6 @@ def _names(rest: str) -> tuple[str, ...]:
 def _number(rest: str, least: int) -> int | None:
     if not rest:
         return None
-    if not rest.isdecimal() or int(rest) < least:
+    if not rest.isdecimal() or len(rest) > 15 or int(rest) < least:
         raise Wrong(f"{rest!r} is no number from {least} on")
     return int(rest)
