@@ -1,10 +1,14 @@
 """Whatever a path has become by the time it is read, nothing outside of the root is read and nothing waits."""
 
 import os
+import re
 import threading
+import time
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cocosearchd.indexing.read import Missing, Reading, SourceFile, Unread, is_secret, read_files
 
@@ -131,6 +135,23 @@ def test_code_that_speaks_of_keys_is_not_secret() -> None:
     assert not is_secret(f'KEY = """\n{block}"""\n{"x = load(KEY)  # a test" * 40}\n'.encode())
     assert not is_secret(b'PEM = re.compile("-----BEGIN PRIVATE KEY-----")\n')
     assert not is_secret(BLOCK.format("CERTIFICATE").encode())
+
+
+def test_keys_that_begin_and_do_not_end_take_bounded_time() -> None:
+    start = time.process_time()
+    assert not is_secret(b"-----BEGIN PRIVATE KEY-----\nabc\n" * 20_000)
+    assert time.process_time() - start < 2
+
+
+KEY_LINES = [f"-----{end} {kind}PRIVATE KEY-----" for end in ("BEGIN", "END") for kind in ("", "RSA ")]
+
+
+@given(st.lists(st.sampled_from(KEY_LINES)))
+def test_keys_are_as_one_pattern_finds_them(lines: list[str]) -> None:
+    pattern = r"^-----BEGIN ((?:RSA )?PRIVATE KEY)-----$.*?^-----END \1-----$"
+    text = "\n".join(["x", *lines, "x" * 60])
+    keys = sum(len(found[0]) for found in re.finditer(pattern, text, re.MULTILINE | re.DOTALL))
+    assert is_secret(text.encode()) == (2 * keys > len(text))
 
 
 def test_a_file_that_is_written_meanwhile_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

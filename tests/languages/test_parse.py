@@ -1,5 +1,7 @@
 """Parsing never raises, takes bounded time and says how well it went."""
 
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -12,7 +14,7 @@ from cocosearchd.errors import BadSettings
 from cocosearchd.languages import syntax
 from cocosearchd.languages.context import enclosing
 from cocosearchd.languages.parse import Parsed, parse
-from cocosearchd.languages.symbols import MAX_SIGNATURE, check_overrides
+from cocosearchd.languages.symbols import MAX_QUALIFIED, MAX_SIGNATURE, check_overrides
 from cocosearchd.languages.tables import languages
 
 SOURCE = Path(__file__).parent / "cases" / "source"
@@ -86,12 +88,82 @@ def test_a_huge_line_takes_bounded_time(extension: str) -> None:
         ("open.py", b"(\n" * 60_000),  # one error with a child for each: queries would need its square
         (".github/workflows/ci.yml", b"jobs:\n" + b"".join(b"  j%d:\n    steps: x\n" % n for n in range(6_000))),
         ("Dockerfile", b"FROM a\n" * 20_000),
+        ("nested.cpp", b"namespace abcdefgh {\n" * 20_000 + b"}\n" * 20_000),
     ],
 )
 def test_hostile_files_take_bounded_time(path: str, data: bytes) -> None:
     start = time.process_time()
     parse(path, data)
     assert time.process_time() - start < 2
+
+
+def test_qualified_names_are_bounded() -> None:
+    inside = b"".join(b"void f%d() {}\n" % n for n in range(100))
+    for name in (b"a", b"a" * 300):
+        text = (b"namespace " + name + b" {\n") * 400 + inside + b"}\n" * 400 + b"void after() {}\n"
+        parsed = parse("a.cpp", text)
+        check(parsed)
+        assert max(len(symbol.qualified_name) for symbol in parsed.symbols) <= MAX_QUALIFIED
+        assert parsed.symbols[-1].qualified_name == "after"
+
+
+@pytest.mark.parametrize("levels", [150, 4000])
+@pytest.mark.parametrize(
+    ("path", "each"),
+    [
+        *(("a.yaml", each) for each in ("{indent}a:\n", "{indent}-\n", "{indent}a:\r", "- ", "? ")),
+        ("a.yaml", "{half}a:\n{half}-\n"),
+        *(("a.md", each) for each in ("> ", "* ", "1. ", "{indent}- \n", "\t{tabs}- \n", "> {indent}- a\n")),
+    ],
+)
+def test_blocks_of_many_levels_end_no_process(path: str, each: str, levels: int) -> None:
+    # In a process of its own: what is to be seen is whether it is there afterwards.
+    levels = min(levels, 600 if "{" in each else levels)
+    parts = (each.format(indent=" " * n, tabs="\t" * n, half=" " * (n // 2)) for n in range(levels))
+    code = f"import sys; from cocosearchd.languages.parse import parse; parse({path!r}, sys.stdin.buffer.read())"
+    text = "".join(parts).encode()
+    assert subprocess.run([sys.executable, "-c", code], input=text, check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.md", "# Title\ntext\n## Part\n"),
+        ("Dockerfile", "FROM a AS b\nCMD x\n"),
+        ("service.yaml", "apiVersion: v1\nkind: Service\nmetadata:\n  name: web\n"),
+        ("compose.yaml", "services:\n  web:\n    image: a\n  db:\n    image: b\n"),
+        (".github/workflows/ci.yml", "on: push\njobs:\n  test:\n    steps:\n      - run: make\n"),
+    ],
+)
+def test_a_byte_order_mark_hides_no_block(path: str, text: str) -> None:
+    plain, marked = parse(path, text.encode()), parse(path, text.encode("utf-8-sig"))
+    places = [(block.block_type, block.hierarchy, block.start_byte + 3, block.end_byte + 3) for block in plain.blocks]
+    assert plain.blocks
+    assert marked.language == plain.language
+    assert [(block.block_type, block.hierarchy) for block in marked.blocks] == [place[:2] for place in places]
+    assert [block.end_byte for block in marked.blocks] == [place[3] for place in places]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("RUN x=$((1<<4)) && y\nCMD x\n", ["RUN", "CMD"]),
+        ("RUN x=$((1 << 4))\nCMD x\n", ["RUN", "CMD"]),
+        ("RUN cat <<<word\nCMD x\n", ["RUN", "CMD"]),
+        ("COPY <<one <<'two' /d/\nRUN a\none\nRUN b\ntwo\nCMD x\n", ["COPY", "CMD"]),
+        ('RUN cat <<-"END-1" >x\nRUN a\n\tEND-1\nCMD x\n', ["RUN", "CMD"]),
+    ],
+)
+def test_here_documents_end_where_they_do(text: str, words: list[str]) -> None:
+    found = parse("Dockerfile", b"FROM a\n" + text.encode()).blocks
+    assert [block.block_type for block in found] == ["FROM", *words]
+
+
+def test_comments_are_no_part_of_values() -> None:
+    steps = ["uses: actions/checkout@abc # v4", 'name: "Build # it" # x', "name: C#", "run: |  # text"]
+    text = "jobs:\n  test:\n    steps:\n" + "".join(f"      - {step}\n" for step in steps)
+    found = [block.title for block in parse(".github/workflows/ci.yml", text.encode()).blocks]
+    assert found == ["test", "actions/checkout@abc", "Build # it", "C#", "4"]
 
 
 def test_a_parse_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import stat
+from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -19,9 +20,7 @@ ATTEMPTS = 3  # a file that grows through three reads is a log being written: th
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 # Without O_NONBLOCK, opening a pipe would wait for its writer for ever.
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_KEY = re.compile(
-    rb"^-----BEGIN ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----$.*?^-----END \1-----$", re.MULTILINE | re.DOTALL
-)
+_KEY_LINE = re.compile(rb"^-----(BEGIN|END) ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +82,27 @@ def is_secret(data: bytes) -> bool:
     """
     if b"PRIVATE KEY" not in data:
         return False
-    keys = sum(len(found[0]) for found in _KEY.finditer(data.replace(b"\r\n", b"\n")))
-    return keys * 2 > len(data)
+    return 2 * sum(map(len, _keys(data.replace(b"\r\n", b"\n")))) > len(data)
+
+
+def _keys(data: bytes) -> Iterator[bytes]:
+    """The private key blocks of a content: each from a first line to the next last line of its kind. One pass.
+
+    As one pattern it would take the square of a content in which many begin and none ends.
+    """
+    lines = list(_KEY_LINE.finditer(data))
+    ends = defaultdict[bytes, deque[int]](deque)
+    for line in lines:
+        if line[1] == b"END":
+            ends[line[2]].append(line.end())
+    after = 0  # the block before
+    for line in lines:
+        last = ends[line[2]]
+        while last and last[0] <= line.start():
+            last.popleft()
+        if line[1] == b"BEGIN" and last and line.start() >= after:
+            after = last[0]
+            yield data[line.start() : after]
 
 
 def _read(folder: int, path: str, limit: int, force: int) -> Reading:

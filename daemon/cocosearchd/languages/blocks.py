@@ -19,6 +19,7 @@ from cocosearchd.model import Symbol
 HANDLERS: Mapping[str, Handler] = MappingProxyType(
     {"hcl": Hcl(), "dockerfile": Dockerfile(), "bash": Bash(), "markdown": Markdown(), "mdx": Markdown()}
 )
+BOM = b"\xef\xbb\xbf"
 # The first that matches wins, so the ones told by path come before those told by content alone.
 GRAMMARS: tuple[Grammar, ...] = (
     GithubActions(),
@@ -51,5 +52,7 @@ def family(language: str) -> tuple[str, ...]:
 def read(language: str, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
     """The blocks of a file, outer before inner, by position; none for most languages."""
     reader = next((one for one in GRAMMARS if one.name == language), HANDLERS.get(language))
+    if data.startswith(BOM):  # empty lines as long, so that what follows begins a line
+        data = b"\n" * len(BOM) + data[len(BOM) :]
     found = reader.blocks(data, symbols) if reader is not None else ()
     return tuple(sorted(found, key=lambda block: (block.start_byte, -block.end_byte)))

@@ -19,6 +19,7 @@ _CPP_HEADER = re.compile(
 
 def detect(path: str, head: bytes) -> str:
     """The language id of a file from its path and its first `HEAD_BYTES`; "" where it is not supported."""
+    head = head.removeprefix(blocks.BOM)
     info = _by_path(path)
     if info is None:
         info = _by_shebang(head) if _bare(path) else None
@@ -67,7 +68,7 @@ def _bare(path: str) -> bool:
 
 
 def _by_shebang(head: bytes) -> tables.LanguageInfo | None:
-    first = _SHEBANG.match(head.removeprefix(b"\xef\xbb\xbf").partition(b"\n")[0])
+    first = _SHEBANG.match(head.partition(b"\n")[0])
     if first is None:
         return None
     program, rest = first[1].decode("utf-8", "replace"), (first[2] or b"").decode("utf-8", "replace").split()

@@ -59,4 +59,6 @@ def _unparsed(grammar: str, data: bytes) -> ParseReport | None:
         return ParseReport("no_grammar")
     if syntax.has_huge_line(data):
         return ParseReport("error", 1, f"a line is longer than {syntax.MAX_LINE_BYTES} bytes")
+    if syntax.nests_too_deep(grammar, data):
+        return ParseReport("error", 1, f"blocks nest deeper than {syntax.MAX_NESTING} levels")
     return None

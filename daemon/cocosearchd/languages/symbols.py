@@ -19,6 +19,8 @@ from cocosearchd.languages import syntax, tables
 from cocosearchd.model import Symbol
 
 MAX_SIGNATURE, MAX_LABEL = 200, 100
+# Longer qualified names are generated: with thousands of definitions inside of each other they would fill the memory.
+MAX_QUALIFIED = 1000
 # A file with more definitions than this is generated: the first ones are kept.
 MAX_SYMBOLS = 20_000
 
@@ -251,8 +253,9 @@ def _with_namespaces(items: list[_Found], size: int) -> list[_Found]:
 def _qualify(items: Iterable[_Found], data: bytes) -> Iterable[Symbol]:
     around: list[Symbol] = []  # what is open here, outermost first
     bodies: set[int] = set()
+    left_out = 0  # up to here: a definition whose name is too long, with all that is inside
     for item in items:
-        if item.body is not None and item.body in bodies:
+        if item.start < left_out or (item.body is not None and item.body in bodies):
             continue  # `typedef struct point {...} point_t;` is one definition
         bodies.add(item.body or -1)
         while around and around[-1].end_byte < item.end:
@@ -263,6 +266,9 @@ def _qualify(items: Iterable[_Found], data: bytes) -> Iterable[Symbol]:
         if kind == "function" and (item.owner or (parent is not None and parent.kind in _OWNING)):
             kind = "method"
         qualified = f"{enclosing}.{item.name}" if enclosing else item.name
+        if len(qualified) > MAX_QUALIFIED:
+            left_out = item.end
+            continue
         place = (item.start, item.end, item.start_line, item.end_line)
         symbol = Symbol(kind, item.name, qualified, _signature(item, data), enclosing, *place)
         around.append(symbol)

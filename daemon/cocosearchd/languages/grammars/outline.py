@@ -12,6 +12,9 @@ _LINE = re.compile(
 )
 _SCALAR = re.compile(r"(?:[&!]\S+ +)*[|>][-+0-9]*(?: +#.*)?$")
 
+_QUOTED = re.compile(r"([\"'])(.*?)\1(?: +#.*)?")
+_COMMENT = re.compile(r"(?:^| +)#.*")
+
 
 @dataclass(slots=True)
 class Entry:
@@ -78,7 +81,11 @@ def _opened(match: re.Match[str], indent: int, dashes: str, parent: Entry | None
 
 
 def _plain(text: str) -> str:
-    return text.strip().strip("\"'").encode("latin-1").decode("utf-8", "replace")
+    """A key or value without its quotes, and without the comment after it."""
+    text = text.strip()
+    quoted = _QUOTED.fullmatch(text)
+    text = quoted[2] if quoted else _COMMENT.sub("", text).strip("\"'")
+    return text.encode("latin-1").decode("utf-8", "replace")
 
 
 def children(found: list[Entry], parent: Entry | None) -> list[Entry]:

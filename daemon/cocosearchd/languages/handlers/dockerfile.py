@@ -10,7 +10,7 @@ from cocosearchd.model import Symbol
 _INSTRUCTION = re.compile(rb"\s*([A-Za-z]+)\b")
 _FROM = re.compile(rb"\s*FROM\s+(?:--\S+\s+)*(\S+)(?:\s+AS\s+(\S+))?", re.IGNORECASE)
 _WITH_HEREDOC = ("RUN", "COPY", "ADD")
-_HEREDOC = re.compile(rb"<<-?\s*[\"']?(\w+)[\"']?")
+_HEREDOC = re.compile(rb"(?<!\S)\d*<<-?([\"']?)([^\s<\"']+)\1(?!\S)")  # a word of its own, as BuildKit has it
 
 
 class Dockerfile:
@@ -38,11 +38,11 @@ def _stage(line: bytes, number: int) -> str:
 def _instructions(data: bytes) -> Iterator[tuple[str, int, int]]:
     """(word, start, end) of each instruction with its continued lines and here-documents."""
     word, start, end, after = "", 0, 0, 0
-    going_on, waiting = False, b""  # a backslash ended the line; the end of a here-document
+    going_on, waiting = False, list[bytes]()  # a backslash ended the line; the ends of here-documents
     for line in data.splitlines(keepends=True):
         text, before, after = line.strip(), after, after + len(line)
         if waiting:
-            waiting = b"" if text == waiting else waiting
+            waiting = waiting[1:] if text == waiting[0] else waiting
         else:
             idle = not text or text.startswith(b"#")
             if not going_on and idle:
@@ -53,8 +53,7 @@ def _instructions(data: bytes) -> Iterator[tuple[str, int, int]]:
                 match = _INSTRUCTION.match(line)
                 word, start = match[1].decode("ascii").upper() if match else "", before
             going_on = text.endswith(b"\\") or (going_on and idle)
-            heredoc = _HEREDOC.search(text) if word in _WITH_HEREDOC else None
-            waiting = heredoc[1] if heredoc else b""
+            waiting = [found[2] for found in _HEREDOC.finditer(text)] if word in _WITH_HEREDOC else []
         end = after
     if word:
         yield word, start, end
