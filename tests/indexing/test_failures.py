@@ -172,6 +172,19 @@ async def test_a_file_that_holds_up_the_child_is_set_aside(db: Database, root: P
         assert set(await bench.stored()) == {"README.md"}
 
 
+async def test_a_child_that_does_not_come_up_is_ended(
+    db: Database, root: Path, spec: WorkerSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one that is stopped, or waits for a disk, before it answers: the next one may not be."""
+    monkeypatch.setattr("cocosearchd.indexing.child.START_S", 0.02, raising=False)
+    async with running(db, await new_record(db, root), root, spec) as bench:
+        with anyio.fail_after(20):
+            while bench.updater.status.deaths < 2:  # noqa: ASYNC110 - no event tells of it
+                await anyio.sleep(0.01)
+        monkeypatch.setattr("cocosearchd.indexing.child.START_S", 60.0)
+        assert await bench.feed("README.md") == {}
+
+
 async def test_an_index_can_be_removed_while_the_child_is_dead(db: Database, root: Path, spec: WorkerSpec) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:

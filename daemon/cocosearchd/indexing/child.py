@@ -19,6 +19,7 @@ from cocosearchd.indexing.link import Link
 log = logging.getLogger(__name__)
 
 MODULE = "cocosearchd.indexing.worker"  # by name: importing it would load CocoIndex
+START_S = 60.0  # until it answers; loading its libraries takes a second or some, waiting for an orphan's lock less
 STOP_S = 5.0  # for what is in flight; a kill is survived as well, it only costs the work again
 SAID_LINES = 20
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # CocoIndex writes for a terminal, wherever it writes to
@@ -39,6 +40,14 @@ class Child:
             text = _COLOUR.sub("", line.decode("utf-8", "replace")).rstrip()
             self._said.append(text)
             log.warning("worker_said", extra={"pid": self.pid, "text": text})
+
+    async def ready(self) -> bool:
+        """Whether it came up. False when it ended first, or is ended as it has not come up for `START_S`."""
+        with anyio.move_on_after(START_S):
+            return await self.link.ready()
+        log.error("worker_stalled", extra={"pid": self.pid, "seconds": START_S})
+        self.kill()
+        return False
 
     def kill(self) -> None:
         """End it now."""

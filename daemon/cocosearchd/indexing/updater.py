@@ -218,7 +218,7 @@ class Updater:
         try:
             async with started(self._spec) as child:
                 try:
-                    if await child.link.ready():
+                    if await child.ready():
                         self._begin(child)
                         await self._listen(child)
                 finally:
