@@ -257,6 +257,14 @@ async def test_settings_of_the_url_are_kept_and_ours_added(dsn: str) -> None:
             assert row == (value,)
 
 
+async def test_a_server_with_habits_of_its_own(dsn: str) -> None:
+    given = make_conninfo(dsn, options="-c datestyle=German -c standard_conforming_strings=off")
+    async with Database.open(given, DatabaseSettings()) as db, db.connection() as connection:
+        row = await (await connection.execute("select now() is not null, now(), %s::bytea", (b"\0\1",))).fetchone()
+        assert row is not None
+        assert (row[0], row[2]) == (True, b"\0\1")
+
+
 def test_a_url_is_shown_without_its_password() -> None:
     shown = without_password(f"postgresql://me:{SECRET}@db.example:5433/code?sslmode=require")
     assert SECRET not in shown

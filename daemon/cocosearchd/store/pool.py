@@ -185,6 +185,9 @@ def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
         "synchronous_commit": "on",
         "statement_timeout": str(settings.statement_timeout_ms),
         "lock_timeout": str(LOCK_TIMEOUT_MS),
+        # How the driver writes bytes and reads times, whatever the server's defaults are.
+        "standard_conforming_strings": "on",
+        "datestyle": "ISO",
     }
     name = given.get("application_name") or "cocosearchd"
     # Files hold any character, whatever PGCLIENTENCODING says of a terminal.

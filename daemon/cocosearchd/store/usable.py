@@ -57,10 +57,10 @@ async def _ensure_pgvector(connection: PatientConnection) -> str:
             "install a newer pgvector on the server, then run ALTER EXTENSION vector UPDATE",
         )
     if row and not row[2]:
-        user = connection.info.user
+        user, path = connection.info.user, ", ".join(dict.fromkeys(("public", row[1])))
         raise StoreUnavailable(
             f"pgvector is in schema {row[1]} of database {connection.info.dbname}, where user {user} does not look",
-            f"name that schema in the search_path: ALTER ROLE {user} SET search_path = public, {row[1]}",
+            f"name that schema in the search_path: ALTER ROLE {user} SET search_path = {path}",
         )
     return version
 
