@@ -8,8 +8,8 @@ change: exactly the files that they affect are read again. What an answer needs 
 
 import asyncio
 import logging
-from collections.abc import Coroutine
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import Context
 from dataclasses import replace
 from functools import partial
@@ -22,7 +22,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from cocosearchd.commits import Bell, CommitFeed
 from cocosearchd.embedding.late import LateEmbedder
-from cocosearchd.errors import CocoSearchError, Conflict, IdentityMismatch, InvalidInput, NotFound
+from cocosearchd.errors import CocoSearchError, Conflict, IdentityMismatch, NotFound
 from cocosearchd.index_settings import read_index_settings
 from cocosearchd.indexing.shaping import identity_of, limits_of
 from cocosearchd.indexing.updater import IndexRules, Updater
@@ -31,7 +31,7 @@ from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.patience import soon
 from cocosearchd.project import SOURCES
 from cocosearchd.roots.clock import beat_s
-from cocosearchd.roots.registry import check_root, propose_name
+from cocosearchd.roots.registry import check_root, chosen_name
 from cocosearchd.roots.watched import WatchedRoot, is_there
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.settings import Loaded
@@ -70,7 +70,8 @@ class Indexes(Lookup):
         self._state_dir, self._tasks = state_dir, tasks
         super().__init__()
         self._commits, self.bell = CommitFeed(), Bell()
-        # Adding, removing and other settings are one at a time; answers only wait for settings that just changed.
+        # Adding and removing are one at a time. Other settings of an index wait for its files that are under way, which
+        # may take a model server minutes: they hold the lock of that index alone, which is taken before this one.
         self._changing = anyio.Lock()
         self._under_way = set[asyncio.Task[Any]]()  # changes; see `_whole`
         self._noticed = anyio.Event()  # a file of settings may have changed
@@ -93,7 +94,7 @@ class Indexes(Lookup):
         """Start what the registry names."""
         async with self._changing:
             await self._tuning.read(self._tuning.loaded)
-            await self._drop_former()
+            await standing.drop_former(self._db)
             following = {record.root: record for record in await standing.list_standing(self._db, "next")}
             for record in await records.list_indexes(self._db):
                 await self._start(record, following.get(record.root))
@@ -118,22 +119,12 @@ class Indexes(Lookup):
                     await self._give_topics(index, topics)
                     return index, False
             settings = await anyio.to_thread.run_sync(read_index_settings, root, self._tuning.loaded)
-            chosen = self._named(root, name, settings.project.name)
+            taken = {index.record.name: index.record.root for index in self._running.values()}
+            chosen = chosen_name(root, name, settings.project.name, taken)
             fingerprint = self._embedder.fingerprint
             identity = identity_of(fingerprint.pairs(), settings.indexing)
             record = await records.create_index(self._db, chosen, root, topics, fingerprint.dimension, identity)
             return await self._start(record), True
-
-    def _named(self, root: bytes, name: str | None, of_project: str | None) -> str:
-        """A name for a new index. Raises `Conflict` for one that a person gave.
-
-        That of a project gives way: work trees of one repository all bring the same file.
-        """
-        taken = {index.record.name: index.record.root for index in self._running.values()}
-        if name is None and of_project is not None:
-            with suppress(Conflict, InvalidInput):
-                return propose_name(root, of_project, taken)
-        return propose_name(root, name, taken)
 
     async def _give_topics(self, index: RunningIndex, topics: tuple[str, ...]) -> None:
         if topics and topics != index.given:
@@ -168,8 +159,7 @@ class Indexes(Lookup):
         return await self._whole(self._removed(name))
 
     async def _removed(self, name: str) -> records.Counts:
-        async with self._changing:
-            index = self.get(name)
+        async with self._alone(name) as index:
             await soon(self._db.ping(), PING_S)
             await self._abandon(index)
             await self._stop(index)
@@ -190,8 +180,7 @@ class Indexes(Lookup):
         return await self._whole(self._rebuilt(name))
 
     async def _rebuilt(self, name: str) -> RunningIndex:
-        async with self._changing:
-            index = self.get(name)
+        async with self._alone(name) as index:
             fingerprint = self._embedder.fingerprint
             identity = identity_of(fingerprint.pairs(), index.settings.indexing)
             if identity == index.record.identity:
@@ -206,17 +195,18 @@ class Indexes(Lookup):
 
     async def recheck(self) -> None:
         """Refuse what an embedder that has just become known did not make: it was run on trust until now."""
-        async with self._changing:
-            for index in self.all():
-                if index.following is not None and refusal_of(self._embedder, index.following.record) is not None:
-                    await self._abandon(index)
-                refusal = refusal_of(self._embedder, index.record)
-                if index.refusal is None and index.following is None and refusal is not None:
-                    log.error("index_refused", extra={"error": refusal.message, "hint": refusal.hint})
-                    index.refusal = refusal
-                    self.bell.ring()
-                    await self._updater.remove(index.lane)
-                    index.tasks.cancel()
+        for name in [index.record.name for index in self.all()]:
+            with suppress(NotFound):  # cleared meanwhile
+                async with self._alone(name) as index:
+                    if index.following is not None and refusal_of(self._embedder, index.following.record) is not None:
+                        await self._abandon(index)
+                    refusal = refusal_of(self._embedder, index.record)
+                    if index.refusal is None and index.following is None and refusal is not None:
+                        log.error("index_refused", extra={"error": refusal.message, "hint": refusal.hint})
+                        index.refusal = refusal
+                        self.bell.ring()
+                        await self._updater.remove(index.lane)
+                        index.tasks.cancel()
 
     async def committed(self, commit: Commit) -> None:
         """The hook after each commit: words first, then the generation by which the caches are keyed."""
@@ -229,6 +219,16 @@ class Indexes(Lookup):
             return  # it does not answer yet
         self._commits.tell(replace(commit, index=index.record.name))
         self.bell.ring()
+
+    @asynccontextmanager
+    async def _alone(self, name: str) -> AsyncIterator[RunningIndex]:
+        """The index of a name while nothing else is changed of it, nor which ones there are. Raises `NotFound`."""
+        while True:
+            index = self.get(name)
+            async with index.changing, self._changing:
+                if self._running.get(name) is index:  # no other has taken its place
+                    yield index
+                    return
 
     async def _whole(self, change: Coroutine[Any, Any, Changed]) -> Changed:
         """What a change comes to. It goes on when whoever asked gives up: nobody would make half a change good."""
@@ -265,6 +265,7 @@ class Indexes(Lookup):
         self.bell.ring()
         if following is not None:
             index.following = await self._begin(following, None)
+            index.following.changing = index.changing
             self._tasks.start_soon(supervise, f"embedder of {record.name}", partial(self._follow, index))
         return index
 
@@ -301,12 +302,12 @@ class Indexes(Lookup):
         while (following := index.following) is not None:
             await anyio.sleep(FILL_LOOK_S)
             if complete(index, following):
-                async with self._changing:
+                async with index.changing, self._changing:
                     if index.following is following:
                         await self._replace(index, following)
         await anyio.sleep(GRACE_S)  # questions that began before may still read the old tables
         async with self._changing:
-            await self._drop_former()
+            await standing.drop_former(self._db)
         await anyio.sleep_forever()
 
     async def _replace(self, index: RunningIndex, following: RunningIndex) -> None:
@@ -329,10 +330,6 @@ class Indexes(Lookup):
             await following.lexical.discard()
             await records.drop_index(self._db, following.record)
 
-    async def _drop_former(self) -> None:
-        for record in await standing.list_standing(self._db, "former"):
-            await records.drop_index(self._db, record)
-
     # -- settings that change
 
     async def watch_settings(self) -> None:
@@ -344,10 +341,11 @@ class Indexes(Lookup):
                 await anyio.sleep(WRITTEN_S)
             self._noticed = anyio.Event()
             for index in self._every():
-                if await index.outdated(ANSWERS_S):
-                    await self.refresh(index)
+                if not index.changing.locked() and await index.outdated(ANSWERS_S):
+                    with anyio.move_on_after(LOOK_S):
+                        await self.refresh(index)
             if await self._tuning.outdated():
-                await self.configure(self._tuning.loaded)
+                await self.configure()
 
     def _notice(self, name: bytes) -> None:
         if name in SOURCES:
@@ -363,22 +361,22 @@ class Indexes(Lookup):
         await self.refresh(index)
         return bool(index.settings.stamps) and not await index.outdated()
 
-    async def _refreshed(self, index: RunningIndex) -> None:
-        async with self._changing:
-            if self._in_lane(index.lane) is index:
-                with suppress(CocoSearchError):
-                    await self._tuning.follow(index)
-
-    async def configure(self, loaded: Loaded) -> None:
-        """Follow other settings of the daemon, as far as they are of indexes."""
-        async with self._changing:
-            await self._tuning.read(loaded)
-            for index in self._every():
-                if index.refusal is None:
-                    index.settings = replace(index.settings, stamps=())  # if it fails now, it is tried again
-                if await index.outdated(ANSWERS_S):
+    async def _refreshed(self, index: RunningIndex, *, anew: bool = False) -> None:
+        async with index.changing:
+            if self._in_lane(index.lane) is index and index.refusal is None:
+                if anew:  # also if it fails now: then it is tried again
+                    index.settings = replace(index.settings, stamps=())
+                if not anew or await index.outdated(ANSWERS_S):
                     with suppress(CocoSearchError):
                         await self._tuning.follow(index)
+
+    async def configure(self, loaded: Loaded | None = None) -> None:
+        """Follow other settings of the daemon, as far as they are of indexes; or other symbol queries."""
+        async with self._changing:
+            await self._tuning.read(loaded or self._tuning.loaded)
+        async with anyio.create_task_group() as tasks:
+            for index in self._every():
+                tasks.start_soon(partial(self._refreshed, index, anew=True))
 
     # -- running
 

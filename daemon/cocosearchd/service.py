@@ -56,6 +56,8 @@ EMBEDDER_RETRY_S = 5.0
 THREADS = 64
 # Settings that running indexes follow without a restart, beside those that a project may set.
 INDEXED = OWN | {"indexing.index_secrets", "indexing.max_file_bytes", "indexing.queries_dir"}
+# And settings of questions that are read at the start alone.
+STARTED = frozenset({"search.cache_bytes", "search.cache_ttl_s", "search.weights_file"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,10 +339,8 @@ async def _signals(stop: anyio.Event, running: Running, engine: list[tuple[Engin
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
             if number == signal.SIGHUP:
-                for each in engine:
-                    running.places.notifier.reloading()
-                    await _reload(running, *each)
-                    running.places.notifier.ready("answering")
+                for each in engine:  # beside this: what follows may wait for a model server, and must not keep a stop
+                    running.tasks.start_soon(_reload, running, *each)
             elif stop.is_set():
                 log.warning("forced_exit")
                 os._exit(128 + number)
@@ -351,17 +351,21 @@ async def _signals(stop: anyio.Event, running: Running, engine: list[tuple[Engin
 
 async def _reload(running: Running, engine: Engine, indexes: Indexes) -> None:
     """Logs, defaults of queries and what shapes indexes change now; what else differs is named: it needs a restart."""
+    running.places.notifier.reloading()
     try:
-        loaded = running.places.reload()
+        await _follow(running, running.places.reload(), engine, indexes)
     except BadSettings as error:
         log.error("reload_refused", extra={"error": error.message, "hint": error.hint})  # the old ones stay
-        return
+    running.places.notifier.ready("answering")
+
+
+async def _follow(running: Running, loaded: Loaded, engine: Engine, indexes: Indexes) -> None:
     settings = loaded.settings
     logs.configure(settings.log.level, settings.log.format, running.places.log)
     engine.configure(settings)
     await indexes.configure(loaded)
     differ = [key for key in keys() if value_of(settings, key) != value_of(running.settings, key)]
-    later = [key for key in differ if not key.startswith(("search.", "log.")) and key not in INDEXED]
+    later = [key for key in differ if key in STARTED or not (key.startswith(("search.", "log.")) or key in INDEXED)]
     log.info("reloaded", extra={"changed": differ, "needs_restart": later})
 
 

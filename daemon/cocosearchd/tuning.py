@@ -46,6 +46,7 @@ class RunningIndex:
     noted_at: float = 0.0
     lane: str = ""  # its name in the updater; it keeps that when it takes the place, and the name, of another
     following: "RunningIndex | None" = None  # is being filled with another embedder, to take its place
+    changing: anyio.Lock = field(default_factory=anyio.Lock)  # one change of it at a time, or of what follows it
 
     async def outdated(self, within_s: float = math.inf) -> bool:
         """Whether its project's files have changed since they were read. What is not there has not.
@@ -107,11 +108,12 @@ def refusal_of(embedder: LateEmbedder, record: IndexRecord) -> IdentityMismatch 
 
 
 class Tuning:
-    """The settings of the daemon as far as they are of indexes. One change at a time: callers take turns."""
+    """The settings of the daemon as far as they are of indexes. One change of an index at a time: see `changing`."""
 
     def __init__(self, db: Database, updater: Updater, loaded: Loaded) -> None:
         self._db, self._updater, self.loaded = db, updater, loaded
         self._overrides, self._seen = Overrides(), tuple[tuple[str, tuple[int, ...]], ...]()
+        self._remaking = anyio.Lock()  # PostgreSQL takes one at a time: a connection that waits for its turn is wasted
 
     @property
     def queries_dir(self) -> str:
@@ -150,7 +152,7 @@ class Tuning:
         if not there:
             return record, IndexSettings(self.loaded, trouble=NOT_READ), 0
         settings = await anyio.to_thread.run_sync(read_index_settings, record.root, self.loaded)
-        made, files = (record, 0) if refused else await self._remade(record, settings)
+        made, files = (record, 0) if refused else await self._remade(record, self.rules(settings))
         return replace(made, topics=record.topics or settings.project.topics), settings, files
 
     async def follow(self, index: RunningIndex) -> None:
@@ -162,7 +164,8 @@ class Tuning:
         settings = await asyncio.to_thread(_read_there, index.record.root, self.loaded, before.project)
         if settings is None or not index.root.presence.there:
             return
-        files = await self._renewed(index, settings) if self._differs(index.record, settings) else 0
+        rules = self.rules(settings)  # once: those of the daemon may change while this waits
+        files = await self._renewed(index, rules) if _differs(index.record, rules) else 0
         differ = changed(before, settings)
         if set(differ) & set(SCOPE):
             await index.root.configure(settings.indexing)
@@ -174,32 +177,35 @@ class Tuning:
         if files or (differ and before.trouble != NOT_READ):
             index.tell(differ or ("queries_dir",), files)
 
-    async def _renewed(self, index: RunningIndex, settings: IndexSettings) -> int:
+    async def _renewed(self, index: RunningIndex, rules: IndexRules) -> int:
         files = 0
 
         async def change() -> IndexRecord:
             nonlocal files
-            made, files = await self._remade(index.record, settings)
+            made, files = await self._remade(index.record, rules)
             return made
 
-        await self._updater.renew(index.lane, self.rules(settings), change)
-        identity, noted = self._wanted(index.record, settings)
+        await self._updater.renew(index.lane, rules, change)
+        identity, noted = _wanted(index.record, rules)
         index.record = replace(index.record, identity=identity, made_with=tuple(sorted(noted.items())))
         return files
 
-    def _wanted(self, record: IndexRecord, settings: IndexSettings) -> tuple[IndexIdentity, dict[str, str]]:
-        identity = identity_of(record.identity.embedder, settings.indexing)
-        return identity, made_with(settings.indexing, self._overrides.queries)
-
-    def _differs(self, record: IndexRecord, settings: IndexSettings) -> bool:
-        return self._wanted(record, settings) != (record.identity, dict(record.made_with))
-
-    async def _remade(self, record: IndexRecord, settings: IndexSettings) -> tuple[IndexRecord, int]:
-        """The index for these settings, and how many files will be read again. Nobody may be writing."""
-        if not self._differs(record, settings):
+    async def _remade(self, record: IndexRecord, rules: IndexRules) -> tuple[IndexRecord, int]:
+        """The index for these rules, and how many files will be read again. Nobody may be writing."""
+        if not _differs(record, rules):
             return record, 0
-        identity, noted = self._wanted(record, settings)
-        return await remake(self._db, record, identity, noted, affected(dict(record.made_with), noted))
+        identity, noted = _wanted(record, rules)
+        async with self._remaking:
+            return await remake(self._db, record, identity, noted, affected(dict(record.made_with), noted))
+
+
+def _wanted(record: IndexRecord, rules: IndexRules) -> tuple[IndexIdentity, dict[str, str]]:
+    identity = identity_of(record.identity.embedder, rules.indexing)
+    return identity, made_with(rules.indexing, rules.queries)
+
+
+def _differs(record: IndexRecord, rules: IndexRules) -> bool:
+    return _wanted(record, rules) != (record.identity, dict(record.made_with))
 
 
 def _read_there(root: bytes, loaded: Loaded, last: Project) -> IndexSettings | None:

@@ -179,6 +179,36 @@ def test_no_question_waits_for_a_slow_model_server_as_settings_change(stopped: D
         wait_until(lambda: stopped.call("search", query="written_later", index="project")["fresh"], "it stays so")
 
 
+def test_settings_that_wait_for_a_slow_model_server_hold_up_nothing_else(stopped: Daemon, project: Path) -> None:
+    """Neither another index nor the end: both came after the answer of the server."""
+    script, other = Script(), stopped.home / "other"
+    other.mkdir()
+    with ollama_server(script) as url:
+        stopped.variables |= {
+            "COCOSEARCH_EMBEDDER_PROVIDER": "ollama",
+            "COCOSEARCH_OLLAMA_URL": url,
+            "COCOSEARCH_EMBEDDER_QUERY_TIMEOUT_S": "0.1",
+        }
+        stopped.start()
+        stopped.ctl("up", str(project), "--wait")
+        script.delay_s, before = 30.0, len(script.requests)
+        (project / "src" / "later.py").write_text("def written_later():\n    pass\n")
+        wait_until(lambda: len(script.requests) > before, "nothing is embedded")
+        (stopped.home / "config.yaml").write_text("indexing: {chunk_size: 900}\n")
+        assert stopped.process is not None
+        stopped.process.send_signal(signal.SIGHUP)
+        wait_until(lambda: changing(stopped), "the settings are not followed")
+        assert stopped.call("index_codebase", path=str(other))["created"]
+        assert changing(stopped), "the other index came after it"
+        assert stopped.stop() == 0
+        assert '"reloaded"' not in stopped.log.partition('"stopping"')[0], "the end came after it"
+
+
+def changing(daemon: Daemon) -> bool:
+    reply = daemon.call("search", query="should_retry", index="project", sync_timeout_ms=100)
+    return "its settings have changed" in (reply["stale_reason"] or "")
+
+
 def test_without_its_model_the_daemon_says_what_to_pull(stopped: Daemon, project: Path) -> None:
     with ollama_server(Script(models={})) as url:
         stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": url}
@@ -235,11 +265,11 @@ def test_settings_are_read_again_on_sighup(daemon: Daemon, project: Path) -> Non
     assert daemon.process is not None
     config = Path(daemon.environment["COCOSEARCH_CONFIG"])
     assert len(daemon.query("retry server")["results"]) > 1
-    config.write_text("search: {limit: 1}\nserver: {max_body_bytes: 2000000}\n")
+    config.write_text("search: {limit: 1, cache_bytes: 1000000}\nserver: {max_body_bytes: 2000000}\n")
     daemon.process.send_signal(signal.SIGHUP)
     wait_until(lambda: '"reloaded"' in daemon.log, daemon.log)
     assert len(daemon.query("retry server")["results"]) == 1
-    assert '"needs_restart": ["server.max_body_bytes"]' in daemon.log
+    assert '"needs_restart": ["search.cache_bytes", "server.max_body_bytes"]' in daemon.log
     config.write_text("search: {limit: many}\n")
     daemon.process.send_signal(signal.SIGHUP)
     wait_until(lambda: '"reload_refused"' in daemon.log, daemon.log)

@@ -3,6 +3,7 @@
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
@@ -45,6 +46,17 @@ def _is_bare(root: bytes) -> bool:
     """Whether a directory is git's own, without a work tree."""
     found = set(os.listdir(root))
     return found >= {b"HEAD", b"objects", b"refs"} and b".git" not in found
+
+
+def chosen_name(root: bytes, name: str | None, of_project: str | None, taken: Mapping[str, bytes]) -> str:
+    """A name for a new index. Raises `Conflict` and `InvalidInput` for one that a person gave.
+
+    That of a project gives way: work trees of one repository all bring the same file.
+    """
+    if name is None and of_project is not None:
+        with suppress(Conflict, InvalidInput):
+            return propose_name(root, of_project, taken)
+    return propose_name(root, name, taken)
 
 
 def propose_name(root: bytes, name: str | None, taken: Mapping[str, bytes]) -> str:

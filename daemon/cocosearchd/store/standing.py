@@ -9,7 +9,7 @@ import secrets
 from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.store.migrate import drop_tables, registered, schema_change
 from cocosearchd.store.pool import Database
-from cocosearchd.store.records import insert_index, still_there
+from cocosearchd.store.records import drop_index, insert_index, still_there
 from cocosearchd.store.statements import statement
 
 
@@ -47,3 +47,9 @@ async def list_standing(db: Database, standing: str) -> tuple[IndexRecord, ...]:
     """The `next` or `former` indexes, oldest first."""
     async with db.connection() as connection:
         return await registered(connection, standing=standing)
+
+
+async def drop_former(db: Database) -> None:
+    """Drop what has been replaced. Raises `StoreUnavailable`."""
+    for record in await list_standing(db, "former"):
+        await drop_index(db, record)
