@@ -9,7 +9,7 @@ import anyio
 from cocosearch_ipc import address
 from cocosearch_ipc.finding import Finding
 from cocosearch_ipc.protocol import Failure
-from cocosearchd.embedding.open import open_embedder
+from cocosearchd.embedding.open import api_key, open_embedder
 from cocosearchd.errors import BadSettings
 from cocosearchd.index_settings import IndexSettings, read_index_settings
 from cocosearchd.indexing.overrides import read_overrides
@@ -80,8 +80,7 @@ async def _database(loaded: Loaded, env: Mapping[str, str]) -> str:
 
 async def _embedder(loaded: Loaded, env: Mapping[str, str]) -> str:
     settings = loaded.settings.embedder
-    key = env.get("COCOSEARCH_EMBEDDER_API_KEY") or env.get(settings.api_key_variable, "")
-    embedder = await open_embedder(settings, key)
+    embedder = await open_embedder(settings, api_key(settings, env))
     try:
         return str(embedder.fingerprint)
     finally:

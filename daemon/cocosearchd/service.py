@@ -29,7 +29,7 @@ from cocosearch_ipc.serve import serve
 from cocosearchd import logs
 from cocosearchd.embedding.former import Embedders
 from cocosearchd.embedding.late import LateEmbedder
-from cocosearchd.embedding.open import open_embedder, patience_s
+from cocosearchd.embedding.open import api_key, open_embedder, patience_s
 from cocosearchd.engine import About, Engine
 from cocosearchd.errors import BadSettings, Conflict, EmbedderUnavailable, StoreUnavailable
 from cocosearchd.indexes import Indexes
@@ -86,7 +86,7 @@ class Places:
             token=Path(address.token_file(env)),
             log=Path(address.log_file(env)),
             postgres_bin=env.get("COCOSEARCH_PG_BIN", ""),
-            api_key=env.get("COCOSEARCH_EMBEDDER_API_KEY") or env.get(settings.embedder.api_key_variable, ""),
+            api_key=api_key(settings.embedder, env),
             reload=reload,
             notifier=Notifier(
                 env.get("NOTIFY_SOCKET", ""), int(watchdog) / 2_000_000 if watchdog.isdecimal() else None
@@ -313,7 +313,10 @@ async def _await_embedder(embedder: LateEmbedder, indexes: Indexes) -> None:
     """Until it is there, then for ever: the supervisor takes an end for a failure."""
     while embedder.error is not None:
         await anyio.sleep(EMBEDDER_RETRY_S)
-        await _try_embedder(embedder)
+        try:
+            await _try_embedder(embedder)
+        except BadSettings as error:  # at the start this ends the daemon, which answers by now
+            log.error("embedder_refused", extra={"error": error.message, "hint": error.hint})
     log.info("embedder_available", extra={"embedder": str(embedder.fingerprint)})
     await indexes.recheck()
     await anyio.sleep_forever()

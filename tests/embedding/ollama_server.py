@@ -33,6 +33,7 @@ class Script:
     status: int = 0  # answer every /api/embed with this
     raw: bytes | None = None  # answer every /api/embed with these bytes
     delay_s: float = 0.0
+    ignores_dimensions: bool = False  # as servers did before they knew them
     requests: list[dict[str, Any]] = field(default_factory=list)  # bodies of /api/embed
     headers: list[dict[str, str]] = field(default_factory=list)  # of /api/embed, names in lower case
 
@@ -97,7 +98,8 @@ class Handler(BaseHTTPRequestHandler):
         elif not body.get("truncate", True) and any(len(text) > MODEL_CONTEXT_CHARACTERS for text in inputs):
             self._json(400, {"error": "the input length exceeds the context length"})
         else:
-            dimension = body.get("dimensions") or self.script.dimension
+            asked = None if self.script.ignores_dimensions else body.get("dimensions")
+            dimension = asked or self.script.dimension
             rows = [vector_of(text[:MODEL_CONTEXT_CHARACTERS], dimension) for text in inputs]
             self._json(200, {"model": model, "embeddings": rows, "prompt_eval_count": 1})
 

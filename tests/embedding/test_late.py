@@ -11,7 +11,7 @@ import pytest
 from cocosearchd.embedding import late
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import open_embedder, patience_s
-from cocosearchd.errors import EmbedderUnavailable
+from cocosearchd.errors import BadSettings, EmbedderUnavailable
 from cocosearchd.settings import EmbedderSettings
 from tests.embedding.ollama_server import Script, ollama_server, vector_of
 
@@ -70,6 +70,26 @@ async def test_whoever_no_longer_asks_keeps_nothing_going(embedder: LateEmbedder
     assert scope.cancelled_caught
     script.delay_s = 0.0
     await embedder.embed_query("where")
+
+
+async def test_what_a_late_server_shows_to_be_wrong_fails_no_question(script: Script) -> None:
+    """At the start it ends the daemon; later there is one that answers by words."""
+    script.status, script.ignores_dimensions = 503, True
+    with ollama_server(script) as url:
+        settings = EmbedderSettings(provider="ollama", ollama_url=url, dimension=64)
+        embedder = LateEmbedder(partial(open_embedder, settings), patience_s(settings))
+        with pytest.raises(EmbedderUnavailable, match="busy"):
+            await embedder.embed_query("where")
+        script.status = 0
+        await anyio.sleep(late.RETRY_S)
+        with pytest.raises(EmbedderUnavailable, match="the settings ask for 64"):
+            await embedder.embed_query("where")
+        assert embedder.error is not None
+        assert "the settings ask for 64" in embedder.error.message
+        await anyio.sleep(late.RETRY_S)
+        with pytest.raises(BadSettings, match="the settings ask for 64"):
+            await embedder.opened()
+        await embedder.aclose()
 
 
 def test_a_model_in_this_process_is_waited_for() -> None:

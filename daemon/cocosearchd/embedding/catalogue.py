@@ -10,8 +10,8 @@ from typing import Any, Literal
 import httpx
 
 from cocosearchd.embedding import builtin
+from cocosearchd.embedding.asking import is_loopback, shown
 from cocosearchd.embedding.base import EmbedderFingerprint
-from cocosearchd.embedding.loopback import is_loopback
 from cocosearchd.embedding.open import PROVIDERS
 from cocosearchd.settings import EmbedderSettings
 
@@ -53,11 +53,12 @@ async def _ollama(settings: EmbedderSettings, api_key: str) -> list[Model]:
     url = (settings.url if settings.provider == "ollama" and settings.url else settings.ollama_url).rstrip("/")
     reply, trouble = await _asked(f"{url}/api/tags", {})
     if trouble:
-        return [Model("ollama", "", "unreachable", f"{url}: {trouble}")]
-    names = [str(each.get("name", "")) for each in reply.get("models", ())]
+        return [Model("ollama", "", "unreachable", f"{shown(url)}: {trouble}")]
+    listed = reply.get("models")
+    names = [str(each.get("name", "")) for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     if not names:
-        return [Model("ollama", "", "not installed", f"{url} has no model: ollama pull nomic-embed-text")]
-    return [Model("ollama", name, "available", url) for name in sorted(names)]
+        return [Model("ollama", "", "not installed", f"{shown(url)} has no model: ollama pull nomic-embed-text")]
+    return [Model("ollama", name, "available", shown(url)) for name in sorted(names)]
 
 
 async def _openai(settings: EmbedderSettings, api_key: str) -> list[Model]:
@@ -66,7 +67,7 @@ async def _openai(settings: EmbedderSettings, api_key: str) -> list[Model]:
     url = settings.url.rstrip("/") or "https://api.openai.com/v1"
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     _, trouble = await _asked(f"{url}/models", headers)
-    return [Model("openai", settings.model, "unreachable" if trouble else "available", trouble or url)]
+    return [Model("openai", settings.model, "unreachable" if trouble else "available", trouble or shown(url))]
 
 
 async def _onnx(settings: EmbedderSettings, api_key: str) -> list[Model]:
@@ -98,12 +99,16 @@ async def _sentence_transformers(settings: EmbedderSettings, api_key: str) -> li
 async def _asked(url: str, headers: dict[str, str]) -> tuple[dict[str, Any], str]:
     """A JSON object, or why there is none."""
     try:
-        async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=not is_loopback(url), headers=headers) as client:
+        async with (
+            asyncio.timeout(TIMEOUT_S),
+            httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=not is_loopback(url), headers=headers) as client,
+        ):
             reply = await client.get(url)
             reply.raise_for_status()
             found = reply.json()
-    except (httpx.HTTPError, ValueError) as error:
-        return {}, str(error).splitlines()[0] if str(error) else type(error).__name__
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError, RecursionError, TimeoutError) as error:
+        text = str(error).replace(url, shown(url))  # as httpx quotes it for a status
+        return {}, text.splitlines()[0] if text else type(error).__name__
     return (found, "") if isinstance(found, dict) else ({}, "the answer is no object")
 
 

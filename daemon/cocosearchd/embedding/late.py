@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import anyio
 
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Vectors
-from cocosearchd.errors import EmbedderUnavailable
+from cocosearchd.errors import BadSettings, EmbedderUnavailable
 from cocosearchd.patience import ended
 
 # A question that meets a dead server must not wait for its time-out again and again.
@@ -49,15 +49,18 @@ class LateEmbedder:
         return self._embedder.fingerprint
 
     async def opened(self) -> Embedder:
-        """The embedder, opened now if need be. Raises `EmbedderUnavailable`, at once within `RETRY_S` of a failure."""
+        """The embedder, opened now if need be. Raises `EmbedderUnavailable`, at once within `RETRY_S` of a failure.
+
+        And `BadSettings` where it cannot be what the settings say: a server that comes late tells so late.
+        """
         async with self._opening:
             if self._embedder is None:
                 if time.monotonic() - self._tried_at < RETRY_S:
                     raise self._error
                 try:
                     self._embedder = await self._open_it()
-                except EmbedderUnavailable as error:
-                    self._error, self._tried_at = error, time.monotonic()
+                except (EmbedderUnavailable, BadSettings) as error:
+                    self._error, self._tried_at = EmbedderUnavailable(error.message, error.hint), time.monotonic()
                     raise
             return self._embedder
 
@@ -80,7 +83,11 @@ class LateEmbedder:
         return task.result()
 
     async def _vector(self, text: str) -> Vectors:
-        return await (await self.opened()).embed_query(text)
+        try:
+            embedder = await self.opened()
+        except BadSettings:
+            raise self._error from None
+        return await embedder.embed_query(text)
 
     async def aclose(self) -> None:
         """As `Embedder`."""

@@ -3,6 +3,7 @@
 No waiting and no retries here: who calls knows whether a person or a background task is waiting.
 """
 
+import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -10,9 +11,9 @@ import httpx
 import numpy as np
 import ollama
 
+from cocosearchd.embedding.asking import is_loopback, making_a_client, shown, silence
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.batches import PROBE, Refused, embed_all
-from cocosearchd.embedding.loopback import is_loopback
 from cocosearchd.errors import EmbedderUnavailable
 from cocosearchd.settings import EmbedderSettings
 
@@ -64,10 +65,11 @@ async def open_ollama(settings: EmbedderSettings, api_key: str) -> OllamaEmbedde
     """
     del api_key
     url, model = settings.url or settings.ollama_url, settings.model or DEFAULT_MODEL
-    client = ollama.AsyncClient(host=url, timeout=settings.timeout_s, trust_env=not is_loopback(url))
+    with making_a_client(url):
+        client = ollama.AsyncClient(host=url, timeout=settings.timeout_s, trust_env=not is_loopback(url))
     async with contextlib.AsyncExitStack() as on_failure:
         on_failure.push_async_callback(_close, client)
-        digest = await _digest(client, url, model)
+        digest = await _digest(client, settings, url, model)
         try:
             probe = await _ask(client, settings, model, [PROBE])
         except Refused as refusal:
@@ -93,20 +95,21 @@ async def _close(client: ollama.AsyncClient) -> None:
     await close()
 
 
-async def _digest(client: ollama.AsyncClient, url: str, model: str) -> str:
+async def _digest(client: ollama.AsyncClient, settings: EmbedderSettings, url: str, model: str) -> str:
     """What /api/tags gives for the model: changes with every `ollama pull` that brings other weights."""
     wanted = model if ":" in model else f"{model}:latest"
     try:
-        listed = await client.list()
+        async with asyncio.timeout(settings.timeout_s):
+            listed = await client.list()
     except ollama.ResponseError as error:
         raise EmbedderUnavailable(
-            f"Ollama at {url} answers {error.status_code} to /api/tags", "is it Ollama?"
+            f"Ollama at {shown(url)} answers {error.status_code} to /api/tags", "is it Ollama?"
         ) from error
-    except (ConnectionError, httpx.HTTPError) as error:
+    except (ConnectionError, TimeoutError, httpx.HTTPError) as error:
         raise _unreachable(url, error) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EmbedderUnavailable(
-            f"what answers at {url} is not Ollama: {error}", "set COCOSEARCH_OLLAMA_URL"
+            f"what answers at {shown(url)} is not Ollama: {error}", "set COCOSEARCH_OLLAMA_URL"
         ) from error
     for known in listed.models:
         if known.model == wanted:
@@ -117,22 +120,23 @@ async def _digest(client: ollama.AsyncClient, url: str, model: str) -> str:
 async def _ask(client: ollama.AsyncClient, settings: EmbedderSettings, model: str, texts: list[str]) -> Vectors:
     """One request. Shape ``(n, d)`` as the server says; raises `Refused` and `EmbedderUnavailable`."""
     try:
-        reply = await client.embed(
-            model,
-            texts,
-            truncate=True,
-            dimensions=settings.dimension or None,
-            options={"num_ctx": settings.max_tokens} if settings.max_tokens else None,
-        )
+        async with asyncio.timeout(settings.timeout_s):  # httpx's is for each byte: an answer may drip for ever
+            reply = await client.embed(
+                model,
+                texts,
+                truncate=True,
+                dimensions=settings.dimension or None,
+                options={"num_ctx": settings.max_tokens} if settings.max_tokens else None,
+            )
     except ollama.ResponseError as error:
         if error.status_code == httpx.codes.NOT_FOUND:  # by status: the texts differ between versions
             raise _missing(model) from error
         if error.status_code in INPUT_STATUS:
             raise Refused(str(error)) from error
         raise EmbedderUnavailable(f"Ollama answers {error}", "it may be busy: this is tried again") from error
-    except (ConnectionError, httpx.HTTPError) as error:
+    except (ConnectionError, TimeoutError, httpx.HTTPError) as error:
         raise _unreachable(settings.url or settings.ollama_url, error) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise EmbedderUnavailable(f"Ollama's answer cannot be read: {error}", "is it Ollama?") from error
     lengths = {len(row) for row in reply.embeddings}
     if len(reply.embeddings) != len(texts) or len(lengths) != 1 or not lengths - {0}:
@@ -147,5 +151,5 @@ def _missing(model: str) -> EmbedderUnavailable:
 
 
 def _unreachable(url: str, error: Exception) -> EmbedderUnavailable:
-    what = "is too slow" if isinstance(error, httpx.TimeoutException) else "does not answer"
-    return EmbedderUnavailable(f"Ollama at {url} {what}", "start it with `ollama serve`, or set COCOSEARCH_OLLAMA_URL")
+    said = silence(url, error) if not isinstance(error, ConnectionError) else f"{shown(url)} does not answer"
+    return EmbedderUnavailable(f"Ollama at {said}", "start it with `ollama serve`, or set COCOSEARCH_OLLAMA_URL")

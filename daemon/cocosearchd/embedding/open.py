@@ -5,6 +5,7 @@ that is what `importlib` is for here, and why the table holds names.
 """
 
 import importlib
+from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 from cocosearchd.embedding.base import Embedder
@@ -30,6 +31,12 @@ EXTRAS = {"onnx", "sentence-transformers"}
 def patience_s(settings: EmbedderSettings) -> float | None:
     """How long a question waits for its vector, in seconds; None: a model in this process is waited for."""
     return settings.query_timeout_s if settings.provider in SERVERS else None
+
+
+def api_key(settings: EmbedderSettings, environment: Mapping[str, str]) -> str:
+    """The key of the embedding server, "" for none; without the end of a line, which files of keys have."""
+    key = environment.get("COCOSEARCH_EMBEDDER_API_KEY") or environment.get(settings.api_key_variable, "")
+    return key.strip()
 
 
 async def open_embedder(settings: EmbedderSettings, api_key: str = "") -> Embedder:

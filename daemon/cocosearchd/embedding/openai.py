@@ -1,5 +1,6 @@
 """Vectors from any server with an OpenAI-compatible `POST /embeddings`: hosted, vLLM, llama.cpp, LM Studio, a proxy."""
 
+import asyncio
 import base64
 import contextlib
 from collections.abc import Sequence
@@ -9,10 +10,10 @@ import anyio
 import httpx
 import numpy as np
 
+from cocosearchd.embedding.asking import is_loopback, making_a_client, shown, silence
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.batches import PROBE, Refused, embed_all
-from cocosearchd.embedding.loopback import is_loopback
-from cocosearchd.errors import EmbedderUnavailable
+from cocosearchd.errors import BadSettings, EmbedderUnavailable
 from cocosearchd.settings import EmbedderSettings
 
 DEFAULT_URL = "https://api.openai.com/v1"
@@ -57,20 +58,25 @@ class OpenAIEmbedder:
 async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedder:
     """Ask once, to learn the dimension. Such servers tell no revision; the model's name stands for it.
 
-    Raises `EmbedderUnavailable`.
+    Raises `EmbedderUnavailable`, and `BadSettings` for what cannot be asked, whoever answers.
     """
     model = settings.model or DEFAULT_MODEL
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     url = (settings.url or DEFAULT_URL).rstrip("/")
-    client = httpx.AsyncClient(
-        base_url=url, headers=headers, timeout=settings.timeout_s, trust_env=not is_loopback(url)
-    )
+    if not (api_key.isascii() and api_key.isprintable()):
+        raise BadSettings(
+            f"the key for {shown(url)} has characters that no request can carry", f"set {settings.api_key_variable}"
+        )
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    with making_a_client(url):
+        client = httpx.AsyncClient(
+            base_url=url, headers=headers, timeout=settings.timeout_s, trust_env=not is_loopback(url)
+        )
     async with contextlib.AsyncExitStack() as on_failure:
         on_failure.push_async_callback(client.aclose)
         try:
             probe = await _ask(client, settings, model, [PROBE], ())
         except Refused as refusal:
-            raise EmbedderUnavailable(f"{client.base_url} does not embed: {refusal}", "check embedder.model") from None
+            raise EmbedderUnavailable(f"{shown(url)} does not embed: {refusal}", "check embedder.model") from None
         on_failure.pop_all()
     fingerprint = EmbedderFingerprint(
         "openai",
@@ -91,11 +97,13 @@ async def _ask(
     body: dict[str, Any] = {"model": model, "input": texts, "encoding_format": "float"}
     if settings.dimension:
         body["dimensions"] = settings.dimension
+    url = str(client.base_url)
     for pause_s in (*pauses_s, None):
         try:
-            reply = await client.post("/embeddings", json=body)
-        except httpx.HTTPError as error:
-            raise EmbedderUnavailable(f"{client.base_url} does not answer: {error}", "check embedder.url") from error
+            async with asyncio.timeout(settings.timeout_s):  # httpx's is for each byte: an answer may drip for ever
+                reply = await client.post("/embeddings", json=body)
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise EmbedderUnavailable(silence(url, error), "check embedder.url") from error
         if reply.status_code != httpx.codes.TOO_MANY_REQUESTS or pause_s is None:
             break
         await anyio.sleep(min(_asked_pause_s(reply, pause_s), LONGEST_PAUSE_S))
@@ -106,10 +114,8 @@ async def _ask(
         if rows.ndim != 2:
             raise ValueError("numbers in the place of vectors")
         return rows
-    except (ValueError, KeyError, TypeError) as error:
-        raise EmbedderUnavailable(
-            f"{client.base_url} answers what is not embeddings: {error}", "check the URL"
-        ) from error
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
+        raise EmbedderUnavailable(f"{shown(url)} answers what is not embeddings: {error}", "check the URL") from error
 
 
 def _raise_for(reply: httpx.Response, settings: EmbedderSettings) -> None:
