@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from cocosearchd.embedding.base import Embedder, EmbedderFingerprint
 from cocosearchd.embedding.builtin import version
 from cocosearchd.embedding.catalogue import Model, catalogue
 from cocosearchd.embedding.former import Embedders, as_made
@@ -73,6 +74,28 @@ async def test_an_index_finds_the_embedder_it_was_made_by() -> None:
     with pytest.raises(EmbedderUnavailable):
         await away.of(pairs).embed_query("a question")
     await away.aclose()
+
+
+async def test_a_former_server_is_asked_only_where_settings_say_that_it_is() -> None:
+    """Not at the provider's default, which is on the internet, nor at that of another provider."""
+    made = EmbedderFingerprint("openai", "local", "", 8).pairs()
+    ollama = EmbedderFingerprint("ollama", "nomic-embed-text", "1", 8).pairs()
+    asked: list[EmbedderSettings] = []
+
+    async def open_it(settings: EmbedderSettings) -> Embedder:
+        asked.append(settings)
+        return await open_embedder(EmbedderSettings())
+
+    configured = LateEmbedder(lambda: open_embedder(EmbedderSettings()))
+    await configured.opened()
+    for settings in (EmbedderSettings(), EmbedderSettings(provider="ollama", url=NOWHERE)):
+        async with aclosing(Embedders(configured, settings, open_it)) as embedders:
+            with pytest.raises(EmbedderUnavailable, match="where its server was is not in the settings"):
+                await embedders.of(made).embed_query("a question")
+    assert not asked
+    assert as_made(EmbedderSettings(url=NOWHERE), made).url == NOWHERE
+    assert as_made(EmbedderSettings(provider="openai", url=NOWHERE), made).url == NOWHERE
+    assert as_made(EmbedderSettings(provider="openai", url=NOWHERE), ollama).url == "", "it has a setting of its own"
 
 
 async def test_the_shipped_model_is_said_to_be_in_use() -> None:

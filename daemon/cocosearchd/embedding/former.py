@@ -7,7 +7,7 @@ from functools import partial
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.catalogue import Model, catalogue
 from cocosearchd.embedding.late import LateEmbedder
-from cocosearchd.embedding.open import PROVIDERS, patience_s
+from cocosearchd.embedding.open import PROVIDERS, SERVERS, patience_s
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
 from cocosearchd.settings import EmbedderSettings
 
@@ -57,8 +57,12 @@ class Embedders:
         what = f"{made['provider']}/{made['model']} of the index"
         if made["provider"] not in PROVIDERS:
             raise EmbedderUnavailable(f"{what} is not known to this version")
+        settings = as_made(self._settings, pairs)
+        if made["provider"] == "openai" != self._settings.provider and not settings.url:
+            # It may have been on this machine; by default, texts would go to a server on the internet.
+            raise EmbedderUnavailable(f"{what} is not asked: where its server was is not in the settings any more")
         try:
-            embedder = await self._open(as_made(self._settings, pairs))
+            embedder = await self._open(settings)
         except BadSettings as error:
             raise EmbedderUnavailable(f"{what} cannot be used: {error.message}", error.hint) from error
         if embedder.fingerprint.pairs() != pairs:
@@ -72,10 +76,13 @@ def as_made(settings: EmbedderSettings, pairs: Pairs) -> EmbedderSettings:
     made = dict(pairs)
     # The fingerprint of a local model holds the name of its directory only; the settings may still know where it is.
     local = made["provider"] == settings.provider and settings.model.rstrip("/").endswith("/" + made["model"])
+    # The URL is that of the configured server; where that is none, it has been left there by one like OpenAI's.
+    here = made["provider"] == settings.provider if settings.provider in SERVERS else made["provider"] == "openai"
     return replace(
         settings,
         provider=made["provider"],  # type: ignore[arg-type]
         model=settings.model if local else made["model"],
+        url=settings.url if here else "",
         dimension=int(made["dimension"]),
         document_prefix=made["document_prefix"],
         query_prefix=made["query_prefix"],
