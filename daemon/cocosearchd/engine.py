@@ -222,7 +222,7 @@ class Engine(Workspace):
     async def reindex(self, request: p.IndexRequest) -> p.IndexProgress:
         """Index every file again, with the embedder and settings of now."""
         name = (await self._indexes.one(request.index, request.cwd)).record.name
-        await self._embedder.opened()
+        await self._embedders.look_again()
         return await self._progress(await self._indexes.rebuild(name))
 
     async def sync(self, request: p.SyncRequest) -> p.SyncReply:

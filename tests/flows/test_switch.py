@@ -52,6 +52,26 @@ def until_switched(daemon: Daemon) -> None:
 
 
 @pytest.mark.timeout(240)
+def test_other_weights_under_the_same_name_are_never_mixed_in(stopped: Daemon, tmp_path: Path) -> None:
+    """As `ollama pull` brings them while the daemon runs; the remedy that is named helps without a restart."""
+    daemon, root, script = stopped, populated(tmp_path / "root"), Script(dimension=32)
+    with ollama_server(script) as url:
+        daemon.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_EMBEDDER_OLLAMA_URL": url}
+        daemon.start()
+        daemon.ctl("up", str(root), "--name", "sample", "--wait")
+        script.models = {"nomic-embed-text:latest": "sha256:other"}
+        assert any("another nomic-embed-text" in note for note in daemon.query(QUESTION)["notes"])
+        (root / "saved.py").write_text("def quokka() -> None:\n    ...\n")
+        reply = daemon.query("quokka", "--sync-timeout", "1")
+        assert (reply["fresh"], "saved.py" in reply["pending"]) == (False, True)
+        daemon.ctl("reindex", "sample", "--no-wait")
+        until_switched(daemon)
+        assert "saved.py" in daemon.paths("quokka")
+        assert daemon.call("status")["embedder"]["revision"] == "sha256:other"
+        assert not daemon.query(QUESTION)["notes"]
+
+
+@pytest.mark.timeout(240)
 def test_the_old_vectors_answer_until_the_new_ones_are_complete(
     stopped: Daemon, other_daemon: Daemon, tmp_path: Path
 ) -> None:

@@ -42,6 +42,13 @@ class Embedders:
             self._former[pairs] = LateEmbedder(partial(self._opened, pairs), patience_s(as_made(self._settings, pairs)))
         return self._former[pairs]
 
+    async def look_again(self) -> None:
+        """See that the configured one is known, as it is now. Raises `EmbedderUnavailable`, `BadSettings`."""
+        if self._settings.provider in SERVERS:
+            await self.configured.reopened()
+        else:
+            await self.configured.opened()
+
     async def models(self) -> tuple[Model, ...]:
         """What could be used."""
         opened = self.configured.fingerprint if self.configured.error is None else None

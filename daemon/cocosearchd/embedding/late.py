@@ -30,6 +30,7 @@ class LateEmbedder:
         self._open_it, self._patience_s = open_it, patience_s
         self._late = set[asyncio.Task[Vectors]]()  # nobody waits for them any more
         self._embedder: Embedder | None = None
+        self._replaced = list[Embedder]()
         self._error = EmbedderUnavailable(
             "the embedder has not answered yet", "it may be loading its model: this is tried again"
         )
@@ -64,6 +65,23 @@ class LateEmbedder:
                     raise
             return self._embedder
 
+    async def reopened(self) -> None:
+        """Ask anew what there is: a server may have another model under the same name. Raises as `opened`.
+
+        One that cannot be asked now has the model that is known.
+        """
+        before = await self.opened()
+        async with self._opening:
+            try:
+                now = await self._open_it()
+            except EmbedderUnavailable:
+                return
+            if now.fingerprint == before.fingerprint:
+                await now.aclose()
+                return
+            self._replaced.append(before)  # questions may still be under way
+            self._embedder = now
+
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """As `Embedder`."""
         return await (await self.opened()).embed_documents(texts)
@@ -93,8 +111,8 @@ class LateEmbedder:
         """As `Embedder`."""
         for task in self._late:
             task.cancel()
-        if self._embedder is not None:
-            await self._embedder.aclose()
+        for embedder in (*self._replaced, *filter(None, (self._embedder,))):
+            await embedder.aclose()
 
 
 def _silent(seconds: float) -> EmbedderUnavailable:

@@ -39,13 +39,22 @@ class OllamaEmbedder:
         self._settings = settings
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """See `base.Embedder`."""
-        return await self._embed(texts, self.fingerprint.document_prefix)
+        """See `base.Embedder`. Raises `EmbedderUnavailable` also when other weights may have made them by then."""
+        vectors = await self._embed(texts, self.fingerprint.document_prefix)
+        await self._require_same()
+        return vectors
 
     async def embed_query(self, text: str) -> Vectors:
         """See `base.Embedder`."""
-        row: Vectors = (await self._embed([text], self.fingerprint.query_prefix))[0]
+        rows, _ = await asyncio.gather(self._embed([text], self.fingerprint.query_prefix), self._require_same())
+        row: Vectors = rows[0]
         return row
+
+    async def _require_same(self) -> None:
+        """`ollama pull` puts other weights under the same name while this runs, and the answers look the same."""
+        url, model = self._settings.url or self._settings.ollama_url, self.fingerprint.model
+        if await _digest(self._client, self._settings, url, model) != self.fingerprint.revision:
+            raise EmbedderUnavailable(f"Ollama has another {model} than before", "cocosearchctl reindex NAME")
 
     async def aclose(self) -> None:
         """Close the connections; idempotent."""
