@@ -202,6 +202,17 @@ def test_files_are_listed_printed_and_related(shared: Daemon, project: Path) -> 
     assert known["csharp"]["chunking"] == "tree-sitter"
 
 
+def test_no_glob_holds_up_the_daemon(shared: Daemon, project: Path) -> None:
+    """Many stars can share a long name in more ways than can be tried."""
+    (project / ("a" * 200 + ".py")).write_text(f"def {'a' * 200}():\n    return 1\n")
+    shared.ctl("up", str(project), "--wait")
+    glob = "*a" * 20 + "*b"
+    assert shared.call("list_files", index="project", pattern=glob)["files"] == []
+    for filtered in (f"retry path:{glob}", f"sym:function name:{glob}"):
+        assert shared.call("search", index="project", query=filtered)["results"] == []
+        assert shared.call("search", index="project", query=filtered, profile="classic")["results"] == []
+
+
 def test_files_are_named_as_a_shell_names_them(shared: Daemon, project: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     (other / "src").mkdir(parents=True)

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.errors import InvalidInput
-from cocosearchd.store.globs import name_regex, path_regex, symbol_regex
+from cocosearchd.store.globs import name_regex, path_pattern, path_regex, symbol_pattern, symbol_regex
 
 
 @pytest.mark.parametrize(
@@ -42,6 +42,7 @@ from cocosearchd.store.globs import name_regex, path_regex, symbol_regex
 def test_path_globs(glob: str, matching: list[str], others: list[str], embedded_server: str) -> None:
     pattern = path_regex(glob)
     assert [path for path in matching + others if re.search(pattern, path)] == matching
+    assert [path for path in matching + others if re.search(path_pattern(glob), path)] == matching
     with psycopg.connect(embedded_server) as connection:
         query = 'select path from unnest(%s::text[]) as path where path collate "C" ~ %s'
         assert [row[0] for row in connection.execute(query, (matching + others, pattern))] == matching
@@ -83,3 +84,27 @@ def test_postgresql_reads_a_glob_as_python_does(embedded_server: str, globs: lis
             expected = [path for path in paths if re.search(pattern, path)]
             query = 'select path from unnest(%s::text[]) as path where path collate "C" ~ %s'
             assert [row[0] for row in connection.execute(query, (paths, pattern))] == expected, pattern
+
+
+_PIECES = st.sampled_from(
+    ["a", "b", "*", "*", "**", "**/", "/", "?", "[ab]", "[!a]", "[./a]", "[+-0]", "-", ".", "[", "]", "\\"]
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(_PIECES, max_size=9).map("".join), st.lists(st.text("ab/.-+:é", max_size=9), min_size=9, max_size=9))
+def test_what_ends_soon_matches_the_same(glob: str, texts: list[str]) -> None:
+    try:
+        pairs = ((path_regex(glob), path_pattern(glob)), (symbol_regex(glob), symbol_pattern(glob)))
+    except InvalidInput:
+        return  # a descending range
+    for plain, soon in pairs:
+        assert [text for text in texts if re.search(soon, text)] == [text for text in texts if re.search(plain, text)]
+
+
+@pytest.mark.parametrize("part", ["*a", "**a", "**/a/", "**/*a*a/", "**/"])
+def test_many_stars_end_soon(part: str) -> None:
+    """Tried in every way, twenty stars would take longer than there is time."""
+    for text in ("a" * 250, "a/" * 125, "a." * 125, "aaaaa/" * 40):
+        assert not re.search(path_pattern(f"{part * 20}*b"), text)
+        assert not re.search(symbol_pattern(f"{part * 20}*b"), text)

@@ -18,7 +18,7 @@ from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import language_names, one_of
 from cocosearchd.store import queries, records
 from cocosearchd.store.file_states import file_states
-from cocosearchd.store.globs import exact_glob, path_regex
+from cocosearchd.store.globs import exact_glob, path_pattern
 from cocosearchd.store.pool import Database
 
 MAX_FILES = 1000
@@ -93,7 +93,7 @@ async def list_files(
     """
     if not 1 <= limit <= MAX_FILES or offset < 0:
         raise InvalidInput(f"limit is {limit}, offset {offset}", f"use a limit of 1 to {MAX_FILES}, an offset from 0")
-    matches, wanted = re.compile(path_regex(pattern or "**")), _language_ids(languages)
+    matches, wanted = re.compile(path_pattern(pattern or "**")), _language_ids(languages)
     found = [
         FileEntry(record.name, row.path, row.language, row.chunk_count, row.skip_reason)
         for record in sorted(indexes, key=lambda each: each.name)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.search.lexical_segment import Segment
 from cocosearchd.search.lexical_terms import term_hash
-from cocosearchd.store.globs import spelled_out, symbol_regex
+from cocosearchd.store.globs import spelled_out, symbol_pattern
 
 Mask = NDArray[np.bool_]
 _Filter = tuple[tuple[str, ...], str | None, bool]  # kinds, name, whether its case counts
@@ -52,7 +52,7 @@ def symbols_in(segment: Segment, kinds: tuple[str, ...], name: str | None, *, ca
     if name:
         some = np.flatnonzero(wanted & _holding(segment, spelled_out(name)))
         wanted = np.zeros(len(wanted), np.bool_)
-        wanted[some] = _matching(segment, some, re.compile(symbol_regex(name), 0 if cased else re.IGNORECASE))
+        wanted[some] = _matching(segment, some, re.compile(symbol_pattern(name), 0 if cased else re.IGNORECASE))
     mask = np.zeros(segment.chunk_count, np.bool_)
     mask[segment.posting_symbols[np.repeat(wanted, np.diff(segment.symbol_slices))]] = True
     return mask

@@ -1,6 +1,11 @@
-"""Globs as regular expressions that PostgreSQL and Python read alike. Pure. All raise `InvalidInput` of `[z-a]`."""
+"""Globs as regular expressions that PostgreSQL and Python read alike; for Python also as such that end soon. Pure.
+
+All raise `InvalidInput` of `[z-a]`.
+"""
 
 import re
+from collections.abc import Callable
+from functools import partial
 
 from cocosearchd.errors import InvalidInput
 
@@ -9,6 +14,8 @@ _PART = re.compile(r"\\.|\*\*/|\*+|\?|\[[!^]?\]?[^\]]*\]|[^\\*?\[]+|.", re.DOTAL
 _MEMBER = re.compile(r"(.)-(.)|.", re.DOTALL)
 
 _RUN = re.compile(r"[A-Za-z0-9_]+")
+
+_CLASS = re.compile(r"(?<!\\)\[(?:\\.|[^\]\\])*\]", re.DOTALL)  # in a regular expression that was made here
 
 _SPECIAL = str.maketrans({character: f"\\{character}" for character in "*?["})
 
@@ -20,12 +27,21 @@ def path_regex(glob: str) -> str:
     all that lies below. `*` and `?` stay within one part of a path, `**` does not; a backslash takes the next character
     as it is.
     """
+    return _path(glob, partial(_translate, star="[^/]*", one="[^/]"))
+
+
+def path_pattern(glob: str) -> str:
+    """The same for Python alone, whose `re` would try every way in which several stars share a name, for hours."""
+    return _path(glob, partial(_settling, inner="[^/]", one="[^/]", bounds="/"))
+
+
+def _path(glob: str, translate: Callable[[str], str]) -> str:
     body = glob.strip("/")
     anchored = "/" in glob.rstrip("/")
     tail = "/" if glob.endswith("/") else "(/|$)"
     if body.endswith("/**"):
         body, tail = body[:-3], "/"
-    return ("^" if anchored else "(^|/)") + _translate(body, "[^/]*", "[^/]") + tail
+    return ("^" if anchored else "(^|/)") + translate(body) + tail
 
 
 def exact_glob(path: str) -> str:
@@ -46,6 +62,12 @@ def symbol_regex(glob: str) -> str:
     return f"{name_regex(glob)}|[.:#/]" + _translate(glob, "[^.:#/]*", "[^.:#/]") + "$"
 
 
+def symbol_pattern(glob: str) -> str:
+    """The same for Python alone; see `path_pattern`."""
+    parts = _settling(glob, inner="[^.:#/]", one="[^.:#/]", bounds=".:#/")
+    return "^" + _settling(glob, inner=None, one=".", bounds="") + f"$|[.:#/]{parts}$"
+
+
 def spelled_out(glob: str) -> str:
     """The longest run of ASCII letters, digits and underscores that is in all that matches a glob, in some case; or "".
 
@@ -58,6 +80,39 @@ def spelled_out(glob: str) -> str:
 
 def _translate(glob: str, star: str, one: str) -> str:
     return "".join(_piece(found[0], star, one) for found in _PART.finditer(glob))
+
+
+def _settling(glob: str, inner: str | None, one: str, bounds: str) -> str:
+    """As `_translate`, but what a star has taken when the text after it is found is not given back: `(?>...)`.
+
+    The first place of that text serves as well as any later one if a star follows that can take what lies between. A
+    star of `inner` characters, which are none of `bounds`, settles with the text after it; one that takes anything,
+    with all up to the next of its kind, as what lies between may have bounds. `inner` None: every star takes anything.
+    """
+    done = group = fixed = ""  # from the next wide star on, before that, before any star
+    following, settles = "", False  # the star after `fixed`, and whether the group does
+    for found in reversed(list(_PART.finditer(glob))):
+        piece = found[0]
+        if piece[0] != "*":
+            fixed = _piece(piece, "", one) + fixed
+            continue
+        # What `**/` takes ends with a slash.
+        free = bool(following) and (following != "**/" or (fixed or piece).endswith("/"))
+        settles = settles if group else free
+        if inner is not None and piece == "*":
+            sure = free and not _crosses(fixed, bounds)
+            settles = settles and sure
+            group = (f"(?>{inner}*?{fixed})" if sure else f"{inner}*{fixed}") + group
+        else:
+            group = ("(?:.*?/)??" if piece == "**/" else ".*?") + fixed + group
+            done, group = (f"(?>{group})" if settles else group) + done, ""
+        following, fixed = piece, ""
+    return fixed + group + done
+
+
+def _crosses(fixed: str, bounds: str) -> bool:
+    """Whether a class in a text without stars takes what a star in a part does not."""
+    return any(re.match(found[0], bound) for found in _CLASS.finditer(fixed) for bound in bounds)
 
 
 def _piece(text: str, star: str, one: str) -> str:

@@ -11,7 +11,7 @@ from pgvector import HalfVector
 
 from cocosearchd.model import Chunk, Filter, Fingerprint, ParseReport, SkipReason
 from cocosearchd.store.arrays import array, array_of_numbers
-from cocosearchd.store.globs import symbol_regex
+from cocosearchd.store.globs import symbol_pattern
 from cocosearchd.store.records import pack_fingerprint
 from cocosearchd.store.sheets import Compared, Outdated, StoredFile, compared, placed, sheet_of, symbols_of
 
@@ -228,7 +228,7 @@ def candidate(row: Sequence[Any]) -> Candidate:
 
 def with_symbol(found: Candidate, symbols: Sequence[tuple[str, str]], where: Filter) -> Candidate:
     """The candidate, named after the first of its symbols, (kind, qualified name), that passes the symbol filter."""
-    wanted = re.compile(symbol_regex(where.symbol_name or "*"), re.IGNORECASE)
+    wanted = re.compile(symbol_pattern(where.symbol_name or "*"), re.IGNORECASE)
     for kind, name in ((found.symbol_type or "", found.symbol_name or ""), *symbols):
         if name and (not where.symbol_types or kind in where.symbol_types) and wanted.search(name):
             own = name == found.symbol_name
