@@ -1,6 +1,7 @@
 """Whoever follows indexes costs nothing while nothing happens."""
 
 from contextlib import AbstractAsyncContextManager, aclosing
+from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio
@@ -10,7 +11,9 @@ from cocosearch_ipc import workspace as w
 from cocosearchd.commits import Bell, CommitFeed
 from cocosearchd.indexes import Indexes
 from cocosearchd.lookup import Lookup
-from cocosearchd.model import Commit
+from cocosearchd.model import Clock, Commit, Freshness
+from cocosearchd.settings import Settings
+from cocosearchd.tuning import RunningIndex
 from cocosearchd.workspace import LOOK_S, Workspace
 
 
@@ -65,3 +68,44 @@ async def test_a_bell_that_rang_before_somebody_listened_is_heard() -> None:
     with anyio.move_on_after(0.05) as none:
         await bell.wait(heard)
     assert none.cancelled_caught
+
+
+class Busy(Still):
+    """`Indexes` whose settings have just changed: to follow them takes as long as `s`."""
+
+    s = 0.0
+
+    async def refresh(self, index: RunningIndex) -> None:
+        await anyio.sleep(self.s)
+
+
+class Asked:
+    """A root that only notes how long it may wait."""
+
+    presence = SimpleNamespace(silent=None)
+
+    def __init__(self) -> None:
+        self.may_wait_s = list[float]()
+
+    async def sync(self, timeout_s: float) -> Freshness:
+        self.may_wait_s.append(timeout_s)
+        return self.freshness()
+
+    def freshness(self) -> Freshness:
+        return Freshness(False, Clock("", 0))
+
+
+async def test_settings_and_changes_share_the_patience_of_a_question() -> None:
+    indexes, nothing, root = Busy(), cast(Any, None), Asked()
+    workspace = Workspace(nothing, cast(Indexes, indexes), Settings(), nothing, nothing)
+    index = cast(RunningIndex, SimpleNamespace(root=root))
+    until = workspace._until(400)
+    indexes.s = 0.1
+    await workspace._freshness(index, until)  # as the settings are asked for again by a question that needs them before
+    await workspace._freshness(index, until)
+    assert root.may_wait_s[0] <= 0.3
+    assert root.may_wait_s[1] <= 0.2
+    indexes.s = 60.0
+    assert "its settings have changed" in ((await workspace._freshness(index, until)).reason or "")
+    assert len(root.may_wait_s) == 2
+    assert workspace._until(0) is None

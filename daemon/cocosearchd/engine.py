@@ -84,11 +84,12 @@ class Engine(Workspace):
         return reply
 
     async def _search(self, request: p.SearchRequest) -> p.SearchReply:
-        indexes, asked, notes = await self._meant(request)
+        until = self._until(request.sync_timeout_ms)
+        indexes, asked, notes = await self._meant(request, until)
         if len(indexes) == 1:
-            return await self._search_one(indexes[0], request, asked, notes)
+            return await self._search_one(indexes[0], request, asked, notes, until)
         began = time.perf_counter()
-        freshness = _least(await self._all_fresh(indexes, request.sync_timeout_ms))
+        freshness = _least(await self._all_fresh(indexes, until))
         synced = time.perf_counter()
         merged = await search_several(
             self._pipeline,
@@ -113,13 +114,15 @@ class Engine(Workspace):
             {name: dict(trace.details) for name, trace in merged.traces.items()} if explains(request) else None,
         )
 
-    async def _meant(self, request: p.SearchRequest) -> tuple[tuple[RunningIndex, ...], Query, tuple[str, ...]]:
+    async def _meant(
+        self, request: p.SearchRequest, until: float | None
+    ) -> tuple[tuple[RunningIndex, ...], Query, tuple[str, ...]]:
         """Where to search, what, and what to say of it. One index brings those it links, and its project's defaults."""
         indexes, notes = await self._wanted(request), tuple[str, ...]()
         asked = query_of(request)
         if len(indexes) == 1:
-            if request.sync_timeout_ms != 0:
-                with anyio.move_on_after(self._patience_s(request.sync_timeout_ms)):
+            if until is not None:
+                with anyio.CancelScope(deadline=until):
                     await self._indexes.refresh(indexes[0])
             asked = with_defaults(asked, indexes[0].settings.search)
             linked, notes = self._indexes.linked(indexes[0]) if request.linked else ((), ())
@@ -132,12 +135,12 @@ class Engine(Workspace):
         return indexes, asked, notes
 
     async def _search_one(
-        self, index: RunningIndex, request: p.SearchRequest, asked: Query, notes: tuple[str, ...]
+        self, index: RunningIndex, request: p.SearchRequest, asked: Query, notes: tuple[str, ...], until: float | None
     ) -> p.SearchReply:
         trace = Trace(explain=explains(request))
         began = time.perf_counter()
         with trace.stage("sync"):
-            freshness = await self._freshness(index, request.sync_timeout_ms)
+            freshness = await self._freshness(index, until)
         overlay = self._overlays.of(request.session, index.record)
         answer = await self._pipeline.run(index.record, asked, trace, overlay=overlay)
         await self._say_absence(index, trace.details)
@@ -183,7 +186,7 @@ class Engine(Workspace):
         asked = p.SearchRequest(query, limit=request.limit, min_score=least, all_chunks=request.all_chunks)
         saved = SavedQuery(self.search, asked)
         async with self._indexes.commits() as commits:
-            missed = await self._since(request)
+            missed = await self._since(request, commits)
             if missed is not None:
                 changed = None if missed.kind == "missed" else missed.changed
                 if (matches := await saved.begin(missed.index, changed)) or changed is None:
@@ -193,7 +196,7 @@ class Engine(Workspace):
                     await saved.begin(index.record.name)
             while batch := await gathered(commits):
                 for commit in batch:
-                    event = await self._event(commit) if request.index in (None, commit.index) else None
+                    event = await self._event(commit, commits) if request.index in (None, commit.index) else None
                     if event is not None and (matches := await saved.new(commit.index, event.changed)):
                         yield replace(event, kind="matches", matches=matches)
 
@@ -229,8 +232,9 @@ class Engine(Workspace):
         """Wait for pending changes: of one index, or of all when none is named and `cwd` is in none."""
         here = await self._indexes.around(request.cwd) if request.cwd else None
         every = tuple(index for index in self._indexes.all() if index.refusal is None)
+        until = self._until(request.timeout_ms)
         if request.index is None and here is None and len(every) > 1:
-            found = await self._all_fresh(every, request.timeout_ms)
+            found = await self._all_fresh(every, until)
             names = tuple(index.record.name for index in every)
             return replace(
                 replies.sync(*min(zip(names, found, strict=True), key=lambda one: one[1].fresh)), indexes=names
@@ -238,7 +242,7 @@ class Engine(Workspace):
         index = await self._indexes.one(request.index, request.cwd)
         if index.refusal is not None:
             raise index.refusal
-        return replies.sync(index.record.name, await self._freshness(index, request.timeout_ms))
+        return replies.sync(index.record.name, await self._freshness(index, until))
 
     async def status(self, request: p.Empty) -> p.StatusReply:
         """The daemon as a whole."""
@@ -298,20 +302,20 @@ class Engine(Workspace):
                 raise index.refusal
         return found
 
-    async def _all_fresh(self, indexes: tuple[RunningIndex, ...], timeout_ms: int | None) -> list[Freshness]:
+    async def _all_fresh(self, indexes: tuple[RunningIndex, ...], until: float | None) -> list[Freshness]:
         found: list[Freshness | None] = [None] * len(indexes)
 
         async def ask(place: int, index: RunningIndex) -> None:
-            found[place] = await self._freshness(index, timeout_ms)
+            found[place] = await self._freshness(index, until)
 
         async with anyio.create_task_group() as tasks:
             for place, index in enumerate(indexes):
                 tasks.start_soon(ask, place, index)
         return [freshness for freshness in found if freshness is not None]
 
-    async def _freshness(self, index: RunningIndex, timeout_ms: int | None) -> Freshness:
+    async def _freshness(self, index: RunningIndex, until: float | None) -> Freshness:
         """As of any verb; what keeps the work from going on is said as well."""
-        found, paused = await super()._freshness(index, timeout_ms), self._updater.status.paused
+        found, paused = await super()._freshness(index, until), self._updater.status.paused
         return found if found.fresh or not paused else replace(found, reason=f"{found.reason}; {paused}")
 
     async def _counts(self, index: RunningIndex) -> records.Counts:

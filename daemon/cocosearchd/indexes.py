@@ -217,7 +217,7 @@ class Indexes(Lookup):
         index.record = replace(index.record, generation=max(index.record.generation, commit.generation))
         if self._running.get(index.record.name) is not index:
             return  # it does not answer yet
-        self._commits.tell(replace(commit, index=index.record.name))
+        self._commits.tell(replace(commit, index=index.record.name, as_of=index.root.clock()))
         self.bell.ring()
 
     @asynccontextmanager

@@ -158,6 +158,7 @@ class Commit:
     generation: int
     paths: tuple[str, ...]
     urgent: bool = False  # what a person has just saved
+    as_of: "Clock | None" = None  # of its root as it was told, itself not counted: all before it had been told of
 
 
 @dataclass(frozen=True, slots=True)

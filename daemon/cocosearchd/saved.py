@@ -79,6 +79,6 @@ async def gathered(commits: MemoryObjectReceiveStream[Commit]) -> tuple[Commit, 
             commit = commits.receive_nowait()
             known = found.get(commit.index, commit)
             paths = tuple(dict.fromkeys((*known.paths, *commit.paths)))
-            found[commit.index] = Commit(commit.index, commit.generation, paths)
+            found[commit.index] = replace(commit, paths=paths)
     except (anyio.WouldBlock, anyio.EndOfStream):
         return tuple(found.values())

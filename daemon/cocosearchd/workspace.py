@@ -91,7 +91,7 @@ class Workspace:
             index = self._indexes.get(name)
             if index.refusal is not None:
                 raise index.refusal
-            freshness = await self._freshness(index, None)
+            freshness = await self._freshness(index, self._until(None))
             began = anyio.current_time()
             hits = await find_related(
                 self._db, index.record, path, request.line, request.limit, overlays.get(index.record.name)
@@ -141,7 +141,7 @@ class Workspace:
         if request.index is not None:
             self._indexes.get(request.index)
         async with self._indexes.commits() as commits:
-            if (missed := await self._since(request)) is not None:
+            if (missed := await self._since(request, commits)) is not None:
                 yield missed
             found = self._lives(commits) if request.lifecycle else self._committed(commits)
             async for event in found:
@@ -150,7 +150,7 @@ class Workspace:
 
     async def _committed(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
         async for commit in commits:
-            if (event := await self._event(commit)) is not None:
+            if (event := await self._event(commit, commits)) is not None:
                 yield event
 
     async def _lives(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
@@ -161,20 +161,18 @@ class Workspace:
             stirred = False
             with anyio.move_on_after(LOOK_S if moving else None):
                 heard, stirred = await self._indexes.bell.wait(heard), True
-            before, seen = seen, self._seen()
+            before, seen, told = seen, self._seen(), _waiting(commits)
             for event in _lifecycle(before, seen):
-                yield event
-            try:
-                while True:
-                    committed = await self._event(commits.receive_nowait())
-                    if committed is not None:
-                        yield committed
-            except anyio.WouldBlock:
-                continue
-            except anyio.EndOfStream:
+                first = next((commit.as_of for commit in told if commit.index == event.index), None)
+                yield event if first is None else replace(event, as_of=replies.as_of(first))
+            for place, commit in enumerate(told, 1):
+                committed = await self._event(commit, commits, more=place < len(told))
+                if committed is not None:
+                    yield committed
+            if _cut_off(commits) and not commits.statistics().current_buffer_used:
                 return
 
-    async def _since(self, request: w.WatchRequest) -> w.WatchEvent | None:
+    async def _since(self, request: w.WatchRequest, commits: Commits) -> w.WatchEvent | None:
         """What has changed since the clock of a request, as one event; None if none was given or nothing has."""
         if request.since is None:
             return None
@@ -182,7 +180,8 @@ class Workspace:
         paths = index.root.since(Clock(request.since.epoch, request.since.seq))
         if paths is None:
             return replace(self._seen()[index.record.name], kind="missed")
-        return await self._event(Commit(index.record.name, index.record.generation, paths)) if paths else None
+        missed = Commit(index.record.name, index.record.generation, paths or (), as_of=index.root.clock())
+        return await self._event(missed, commits) if paths else None
 
     def _seen(self) -> dict[str, w.WatchEvent]:
         """Each index as an event of its state."""
@@ -194,15 +193,20 @@ class Workspace:
             found[name] = w.WatchEvent(name, replies.as_of(status.clock), generation, state=state, kind="state")
         return found
 
-    async def _event(self, commit: Commit) -> w.WatchEvent | None:
+    async def _event(self, commit: Commit, commits: Commits, *, more: bool = False) -> w.WatchEvent | None:
+        """What to tell of a commit, None of an index that is gone. `more` are to be told than wait in `commits`.
+
+        Its clock counts nothing that is not told yet, as whoever comes back asks for what came since.
+        """
         try:
             index = self._indexes.get(commit.index)
         except NotFound:
             return None  # cleared since
         there = (await file_states(self._db, index.record, commit.paths)).files
+        behind = more or commits.statistics().current_buffer_used or _cut_off(commits)
         return w.WatchEvent(
             index=commit.index,
-            as_of=replies.as_of(index.root.status().clock),
+            as_of=replies.as_of(commit.as_of if behind and commit.as_of else index.root.clock()),
             generation=commit.generation,
             changed=tuple(path for path in commit.paths if path in there),
             removed=tuple(path for path in commit.paths if path not in there),
@@ -260,24 +264,33 @@ class Workspace:
         if absent is not None and absent["status"] == "not_indexed":
             absent["reason"] = await index.root.absence(absent["path"])
 
-    async def _freshness(self, index: RunningIndex, timeout_ms: int | None) -> Freshness:
-        """Waits for pending changes; `timeout_ms` None is the configured patience, 0 none at all."""
-        patience_s = self._patience_s(timeout_ms)
-        if patience_s <= 0:
+    async def _freshness(self, index: RunningIndex, until: float | None) -> Freshness:
+        """Waits for pending changes until a time of the event loop; None: not at all."""
+        if until is None:
             return index.root.freshness()
-        with anyio.move_on_after(patience_s) as waiting:
+        with anyio.CancelScope(deadline=until) as waiting:
             await self._indexes.refresh(index)
         if waiting.cancelled_caught and index.root.presence.silent:
             return index.root.freshness()
         if waiting.cancelled_caught:
             now, why = index.root.freshness(), "its settings have changed, and wait for what is being indexed"
             return Freshness(False, now.as_of, why, now.pending)
-        return await index.root.sync(patience_s)
+        return await index.root.sync(max(0.0, until - anyio.current_time()))
 
-    def _patience_s(self, timeout_ms: int | None) -> float:
-        """How long a question waits for changes; None: as configured."""
+    def _until(self, timeout_ms: int | None) -> float | None:
+        """Until when a question that comes now waits for changes; None: as configured, 0: not at all."""
         timeout_ms = self._settings.search.sync_timeout_ms if timeout_ms is None else timeout_ms
-        return min(timeout_ms, MAX_SYNC_MS) / 1000
+        return anyio.current_time() + min(timeout_ms, MAX_SYNC_MS) / 1000 if timeout_ms > 0 else None
+
+
+def _waiting(commits: Commits) -> tuple[Commit, ...]:
+    """The commits that can be told now."""
+    return tuple(commits.receive_nowait() for _ in range(commits.statistics().current_buffer_used))
+
+
+def _cut_off(commits: Commits) -> bool:
+    """Whether nothing more comes than waits, whatever happens: its reader was too slow."""
+    return not commits.statistics().open_send_streams
 
 
 def _lifecycle(before: Mapping[str, w.WatchEvent], now: Mapping[str, w.WatchEvent]) -> Iterator[w.WatchEvent]:

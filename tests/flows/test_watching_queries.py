@@ -156,3 +156,27 @@ def test_what_was_missed_is_told_since_a_clock(shared: Daemon, project: Path) ->
     stream = client.stream(rpc(shared), "watch", {"index": "project", "since": {"epoch": "x", "seq": 1}}, WAIT_S)
     assert next(stream)["kind"] == "missed"
     stream.close()
+
+
+@pytest.mark.parametrize("lifecycle", [False, True])
+def test_the_clock_of_an_event_counts_nothing_that_is_still_to_be_told(
+    shared: Daemon, project: Path, lifecycle: bool
+) -> None:
+    """Whoever comes back with it would miss that. Here more is to be told than a connection holds unread."""
+    shared.ctl("up", str(project), "--wait")
+    asked = {"index": "project", "lifecycle": lifecycle}
+    clock = shared.call("sync", index="project")["as_of"]
+    stream = client.stream(rpc(shared), "watch", asked | {"since": clock}, WAIT_S)
+    (project / "begun.py").write_text("BEGUN = True\n")
+    assert "begun.py" in next(event for event in stream if event["changed"])["changed"]  # the subscription has begun
+    names = [f"{'long' * 50}{number}.py" for number in range(3000)]
+    for name in names:
+        (project / name).write_text("")
+    while not shared.call("sync", index="project")["fresh"]:
+        pass
+    last, told = shared.call("sync", index="project")["as_of"]["seq"], set[str]()
+    for event in stream:
+        told |= {*event["changed"]}
+        if event["as_of"]["seq"] >= last:
+            break
+    assert told >= {*names}, f"{len(told)} of {len(names)} files are told, and the clock is that of all"

@@ -336,7 +336,7 @@ class LiveRoot:
 
     def _answer(self) -> Freshness:
         survey, failed = self._survey, self._dirty.failed(time.monotonic(), SHOWN)
-        return in_sync(self._clock(), failed, self._dirty.failing(), survey.unknown, survey.unknown_reason())
+        return in_sync(self.clock(), failed, self._dirty.failing(), survey.unknown, survey.unknown_reason())
 
     def freshness(self) -> Freshness:
         """Without waiting: never known to be fresh."""
@@ -344,7 +344,7 @@ class LiveRoot:
         failed = dirty.failed(time.monotonic(), 1)
         lag = lagging(dirty.pending(), failed, dirty.failing(), git=self._gate.waiting, scanning=dirty.scanning())
         why = self.presence.silent or self._scan_trouble or self._reason or lag
-        return Freshness(False, self._clock(), why, dirty.pending_paths(SHOWN))
+        return Freshness(False, self.clock(), why, dirty.pending_paths(SHOWN))
 
     def since(self, clock: Clock) -> tuple[str, ...] | None:
         """Paths that were applied, or left the index, after a clock that was given before; None: look at everything.
@@ -354,7 +354,8 @@ class LiveRoot:
         same = clock.epoch.rpartition(".")[0] == self._life
         return self._changes.since(clock.seq) if same else None
 
-    def _clock(self) -> Clock:
+    def clock(self) -> Clock:
+        """How far the index is."""
         return Clock(self._epoch, self._dirty.applied_seq())
 
     # -- the rest
@@ -387,7 +388,7 @@ class LiveRoot:
             self._dirty.failed(time.monotonic(), FAILED_SHOWN),
             f"{self._watcher} ({trouble})" if trouble else self._watcher,
             self.presence.silent or self._reason or self._scan_trouble or trouble or self._survey.reason(),
-            self._clock(),
+            self.clock(),
             (*self._survey.closed, *self._survey.closed_files)[:SHOWN],
             self._dirty.failing(),
         )
