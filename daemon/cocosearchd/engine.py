@@ -302,17 +302,6 @@ class Engine(Workspace):
                 raise index.refusal
         return found
 
-    async def _all_fresh(self, indexes: tuple[RunningIndex, ...], until: float | None) -> list[Freshness]:
-        found: list[Freshness | None] = [None] * len(indexes)
-
-        async def ask(place: int, index: RunningIndex) -> None:
-            found[place] = await self._freshness(index, until)
-
-        async with anyio.create_task_group() as tasks:
-            for place, index in enumerate(indexes):
-                tasks.start_soon(ask, place, index)
-        return [freshness for freshness in found if freshness is not None]
-
     async def _freshness(self, index: RunningIndex, until: float | None) -> Freshness:
         """As of any verb; what keeps the work from going on is said as well."""
         found, paused = await super()._freshness(index, until), self._updater.status.paused

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -55,8 +56,9 @@ class Workspace:
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
         """A file or some of its lines, from disk when it is as it was indexed."""
+        until = self._until(None)
 
-        async def look(among: tuple[RunningIndex, ...], path: str) -> files.FileContent:
+        async def read(among: tuple[RunningIndex, ...], path: str) -> files.FileContent:
             return await files.get_file(
                 self._db,
                 [index.record for index in among],
@@ -66,6 +68,13 @@ class Workspace:
                 last_line=request.end_line,
                 overlays=self._unsaved(request.session, among),
             )
+
+        async def look(among: tuple[RunningIndex, ...], path: str) -> files.FileContent:
+            with suppress(NotFound):
+                if (found := await read(among, path)).source != "index":
+                    return found
+            await self._caught_up(among, until)
+            return await read(among, path)
 
         found = await places.first(self._indexes, request.path, request.index, request.cwd, request.topic, look)
         fresh = found.source != "index"
@@ -84,14 +93,22 @@ class Workspace:
 
     async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:
         """Code in other files that resembles what is at a line."""
+        until = self._until(None)
+
+        async def held(among: tuple[RunningIndex, ...], path: str, overlays: dict[str, Overlay]) -> str:
+            return await files.holder(self._db, [index.record for index in among], path, overlays)
 
         async def look(among: tuple[RunningIndex, ...], path: str) -> p.SearchReply:
             overlays = self._unsaved(request.session, among)
-            name = await files.holder(self._db, [index.record for index in among], path, overlays)
+            try:
+                name = await held(among, path, overlays)
+            except NotFound:
+                await self._caught_up(among, until)
+                name = await held(among, path, overlays)
             index = self._indexes.get(name)
             if index.refusal is not None:
                 raise index.refusal
-            freshness = await self._freshness(index, self._until(None))
+            freshness = await self._freshness(index, until)
             began = anyio.current_time()
             hits = await find_related(
                 self._db, index.record, path, request.line, request.limit, overlays.get(index.record.name)
@@ -276,6 +293,21 @@ class Workspace:
             now, why = index.root.freshness(), "its settings have changed, and wait for what is being indexed"
             return Freshness(False, now.as_of, why, now.pending)
         return await index.root.sync(max(0.0, until - anyio.current_time()))
+
+    async def _all_fresh(self, indexes: tuple[RunningIndex, ...], until: float | None) -> list[Freshness]:
+        found: list[Freshness | None] = [None] * len(indexes)
+
+        async def ask(place: int, index: RunningIndex) -> None:
+            found[place] = await self._freshness(index, until)
+
+        async with anyio.create_task_group() as tasks:
+            for place, index in enumerate(indexes):
+                tasks.start_soon(ask, place, index)
+        return [freshness for freshness in found if freshness is not None]
+
+    async def _caught_up(self, among: tuple[RunningIndex, ...], until: float | None) -> None:
+        """A file that is not found, or not as it was indexed, may have been written a moment ago: look again then."""
+        await self._all_fresh(tuple(index for index in among if index.refusal is None), until)
 
     def _until(self, timeout_ms: int | None) -> float | None:
         """Until when a question that comes now waits for changes; None: as configured, 0: not at all."""

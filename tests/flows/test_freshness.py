@@ -202,6 +202,19 @@ def test_files_are_listed_printed_and_related(shared: Daemon, project: Path) -> 
     assert known["csharp"]["chunking"] == "tree-sitter"
 
 
+def test_a_file_is_found_and_read_as_it_was_just_written(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    for number in range(10):
+        (project / f"new{number}.py").write_text(f"def just_written_{number}():\n    return 1\n")
+        related = shared.call("find_related", index="project", path=f"new{number}.py", line=1)
+        assert related["fresh"]
+        (project / f"read{number}.py").write_text("x = 1\n")
+        assert shared.call("get_file", path=str(project / f"read{number}.py"))["content"] == "x = 1\n"
+        (project / f"read{number}.py").write_text("x = 2\n")
+        again = shared.call("get_file", index="project", path=f"read{number}.py")
+        assert (again["content"], again["fresh"]) == ("x = 2\n", True)
+
+
 def test_no_glob_holds_up_the_daemon(shared: Daemon, project: Path) -> None:
     """Many stars can share a long name in more ways than can be tried."""
     (project / ("a" * 200 + ".py")).write_text(f"def {'a' * 200}():\n    return 1\n")

@@ -2,18 +2,25 @@
 
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import anyio
 import anyio.lowlevel
+import numpy as np
 import pytest
 
+from cocosearchd.embedding.base import Vectors
+from cocosearchd.embedding.builtin import BuiltinEmbedder
 from cocosearchd.model import Commit
+from cocosearchd.search.lexical import LexicalIndex
+from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
+from cocosearchd.settings import SearchSettings
 from cocosearchd.store.pool import Database
+from cocosearchd.store.standing import next_index, promote
 from tests.search.corpus import Corpus, new_corpus
 
 pytestmark = pytest.mark.anyio
@@ -144,4 +151,33 @@ async def test_vectors_alone_leave_the_words_aside(db: Database, tmp_path: Path)
     corpus = await new_corpus(db, tmp_path / "root", {"a.py": "def one(): ...\n"}, lexical=tmp_path / "words")
     answer = await corpus.ask(Query("one", use_hybrid=False), trace := Trace(explain=True))
     assert answer.hits[0].match_type == "semantic"
+    assert "lexical" not in trace.details
+
+
+class Wide(BuiltinEmbedder):
+    """Another model: its vectors are twice as long."""
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        vectors = await super().embed_documents(texts)
+        return np.hstack([vectors, vectors]) / np.float32(2**0.5)
+
+
+async def test_a_question_is_not_answered_by_an_index_that_has_taken_the_name(db: Database, tmp_path: Path) -> None:
+    """One that began before another embedder's index was complete asks the former rows, and the former words."""
+    corpus = await new_corpus(
+        db, tmp_path / "root", {"a.py": "def former():\n    return 1\n"}, lexical=tmp_path / "old"
+    )
+    made_by = tuple((key, "other" if key == "model" else value) for key, value in corpus.record.identity.embedder)
+    identity = replace(corpus.record.identity, embedder=made_by)
+    following = await next_index(db, corpus.record, corpus.record.dimension * 2, identity)
+    words = LexicalIndex(db, following, tmp_path / "new")
+    await words.catch_up()
+    other = replace(corpus, record=following, embedder=Wide(), lexical=words)
+    for _ in range(3):
+        await other.save("a.py", "def former():\n    return 1\n")
+    await promote(db, corpus.record, following)
+    pipeline = Pipeline(db, corpus.embedder, SearchSettings(), lambda _: words)
+    trace = Trace(explain=True)
+    answer = await pipeline.run(corpus.record, Query("where is the former one"), trace)
+    assert [hit.path for hit in answer.hits] == ["a.py"]
     assert "lexical" not in trace.details

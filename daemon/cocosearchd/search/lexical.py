@@ -80,6 +80,11 @@ class LexicalIndex:
         self._doubt, self._moved, self._stirred = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
     @property
+    def number(self) -> int:
+        """That of the index whose words these are."""
+        return self._record.number
+
+    @property
     def generation(self) -> int:
         """The generation that answers reflect; -1 while cold."""
         return -1 if self._view is None else self._view.generation

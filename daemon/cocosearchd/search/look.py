@@ -83,8 +83,9 @@ class Looker:
         self._rerankers = Rerankers()
 
     def lexical(self, record: IndexRecord, plan: Plan) -> LexicalIndex | None:
-        """The lexical index that is to answer a plan."""
-        return self._lexical_of(record.name) if self._lexical_of and plan.profile == "code" else None
+        """The lexical index that is to answer a plan; None also where another index has taken the name meanwhile."""
+        found = self._lexical_of(record.name) if self._lexical_of and plan.profile == "code" else None
+        return found if found is not None and found.number == record.number else None
 
     async def look(self, record: IndexRecord, asked: Asked, trace: Trace) -> Look:
         """The answer as of `record.generation` or a later one. Raises `StoreUnavailable`, `NotFound`."""
