@@ -3,6 +3,7 @@
 import pytest
 
 from cocosearch_ipc.protocol import SearchReply, SearchRequest, SearchResult
+from cocosearchd.errors import NotFound
 from cocosearchd.saved import SavedQuery
 
 pytestmark = pytest.mark.anyio
@@ -41,3 +42,17 @@ async def test_a_beginning_since_then_tells_of_what_has_changed_and_knows_the_re
     assert await saved.new("code", ["old.py", "a.py"]) == ()
     every = SavedQuery(answers, SearchRequest("circuit breaker"))
     assert await every.begin("code", None) == answers.there
+
+
+async def test_an_index_that_goes_while_it_is_asked_ends_no_saved_query() -> None:
+    class Gone(Answers):
+        """The tables went between a commit and the question."""
+
+        async def __call__(self, request: SearchRequest) -> SearchReply:
+            if request.index == "gone":
+                raise NotFound("the tables of this index are gone", "")
+            return await super().__call__(request)
+
+    saved = SavedQuery(Gone(result("a.py")), SearchRequest("circuit breaker"))
+    assert await saved.new("gone", ["a.py"]) == ()
+    assert await saved.new("code", ["a.py"]) == (result("a.py"),)

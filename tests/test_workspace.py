@@ -1,6 +1,8 @@
 """Whoever follows indexes costs nothing while nothing happens."""
 
+import asyncio
 from contextlib import AbstractAsyncContextManager, aclosing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -13,8 +15,11 @@ from cocosearchd.indexes import Indexes
 from cocosearchd.lookup import Lookup
 from cocosearchd.model import Clock, Commit, Freshness
 from cocosearchd.settings import Settings
+from cocosearchd.store.pool import Database
+from cocosearchd.store.records import drop_index
 from cocosearchd.tuning import RunningIndex
 from cocosearchd.workspace import LOOK_S, Workspace
+from tests.search.corpus import new_corpus
 
 
 class Still(Lookup):
@@ -23,6 +28,9 @@ class Still(Lookup):
     def __init__(self) -> None:
         super().__init__()
         self.bell, self.feed = Bell(), CommitFeed()
+
+    def running(self, name: str, index: RunningIndex) -> None:
+        self._running[name] = index
 
     def commits(self) -> AbstractAsyncContextManager[MemoryObjectReceiveStream[Commit]]:
         return self.feed.follow()
@@ -109,3 +117,20 @@ async def test_settings_and_changes_share_the_patience_of_a_question() -> None:
     assert "its settings have changed" in ((await workspace._freshness(index, until)).reason or "")
     assert len(root.may_wait_s) == 2
     assert workspace._until(0) is None
+
+
+async def test_an_index_that_goes_while_a_commit_is_told_ends_no_subscription(db: Database, tmp_path: Path) -> None:
+    indexes, nothing = Still(), cast(Any, None)
+    workspace = Workspace(db, cast(Indexes, indexes), nothing, nothing, nothing)
+    corpora = [await new_corpus(db, tmp_path / name, {"a.py": "x = 1\n"}, name=name) for name in ("gone", "kept")]
+    root = SimpleNamespace(clock=lambda: Clock("", 0), status=lambda: SimpleNamespace(state="live"))
+    for corpus in corpora:
+        indexes.running(corpus.record.name, cast(RunningIndex, SimpleNamespace(record=corpus.record, root=root)))
+    await drop_index(db, corpora[0].record)
+    async with aclosing(workspace.watch(w.WatchRequest())) as events:
+        waiting = asyncio.ensure_future(anext(events))
+        await anyio.wait_all_tasks_blocked()
+        for corpus in corpora:
+            indexes.feed.tell(Commit(corpus.record.name, 1, ("a.py",)))
+        with anyio.fail_after(10):
+            assert (await waiting).index == "kept"

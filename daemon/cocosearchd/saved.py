@@ -13,6 +13,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from cocosearch_ipc.protocol import SearchReply, SearchRequest, SearchResult
+from cocosearchd.errors import NotFound
 from cocosearchd.model import Commit
 
 # Between two runs of a saved query: a checkout of a thousand files is some tens of commits, and one question.
@@ -41,8 +42,14 @@ class SavedQuery:
         return _within(fresh, changed)
 
     async def new(self, index: str, changed: Collection[str]) -> tuple[SearchResult, ...]:
-        """The matches in changed files that were not told before, best first. Raises as searches do."""
-        found = _within(await self._fresh(index), changed)
+        """The matches in changed files that were not told before, best first; none in an index that is gone.
+
+        Raises as searches do otherwise: a question to all indexes does not end with one of them.
+        """
+        try:
+            found = _within(await self._fresh(index), changed)
+        except NotFound:
+            return ()
         self._remember(found)  # and no others: those in files of which nobody was told yet are new then
         return found
 

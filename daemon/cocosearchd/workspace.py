@@ -217,9 +217,9 @@ class Workspace:
         """
         try:
             index = self._indexes.get(commit.index)
+            there = (await file_states(self._db, index.record, commit.paths)).files
         except NotFound:
-            return None  # cleared since
-        there = (await file_states(self._db, index.record, commit.paths)).files
+            return None  # cleared since, maybe while it was asked
         behind = more or commits.statistics().current_buffer_used or _cut_off(commits)
         return w.WatchEvent(
             index=commit.index,
