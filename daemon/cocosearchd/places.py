@@ -29,8 +29,25 @@ async def at(indexes: Lookup, path: str, name: str | None = None) -> tuple[Runni
     return (found, encode_path(raw[len(root) :])) if raw.startswith(root) else None
 
 
+async def directory(indexes: Lookup, path: str, name: str | None, cwd: str | None) -> tuple[RunningIndex, str] | None:
+    """The index and the path in it ("" is its root) of a directory: absolute, or as seen from `cwd`."""
+    if not path.startswith("/") and cwd is None:
+        return None
+    place = await indexes.resolved(_normal(path if path.startswith("/") else f"{cwd}/{path}"))
+    found = indexes.at(place) if name is None else indexes.get(name)
+    root = b"" if found is None else found.record.root.rstrip(b"/") + b"/"
+    if found is None or not (place + b"/").startswith(root):
+        return None
+    return found, encode_path(place[len(root) :])
+
+
 def _split(path: str) -> tuple[bytes, bytes]:
-    return os.path.split(os.path.normpath(os.fsencode(path)))
+    return os.path.split(_normal(path))
+
+
+def _normal(path: str) -> bytes:
+    """An absolute path without `.` and `..`; two slashes at its front, as below a `cwd` of `/`, are one."""
+    return b"/" + os.path.normpath(os.fsencode(path)).lstrip(b"/")
 
 
 async def unsaved(indexes: Lookup, path: str, name: str | None, cwd: str | None) -> tuple[RunningIndex, str]:

@@ -43,14 +43,21 @@ class Workspace:
 
     async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:
         """Indexed files, page by page."""
-        page = await files.list_files(
-            self._db,
-            [index.record for index in await self._among(request.index, request.cwd, request.topic)],
-            under=named_path(request.under),
-            pattern=None if request.pattern is None else named_glob(request.pattern),
-            limit=request.limit,
-            cursor=request.cursor,
-        )
+
+        async def below(among: tuple[RunningIndex, ...], under: str) -> files.FilePage:
+            return await files.list_files(
+                self._db,
+                [index.record for index in among],
+                under=under,
+                pattern=None if request.pattern is None else named_glob(request.pattern),
+                limit=request.limit,
+                cursor=request.cursor,
+            )
+
+        page = await below(await self._among(request.index, request.cwd, request.topic), named_path(request.under))
+        if request.under and not page.files:
+            placed = await places.directory(self._indexes, request.under, request.index, request.cwd)
+            page = page if placed is None else await below((placed[0],), placed[1])
         found = tuple(w.FileEntry(f.index, f.path, f.language, f.chunks) for f in page.files)
         return w.ListFilesReply(found, page.cursor)
 

@@ -14,7 +14,7 @@ from cocosearch_ipc.protocol import AsOf, Empty, SearchReply, SearchResult
 class ListFilesRequest:
     """Indexed files below `under` (relative to the root, "" is all) that match `pattern` (a glob), by index and path.
 
-    Of one index, or of all of a topic.
+    Of one index, or of all of a topic. Where there are none, `under` may be absolute, or as seen from `cwd`.
     """
 
     index: str | None = None

@@ -38,6 +38,16 @@ def test_a_newcomer_finds_what_was_saved(shared: Daemon, project: Path) -> None:
     assert "src/backoff.py" not in shared.paths("linear_pause")
 
 
+def test_a_directory_is_named_as_in_a_hit_or_from_here(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    inside = [path for path in shared.ctl("files", cwd=project).stdout.splitlines() if path.startswith("src/")]
+    assert inside
+    for named in (".", "src", "../src/", "./", str(project / "src")):
+        assert shared.ctl("files", named, cwd=project / "src").stdout.splitlines()[-len(inside) :] == inside, named
+    assert shared.ctl("files", "..", cwd=project / "src").stdout == shared.ctl("files", cwd=project).stdout
+    assert shared.ctl("files", "/etc", cwd=project).stdout == ""
+
+
 def test_up_twice_changes_nothing_and_says_so(shared: Daemon, project: Path) -> None:
     shared.ctl("up", str(project), "--wait")
     before = shared.json("list")["indexes"]

@@ -34,7 +34,7 @@ def files(args: argparse.Namespace, env: Env) -> int:
     if cursor:
         out.note(f"there are more than {args.limit}: --limit N")
     if not found:
-        out.note("no such file: directories and globs are relative to the root")
+        out.note("no such file: globs are relative to the root, directories to it or to here")
     else:
         for file in found:
             out.line(out.printable(str(file["path"]), keep=""))

@@ -260,7 +260,7 @@ def _completion(p: argparse.ArgumentParser) -> None:
 
 
 def _files(p: argparse.ArgumentParser) -> None:
-    p.add_argument("under", nargs="?", metavar="DIRECTORY", help="only below it, relative to the root")
+    p.add_argument("under", nargs="?", metavar="DIRECTORY", help="only below it; as in a hit, or from here")
     p.add_argument("--index", metavar="NAME")
     p.add_argument("--glob", metavar="GLOB", help="only paths that match, e.g. '**/test_*.py'")
     p.add_argument("--limit", type=count, default=1000, metavar="N")
