@@ -165,8 +165,9 @@ class Tuning:
         if settings is None or not index.root.presence.there:
             return
         rules = self.rules(settings)  # once: those of the daemon may change while this waits
-        files = await self._renewed(index, rules) if _differs(index.record, rules) else 0
-        differ = changed(before, settings)
+        known, differ = before.trouble != NOT_READ, changed(before, settings)
+        # Rules that the rows were made by are none yet by which the index is kept, where they had not been read.
+        files = 0 if known and not _differs(index.record, rules) else await self._renewed(index, rules)
         if set(differ) & set(SCOPE):
             await index.root.configure(settings.indexing)
         elif files:
@@ -174,7 +175,7 @@ class Tuning:
         # Last: who finds the settings of now here waits for nothing that they changed.
         index.settings = settings
         index.record = replace(index.record, topics=index.given or settings.project.topics)
-        if files or (differ and before.trouble != NOT_READ):
+        if files or (differ and known):
             index.tell(differ or ("queries_dir",), files)
 
     async def _renewed(self, index: RunningIndex, rules: IndexRules) -> int:

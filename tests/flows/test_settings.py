@@ -177,6 +177,8 @@ def test_a_root_that_is_away_has_the_settings_it_had(settled: Daemon, tmp_path: 
         assert ([one["path"] for one in reply["results"]], reply["fresh"]) == (["a.py"], False)
         away.rename(root)
         assert settled.call("sync", index="mobile")["fresh"]
+    (root / "later.py").write_text("b = 1\n")
+    assert settled.call("sync", index="mobile")["fresh"], "what is written then is made as all before was"
     told = [line for line in settled.log.splitlines() if '"settings_changed"' in line and '"mobile"' in line]
     assert told == []
     values = settled.call("config", index="mobile")["values"]
