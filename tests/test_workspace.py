@@ -106,7 +106,7 @@ class Asked:
 async def test_settings_and_changes_share_the_patience_of_a_question() -> None:
     indexes, nothing, root = Busy(), cast(Any, None), Asked()
     workspace = Workspace(nothing, cast(Indexes, indexes), Settings(), nothing, nothing)
-    index = cast(RunningIndex, SimpleNamespace(root=root))
+    index = cast(RunningIndex, SimpleNamespace(root=root, refusal=None))
     until = workspace._until(400)
     indexes.s = 0.1
     await workspace._freshness(index, until)  # as the settings are asked for again by a question that needs them before

@@ -33,7 +33,7 @@ from cocosearchd.search.trace import Trace
 from cocosearchd.settings import Settings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
-from cocosearchd.workspace import AT_REST, Workspace
+from cocosearchd.workspace import AT_REST, Workspace, least
 
 FOLLOW_S = 0.2  # a progress line that a person reads needs no more than five a second
 FAILURES_SHOWN = 200
@@ -89,7 +89,7 @@ class Engine(Workspace):
         if len(indexes) == 1:
             return await self._search_one(indexes[0], request, asked, notes, until)
         began = time.perf_counter()
-        freshness = _least(await self._all_fresh(indexes, until))
+        freshness = least(await self._all_fresh(indexes, until))
         synced = time.perf_counter()
         merged = await search_several(
             self._pipeline,
@@ -100,6 +100,8 @@ class Engine(Workspace):
         )
         for answer in merged.answers:
             freshness = _judged(freshness, answer)
+        if merged.failed:
+            freshness = replace(freshness, fresh=False, reason=merged.lacking)
         for index in indexes:
             await self._say_absence(index, merged.traces[index.record.name].details)
         timings = {"sync": (synced - began) * 1000, "total": (time.perf_counter() - began) * 1000}
@@ -206,12 +208,14 @@ class Engine(Workspace):
         return p.IndexesReply(tuple(found))
 
     async def index_stats(self, request: p.StatsRequest) -> p.StatsReply:
-        """Counts, languages, parse health."""
+        """Counts, languages, parse health, as they are after every change made before the question."""
         index = await self._indexes.one(request.index, request.cwd)
+        freshness = await self._freshness(index, self._until(request.sync_timeout_ms))
         record = index.record
         found = await records.statistics(self._db, record)
         failures = await records.parse_failures(self._db, record, FAILURES_SHOWN) if request.include_failures else ()
-        return replace(replies.stats(record, found, failures), notes=(*index.said, *await self._lacking(index)))
+        reply = replies.stats(record, found, failures, freshness)
+        return replace(reply, notes=(*index.said, *await self._lacking(index)))
 
     async def clear_index(self, request: p.IndexRequest) -> p.ClearReply:
         """Forget an index and its root. Its name must be said: a guess could cost hours."""
@@ -358,11 +362,6 @@ class Engine(Workspace):
             provider = self._settings.embedder.provider
             return {"provider": provider, "state": "down", "reason": error.message, "hint": error.hint}
         return {**asdict(fingerprint), "digest": fingerprint.digest(), "state": "up"}
-
-
-def _least(found: list[Freshness]) -> Freshness:
-    """That of all together: the first that is not fresh speaks for them."""
-    return next((freshness for freshness in found if not freshness.fresh), found[0])
 
 
 def _judged(freshness: Freshness, answer: Answer) -> Freshness:

@@ -10,6 +10,7 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
 from cocosearchd.model import Clock, Freshness, Hit, IndexRecord
 from cocosearchd.roots.status import RootStatus
+from cocosearchd.search.files import FilePage
 from cocosearchd.store.records import Counts, IndexStatistics, ParseFailure
 
 _RESULT_FIELDS = tuple(field.name for field in fields(p.SearchResult))
@@ -105,7 +106,21 @@ def refused_status(record: IndexRecord, reason: str, stored: Counts) -> p.IndexS
     )
 
 
-def stats(record: IndexRecord, found: IndexStatistics, failures: tuple[ParseFailure, ...]) -> p.StatsReply:
+def files(page: FilePage, freshness: Freshness, *, several: bool) -> w.ListFilesReply:
+    """A page of files; clocks of several indexes have no common `as_of`."""
+    return w.ListFilesReply(
+        tuple(w.FileEntry(file.index, file.path, file.language, file.chunks) for file in page.files),
+        page.cursor,
+        freshness.fresh,
+        freshness.reason,
+        None if several else as_of(freshness.as_of),
+        freshness.pending,
+    )
+
+
+def stats(
+    record: IndexRecord, found: IndexStatistics, failures: tuple[ParseFailure, ...], freshness: Freshness
+) -> p.StatsReply:
     """Counts of one index."""
     return p.StatsReply(
         index=record.name,
@@ -121,6 +136,10 @@ def stats(record: IndexRecord, found: IndexStatistics, failures: tuple[ParseFail
         embedder=dict(record.identity.embedder),
         generation=found.generation,
         failures=tuple(asdict(failure) for failure in failures),
+        fresh=freshness.fresh,
+        stale_reason=freshness.reason,
+        as_of=as_of(freshness.as_of),
+        pending=freshness.pending,
     )
 
 

@@ -1,7 +1,7 @@
 """The verbs beside search: files, related code, languages, changes as they come. Part of the `Engine`."""
 
 import os
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -28,6 +28,7 @@ from cocosearchd.store.pool import Database
 
 MAX_SYNC_MS = 600_000
 AT_REST = frozenset({"live", "degraded", "root_missing", "failed", "refused"})
+UNFOLLOWED = "its settings have changed, and wait for what is being indexed"
 # Between two looks at states while any of them moves; then nobody looks before something happens.
 LOOK_S = 1.0
 
@@ -42,10 +43,12 @@ class Workspace:
         self._overlays, self._disk = overlays, disk
 
     async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:
-        """Indexed files, page by page."""
+        """Indexed files, page by page, as they are after every change made before the question."""
+        until = self._until(request.sync_timeout_ms)
 
-        async def below(among: tuple[RunningIndex, ...], under: str) -> files.FilePage:
-            return await files.list_files(
+        async def below(among: tuple[RunningIndex, ...], under: str) -> tuple[files.FilePage, Freshness]:
+            freshness = least(await self._all_fresh(among, until))
+            page = await files.list_files(
                 self._db,
                 [index.record for index in among],
                 under=under,
@@ -53,13 +56,16 @@ class Workspace:
                 limit=request.limit,
                 cursor=request.cursor,
             )
+            return page, freshness
 
-        page = await below(await self._among(request.index, request.cwd, request.topic), named_path(request.under))
+        among = await self._among(request.index, request.cwd, request.topic)
+        page, freshness = await below(among, named_path(request.under))
         if request.under and not page.files:
             placed = await places.directory(self._indexes, request.under, request.index, request.cwd)
-            page = page if placed is None else await below((placed[0],), placed[1])
-        found = tuple(w.FileEntry(f.index, f.path, f.language, f.chunks) for f in page.files)
-        return w.ListFilesReply(found, page.cursor)
+            if placed is not None:
+                among = (placed[0],)
+                page, freshness = await below(among, placed[1])
+        return replies.files(page, freshness, several=len(among) > 1)
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
         """A file or some of its lines, from disk when it is as it was indexed."""
@@ -131,9 +137,10 @@ class Workspace:
         index = await self._indexes.around(request.cwd) if request.cwd else None
         if request.index is not None:
             index = self._indexes.get(request.index)
+        followed = index is None or index.refusal is not None or await self._followed(index, self._until(None))
         settings = index.settings if index is not None else IndexSettings(self._indexes.loaded)
         values = tuple(w.ConfigValue(*value) for value in shown(settings))
-        notes = self._indexes.said + (index.said if index else ())
+        notes = self._indexes.said + (index.said if index else ()) + (() if followed else (UNFOLLOWED,))
         return w.ConfigReply(values, index.record.name if index else None, notes)
 
     async def languages(self, request: p.Empty) -> w.LanguagesReply:  # noqa: ARG002 - the shape of a verb
@@ -289,17 +296,23 @@ class Workspace:
             absent["reason"] = await index.root.absence(absent["path"])
 
     async def _freshness(self, index: RunningIndex, until: float | None) -> Freshness:
-        """Waits for pending changes until a time of the event loop; None: not at all."""
+        """Waits for pending changes until a time of the event loop; None: not at all, nor for what is not followed."""
+        if index.refusal is not None:
+            return replace(index.root.freshness(), reason=index.refusal.message)
         if until is None:
             return index.root.freshness()
-        with anyio.CancelScope(deadline=until) as waiting:
-            await self._indexes.refresh(index)
-        if waiting.cancelled_caught and index.root.presence.silent:
+        followed = await self._followed(index, until)
+        if not followed and index.root.presence.silent:
             return index.root.freshness()
-        if waiting.cancelled_caught:
-            now, why = index.root.freshness(), "its settings have changed, and wait for what is being indexed"
-            return Freshness(False, now.as_of, why, now.pending)
+        if not followed:
+            return replace(index.root.freshness(), reason=UNFOLLOWED)
         return await index.root.sync(max(0.0, until - anyio.current_time()))
+
+    async def _followed(self, index: RunningIndex, until: float | None) -> bool:
+        """Whether the settings of an index's project were followed in time."""
+        with anyio.CancelScope(deadline=anyio.current_time() if until is None else until) as waiting:
+            await self._indexes.refresh(index)
+        return not waiting.cancelled_caught
 
     async def _all_fresh(self, indexes: tuple[RunningIndex, ...], until: float | None) -> list[Freshness]:
         found: list[Freshness | None] = [None] * len(indexes)
@@ -320,6 +333,11 @@ class Workspace:
         """Until when a question that comes now waits for changes; None: as configured, 0: not at all."""
         timeout_ms = self._settings.search.sync_timeout_ms if timeout_ms is None else timeout_ms
         return anyio.current_time() + min(timeout_ms, MAX_SYNC_MS) / 1000 if timeout_ms > 0 else None
+
+
+def least(found: Sequence[Freshness]) -> Freshness:
+    """That of all together: the first that is not fresh speaks for them."""
+    return next((freshness for freshness in found if not freshness.fresh), found[0])
 
 
 def _waiting(commits: Commits) -> tuple[Commit, ...]:

@@ -137,6 +137,7 @@ class StatsRequest:
     index: str | None = None
     cwd: str | None = None
     include_failures: bool = False
+    sync_timeout_ms: int | None = None  # None: the configured one; 0: do not wait for pending changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +235,10 @@ class StatsReply:
     generation: int
     failures: tuple[dict[str, Any], ...] = ()
     notes: tuple[str, ...] = ()  # what a person should know of its settings and rows
+    fresh: bool = False
+    stale_reason: str | None = None
+    as_of: AsOf | None = None
+    pending: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,6 +24,7 @@ class ListFilesRequest:
     pattern: str | None = None
     limit: int = 100
     cursor: str | None = None  # that of the page before
+    sync_timeout_ms: int | None = None  # None: the configured one; 0: do not wait for pending changes
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +39,17 @@ class FileEntry:
 
 @dataclass(frozen=True, slots=True)
 class ListFilesReply:
-    """A page of files; `cursor` continues the list, None at its end."""
+    """A page of files; `cursor` continues the list, None at its end. `as_of` is that of one index.
+
+    Where it is not `fresh`, files may be missing that are on disk, and others be named that are gone.
+    """
 
     files: tuple[FileEntry, ...]
     cursor: str | None = None
+    fresh: bool = False
+    stale_reason: str | None = None
+    as_of: AsOf | None = None
+    pending: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

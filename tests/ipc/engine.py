@@ -113,6 +113,8 @@ class FixedEngine:
             last_change="2026-01-02T03:04:05Z",
             embedder={"provider": "builtin"},
             generation=7,
+            fresh=True,
+            as_of=AS_OF,
         )
 
     async def clear_index(self, request: p.IndexRequest) -> p.ClearReply:
@@ -146,7 +148,7 @@ class FixedEngine:
 
     async def list_files(self, request: w.ListFilesRequest) -> w.ListFilesReply:
         self.requests.append(request)
-        return w.ListFilesReply((w.FileEntry("demo", "src/a.py", "python", 3),), "next")
+        return w.ListFilesReply((w.FileEntry("demo", "src/a.py", "python", 3),), "next", fresh=True, as_of=AS_OF)
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
         self.requests.append(request)

@@ -438,6 +438,7 @@ def test_files_of_an_index(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
     with anyio.from_thread.start_blocking_portal() as portal:
         served = start(tmp_path / "run", tmp_path / "state", portal, EngineWithFiles())
         given = {"index": "demo", "json": False, "under": "src", "glob": None, "limit": 1, "place": "src/a.py:2-3"}
+        given |= {"sync_timeout": None}
         for run in (files.files, files.cat, files.related, files.languages):
             assert run(argparse.Namespace(**given), served.environment) == exits.OK
         served.stop()

@@ -127,7 +127,7 @@ async def test_files_are_offered_when_the_engine_has_them(served: Served, monkey
         workspace.GetFileRequest("src/a.py", "demo", start_line=2),
         workspace.FindRelatedRequest("src/a.py", 7, "demo"),
     ]
-    assert _text(listed) == "src/a.py  python, 3 chunks\nThere are more: cursor='next'."
+    assert _text(listed) == "src/a.py  python, 3 chunks\nThere are more: cursor='next'.\nFresh as of 3f0c9a52/7."
     assert _text(got) == "src/a.py:2-3 of 3 lines\n```python\nb\nc\n```"
     assert "NUL" in _text(refused)
     names = {method["name"] for method in openrpc.document.__wrapped__()["methods"]}

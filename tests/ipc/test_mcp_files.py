@@ -100,7 +100,8 @@ def test_statistics_name_what_was_skipped_and_each_failure() -> None:
     )  # fmt: skip
     said = text_of.stats(reply).splitlines()
     assert "Not fully parsed: 1. Skipped: minified 2. Last change: never." in said[0]
-    assert said[1:] == ["one file was made with other settings", "src/broken.py  python  partial  2"]
+    assert said[1] == "NOT fresh: changes are pending."
+    assert said[2:] == ["one file was made with other settings", "src/broken.py  python  partial  2"]
 
 
 def test_skipped_files_are_told_beside_the_others() -> None:
@@ -120,6 +121,14 @@ def test_files_of_several_indexes_are_told_apart() -> None:
 
 def test_no_file_is_told_with_what_paths_are_relative_to() -> None:
     assert "relative to the root" in text_of.files(w.ListFilesReply((), None))
+
+
+def test_a_list_says_whether_it_is_of_the_disk() -> None:
+    one, at = w.FileEntry("demo", "src/a.py", "go", 2), p.AsOf("3f0c9a52-0000", 7)
+    assert text_of.files(w.ListFilesReply((one,), None, True, None, at)).endswith("1 files.\nFresh as of 3f0c9a52/7.")
+    late = w.ListFilesReply((one,), None, False, "src is being read", at, ("src/b.py",))
+    assert text_of.files(late).endswith("NOT fresh as of 3f0c9a52/7: src is being read. Pending: src/b.py.")
+    assert "NOT fresh" in text_of.files(w.ListFilesReply(()))
 
 
 def test_a_name_stays_on_its_line() -> None:

@@ -27,6 +27,11 @@ class Failed:
     index: str
     error: CocoSearchError
 
+    @property
+    def note(self) -> str:
+        """What is said of it beside the hits of the others."""
+        return f"{self.index}: not searched: {self.error.message}"
+
 
 @dataclass(frozen=True, slots=True)
 class Merged:
@@ -49,8 +54,12 @@ class Merged:
             for note in answer.notes
             if not (self.hits and note.startswith(NO_FILE))
         )
-        lost = (f"{failed.index}: not searched: {failed.error.message}" for failed in self.failed)
-        return (*said, *lost)
+        return (*said, *(failed.note for failed in self.failed))
+
+    @property
+    def lacking(self) -> str | None:
+        """Why the answer does not show all that was asked for, None where it does."""
+        return "; ".join(failed.note for failed in self.failed) or None
 
 
 async def search_several(

@@ -76,6 +76,13 @@ def editor(program: str, path: str, line: int) -> list[str]:
     return [*words, f"+{line}", path]
 
 
+def patience(args: argparse.Namespace) -> dict[str, Any]:
+    """How long an answer waits for changes, if that was given."""
+    if args.sync_timeout is None:
+        return {}
+    return {"sync_timeout_ms": round(min(args.sync_timeout, LONGEST_SYNC_S) * 1000)}
+
+
 def params_of(args: argparse.Namespace) -> dict[str, Any]:
     """Parameters of `search`: only those that were given."""
     several = ("language", "path", "not_path", "symbol_type", "topic")
@@ -85,8 +92,7 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
     found |= {f"{name}s": getattr(args, name) for name in several if getattr(args, name)}
     found |= {name: getattr(args, name) for name in plain if getattr(args, name) is not None}
     found |= {name: True for name in ("all_indexes", "all_chunks", "explain") if getattr(args, name)}
-    if args.sync_timeout is not None:
-        found["sync_timeout_ms"] = round(min(args.sync_timeout, LONGEST_SYNC_S) * 1000)
+    found |= patience(args)
     if args.lines_around is not None:
         found = {"lines_before": args.lines_around, "lines_after": args.lines_around} | found
     if indexes := [name for given in args.index for name in given.split(",") if name]:

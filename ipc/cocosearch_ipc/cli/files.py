@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.cli import asking, exits, query
 from cocosearch_ipc.extent import place
 from cocosearch_ipc.render import answers, out, tables
 
@@ -20,17 +20,13 @@ def files(args: argparse.Namespace, env: Env) -> int:
     """Indexed files, page by page until the limit."""
     params = query.with_place({"index": args.index} if args.index else {})
     params |= {name: value for name, value in (("under", args.under), ("pattern", args.glob)) if value}
-    found, cursor = list[dict[str, object]](), None
-    while len(found) < args.limit:
-        page = params | {"limit": min(1000, args.limit - len(found))} | ({"cursor": cursor} if cursor else {})
-        reply = client.call(address.rpc_socket(env), "list_files", page)
-        found += reply["files"]
-        cursor = reply["cursor"]
-        if not cursor:
-            break
+    reply = _listed(params | asking.patience(args), env, args.limit)
     if args.json:
-        out.document({"files": found, "cursor": cursor})
+        out.document(reply)
         return exits.OK
+    found, cursor = reply["files"], reply["cursor"]
+    if not reply.get("fresh"):
+        out.note(f"not fresh: {answers.lacking(reply.get('stale_reason'), reply.get('pending') or ())}")
     if cursor:
         out.note(f"there are more than {args.limit}: --limit N")
     if not found:
@@ -39,6 +35,23 @@ def files(args: argparse.Namespace, env: Env) -> int:
         for file in found:
             out.line(out.printable(str(file["path"]), keep=""))
     return exits.OK
+
+
+def _listed(params: dict[str, Any], env: Env, limit: int) -> dict[str, Any]:
+    """The pages of a list as one reply. Of several clocks the first holds for all, and one that is not fresh speaks."""
+    whole: dict[str, Any] = {}
+    found, cursor = list[dict[str, object]](), None
+    while cursor or not whole:
+        page = params | {"limit": min(1000, limit - len(found))} | ({"cursor": cursor} if cursor else {})
+        reply = query.waited(env, "list_files", page)
+        found, cursor = found + reply["files"], reply["cursor"]
+        if not whole:
+            whole = reply
+        elif whole.get("fresh") and not reply.get("fresh"):
+            whole = reply | {"as_of": whole["as_of"]}
+        if len(found) >= limit:
+            break
+    return whole | {"files": found, "cursor": cursor}
 
 
 def cat(args: argparse.Namespace, env: Env) -> int:

@@ -38,8 +38,15 @@ def asked(
     params: dict[str, Any], env: Mapping[str, str], other: Callable[[str], object] | None = None
 ) -> dict[str, Any]:
     """The reply of `search`, which first waits for changes and then works. `other` as for `client.call`."""
+    return waited(env, "search", with_place(params), other)
+
+
+def waited(
+    env: Mapping[str, str], method: str, params: dict[str, Any], other: Callable[[str], object] | None = None
+) -> dict[str, Any]:
+    """The reply of a method that first waits for changes, and then works."""
     patience_s = WORK_S + params.get("sync_timeout_ms", 0) / 1000
-    reply: dict[str, Any] = client.call(address.rpc_socket(env), "search", with_place(params), patience_s, other)
+    reply: dict[str, Any] = client.call(address.rpc_socket(env), method, params, patience_s, other)
     return reply
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import daemon, exits, query
+from cocosearch_ipc.cli import asking, daemon, exits, query
 from cocosearch_ipc.render import out, tables
 from cocosearch_ipc.render.answers import lacking
 from cocosearch_ipc.render.progress import Progress
@@ -106,7 +106,7 @@ def list_indexes(args: argparse.Namespace, env: Env) -> int:
 def stats(args: argparse.Namespace, env: Env) -> int:
     """Counts of one index."""
     params = query.with_place(_given(index=args.name)) | _given(include_failures=args.failures)
-    reply = client.call(address.rpc_socket(env), "index_stats", params)
+    reply = query.waited(env, "index_stats", params | asking.patience(args))
     if args.json:
         out.document(reply)
     else:

@@ -68,8 +68,9 @@ def _sizes(path: str, status: dict[str, object]) -> dict[str, int]:
     indexes = status["indexes"]
     assert isinstance(indexes, list)
     for index in indexes:
+        asked = {"index": index["name"], "sync_timeout_ms": 0}
         with contextlib.suppress(client.CallFailed):
-            found[index["name"]] = client.call(path, "index_stats", {"index": index["name"]}, 10.0)["size_bytes"]
+            found[index["name"]] = client.call(path, "index_stats", asked, 10.0)["size_bytes"]
     return found
 
 

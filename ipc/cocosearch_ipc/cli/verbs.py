@@ -159,8 +159,7 @@ def _query(p: argparse.ArgumentParser) -> None:
     how.add_argument("--reranker", metavar="NAME")
     how.add_argument("--no-hybrid", action="store_true", help="by meaning only")
     how.add_argument("--no-cache", action="store_true")
-    how.add_argument("--sync-timeout", type=seconds, metavar="SECONDS", help="wait at most this long for changes")
-    how.add_argument("--no-sync", action="store_const", const=0.0, dest="sync_timeout", help="do not wait at all")
+    _patience(how)
     how.add_argument("--explain", action="store_true", help="also print how the answer came about")
     how.add_argument("--why-not", metavar="PATH", help="say why this place is not among the hits")
     shown = p.add_argument_group("how it is shown")
@@ -181,6 +180,11 @@ def _query(p: argparse.ArgumentParser) -> None:
     shown.add_argument("--open", type=int, metavar="N", help="open the Nth hit in $EDITOR")
 
 
+def _patience(p: argparse._ActionsContainer) -> None:
+    p.add_argument("--sync-timeout", type=seconds, metavar="SECONDS", help="wait at most this long for changes")
+    p.add_argument("--no-sync", action="store_const", const=0.0, dest="sync_timeout", help="do not wait at all")
+
+
 def _repl(p: argparse.ArgumentParser) -> None:
     p.add_argument("--index", action="append", default=[], metavar="NAME", help="one or more: a,b; repeatable")
 
@@ -199,6 +203,7 @@ def _list(p: argparse.ArgumentParser) -> None:
 def _stats(p: argparse.ArgumentParser) -> None:
     _named("the index")(p)
     p.add_argument("--failures", action="store_true", help="also list files that did not parse or were skipped")
+    _patience(p)
 
 
 def _sync(p: argparse.ArgumentParser) -> None:
@@ -264,6 +269,7 @@ def _files(p: argparse.ArgumentParser) -> None:
     p.add_argument("--index", metavar="NAME")
     p.add_argument("--glob", metavar="GLOB", help="only paths that match, e.g. '**/test_*.py'")
     p.add_argument("--limit", type=count, default=1000, metavar="N")
+    _patience(p)
 
 
 def _place(p: argparse.ArgumentParser) -> None:

@@ -35,11 +35,12 @@ def explained(reply: SearchReply) -> str:
 def files(reply: ListFilesReply) -> str:
     """A path a line, with its language; of several indexes with that."""
     if not reply.files:
-        return "No such file is indexed: path_prefix and pattern are relative to the root of the index."
+        missing = "No such file is indexed: path_prefix and pattern are relative to the root of the index."
+        return f"{missing}\n{_freshness(reply)}"
     several = len({f.index for f in reply.files}) > 1
     lines = [f"{f'{f.index}: ' * several}{one_line(f.path)}  {f.language}, {f.chunks} chunks" for f in reply.files]
     more = f"There are more: cursor={reply.cursor!r}." if reply.cursor else f"{len(reply.files)} files."
-    return "\n".join([*lines, more])
+    return "\n".join([*lines, more, _freshness(reply)])
 
 
 def file(reply: GetFileReply, last: int | None = None) -> str:
@@ -72,7 +73,7 @@ def stats(reply: StatsReply) -> str:
         f"Not fully parsed: {broken}. Skipped: {skipped or 'none'}. Last change: {reply.last_change or 'never'}."
     )
     failures = [one_line("  ".join(str(value) for value in one.values() if value))[:LINE] for one in reply.failures]
-    return "\n".join([counts, *reply.notes, *failures])
+    return "\n".join([counts, _freshness(reply), *reply.notes, *failures])
 
 
 def indexed(reply: IndexCodebaseReply) -> str:
@@ -119,7 +120,7 @@ def _hit(result: SearchResult, *, several: bool) -> str:
     return f"{head}\n```{result.language}\n{code}\n```"
 
 
-def _freshness(reply: SearchReply) -> str:
+def _freshness(reply: SearchReply | ListFilesReply | StatsReply) -> str:
     at = f" as of {reply.as_of.epoch[:8]}/{reply.as_of.seq}" if reply.as_of else ""
     pending = f" Pending: {one_line(', '.join(reply.pending[:PENDING]))}." if reply.pending else ""
     return f"Fresh{at}." if reply.fresh else f"NOT fresh{at}: {reply.stale_reason or 'changes are pending'}.{pending}"

@@ -53,7 +53,7 @@ async function look() {
 async function count(indexes) {
   for (const index of indexes) {
     if (counted.get(index.name)?.generation !== index.generation && index.files >= 0) {
-      const stats = await ask("index_stats", { index: index.name }).catch(() => null);
+      const stats = await ask("index_stats", { index: index.name, sync_timeout_ms: 0 }).catch(() => null);
       if (stats) counted.set(index.name, { generation: index.generation, stats });
     }
   }
