@@ -107,8 +107,9 @@ class Indexes(Lookup):
         return await self._whole(self._added(path, name, topics))
 
     async def _added(self, path: bytes, name: str | None, topics: tuple[str, ...]) -> tuple[RunningIndex, bool]:
+        root = await asyncio.to_thread(check_root, path, self._state_dir)  # before it is alone: this may hang
+        settings = await asyncio.to_thread(read_index_settings, root, self._tuning.loaded)
         async with self._changing:
-            root = await anyio.to_thread.run_sync(check_root, path, self._state_dir)
             for index in self._running.values():
                 if index.record.root == root:
                     if name not in (None, index.record.name):
@@ -118,7 +119,6 @@ class Indexes(Lookup):
                         )
                     await self._give_topics(index, topics)
                     return index, False
-            settings = await anyio.to_thread.run_sync(read_index_settings, root, self._tuning.loaded)
             taken = {index.record.name: index.record.root for index in self._running.values()}
             chosen = chosen_name(root, name, settings.project.name, taken)
             fingerprint = self._embedder.fingerprint

@@ -50,10 +50,14 @@ def test_nobody_waits_for_it(daemon: Daemon, project: Path, far: tuple[Path, Sil
     assert "does not answer" in reason
     assert not daemon.call("get_file", path="far.py", index="far")["fresh"]
     goes_on(daemon, project, "harbour")
+    waiting = daemon.begin("up", str(place / "sub"), "--name", "sub")
+    wait_until(lambda: waiting.poll() is None, "it is not asked")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "pier.py").write_text("def pier(): ...\n")
     daemon.ctl("up", str(tmp_path / "other"), "--wait")
     assert fresh(daemon, "other", "pier") == (["pier.py"], True)
+    waiting.kill()
+    waiting.communicate()
 
     restarted(daemon, server)
     goes_on(daemon, project, "anchor")
