@@ -18,6 +18,7 @@ from cocosearchd.embedding.base import digest_of
 from cocosearchd.embedding.former import Embedders
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, InvalidInput, NotFound, StoreUnavailable
 from cocosearchd.indexes import Indexes, RunningIndex
+from cocosearchd.indexing.outliner import Outliner
 from cocosearchd.indexing.updater import Updater
 from cocosearchd.model import Freshness
 from cocosearchd.overlays import Overlays
@@ -66,7 +67,7 @@ class Engine(Workspace):
         about: About,
         stop: Callable[[], None],
     ) -> None:
-        super().__init__(db, indexes, settings, Overlays(embedders.of), pipeline.disk)
+        super().__init__(db, indexes, settings, Overlays(embedders.of, Outliner()), pipeline.disk)
         self._embedders, self._embedder = embedders, embedders.configured
         self._pipeline, self._updater = pipeline, updater
         self._about, self._stop = about, stop

@@ -1,7 +1,8 @@
 """Who has which unsaved text: sessions of clients, each with overlays of its own, gone when the session ends.
 
-A session lasts as long as the call that opened it, and so as the client's connection. The text is parsed, cut and
-embedded here, in the daemon: no query waits for the child, and what is unsaved never leaves this process's memory.
+A session lasts as long as the call that opened it, and so as the client's connection. The text is embedded here, in the
+daemon, and parsed and cut in a process of its own (`Outliner`), since parsers are native code: no query waits for the
+child, and what is unsaved is in memory only.
 """
 
 import secrets
@@ -15,11 +16,13 @@ import numpy as np
 
 from cocosearchd.embedding.base import Embedder, Vectors
 from cocosearchd.errors import EmbedderUnavailable, NotFound, Refused
-from cocosearchd.indexing.chunk import Limits, chunk
+from cocosearchd.indexing.chunk import Limits
+from cocosearchd.indexing.outline import Outline, unparsed_outline
+from cocosearchd.indexing.outliner import Outliner
 from cocosearchd.indexing.read import is_secret
 from cocosearchd.indexing.texts import embedded_texts
 from cocosearchd.languages import detect, scopes
-from cocosearchd.languages.parse import QueryOverrides, parse
+from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.model import Chunk, IndexRecord
 from cocosearchd.search.disk import text_of
 from cocosearchd.search.overlay import Overlay, OverlayFile, overlay_of
@@ -41,7 +44,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """What a session has after a change. `note` says why the last file is found by words only."""
+    """What a session has after a change. `note` says what is not known of the last file."""
 
     files: int
     bytes: int
@@ -63,9 +66,9 @@ class _Session:
 class Overlays:
     """Sessions by name. A name is a secret: who has it sees what is unsaved. For one event loop."""
 
-    def __init__(self, embedder_of: Callable[[tuple[tuple[str, str], ...]], Embedder]) -> None:
+    def __init__(self, embedder_of: Callable[[tuple[tuple[str, str], ...]], Embedder], outliner: Outliner) -> None:
         """`embedder_of` gives the embedder that makes vectors like those of an index, by the pairs of its identity."""
-        self._embedder_of = embedder_of
+        self._embedder_of, self._outliner = embedder_of, outliner
         self._sessions: dict[str, _Session] = {}
         self._changes = count(1)
 
@@ -91,15 +94,16 @@ class Overlays:
         _check(data, path, rules)
         self._bound(held, key, data)
         held.latest[key] = change
-        parsed = await anyio.to_thread.run_sync(parse, path, data, rules.overrides)
-        chunks = await anyio.to_thread.run_sync(chunk, parsed, rules.limits)
+        language = detect.detect(path, data[: detect.HEAD_BYTES])
+        outline, unread = await self._outline(path, language, data, rules)
+        chunks = await anyio.to_thread.run_sync(outline.chunks, path, language, data)
         vectors, note = await self._vectors(path, chunks, record, held.files.get(key))
         if self._of(session).latest.get(key) == change:  # else it was put again or cleared meanwhile
             self._bound(held, key, data)  # others were put meanwhile
-            symbols = scopes.pack(parsed.symbols)
-            held.files[key] = OverlayFile(path, text_of(data), parsed.language, chunks, vectors, symbols)
+            symbols = scopes.pack(outline.symbols)
+            held.files[key] = OverlayFile(path, text_of(data), language, chunks, vectors, symbols)
             held.overlays.pop(record.number, None)
-        return Held(len(held.files), held.size, len(chunks), note)
+        return Held(len(held.files), held.size, len(chunks), "; ".join(filter(None, (unread, note))) or None)
 
     def clear(self, session: str, record: IndexRecord | None = None, path: str | None = None) -> Held:
         """Let go of a file, of all files of an index, or of all; what is on disk counts again."""
@@ -110,6 +114,10 @@ class Overlays:
                 held.files.pop(key, None)
                 held.overlays.pop(key[0], None)
         return Held(len(held.files), held.size)
+
+    async def aclose(self) -> None:
+        """End what runs beside the daemon."""
+        await self._outliner.aclose()
 
     def of(self, session: str | None, record: IndexRecord) -> Overlay | None:
         """What a session has of an index, None where that is nothing. Raises `NotFound`."""
@@ -134,6 +142,14 @@ class Overlays:
                 "there is no such session", "overlay.open opens one; it ends with the connection of that call"
             )
         return self._sessions[session]
+
+    async def _outline(self, path: str, language: str, data: bytes, rules: Rules) -> tuple[Outline, str | None]:
+        """The outline of a text; and why no definitions are in it."""
+        outline = await self._outliner.outline(path, language, data, rules.limits, rules.overrides)
+        if outline is not None:
+            return outline, None
+        why = "the unsaved text cannot be parsed: it is found without its definitions"
+        return await anyio.to_thread.run_sync(unparsed_outline, path, language, data, rules.limits, why), why
 
     async def _vectors(
         self, path: str, chunks: tuple[Chunk, ...], record: IndexRecord, before: OverlayFile | None

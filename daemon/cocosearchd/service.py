@@ -187,6 +187,7 @@ async def _serve(running: Running) -> None:
     front = FrontEnd(engine, token, version=version(), max_body_bytes=server.max_body_bytes, hosts=hosts)
     await serve(front, running.bound, started=partial(_ready, running), stopping=stop, tls=running.tls)
     places.notifier.stopping()
+    await engine.aclose()
     await embedders.aclose()
 
 

@@ -278,6 +278,10 @@ class Workspace:
         held = self._overlays.clear(request.session, index.record, path)
         return w.OverlayReply(held.files, held.bytes, index.record.name, path)
 
+    async def aclose(self) -> None:
+        """End what runs beside the daemon for its requests."""
+        await self._overlays.aclose()
+
     def _unsaved(self, session: str | None, indexes: Iterable[RunningIndex]) -> dict[str, Overlay]:
         """The overlays of a session by the name of the index."""
         found = ((index.record.name, self._overlays.of(session, index.record)) for index in indexes)

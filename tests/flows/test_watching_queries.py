@@ -91,6 +91,17 @@ def test_unsaved_text_that_would_not_be_indexed_is_refused_with_the_rule(shared:
         assert editor.put(str(project / "src" / "run"), "#!/usr/bin/env python\nx = 1\n")["files"] == 2
 
 
+def test_unsaved_text_that_ends_a_parser_does_not_end_the_daemon(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    with client.Session(rpc(shared)) as editor:
+        held = editor.put(str(project / "a.kt"), 'val a = "${\n' * 1_100)  # its parser aborts at 1,025
+        assert "found without its definitions" in held["notes"][0]
+        held = editor.put(str(project / "src" / "retry.py"), "def give_up_quietly(error):\n    return None\n")
+        assert held["notes"] == []
+        (result,) = editor.call("search", {"query": "give_up_quietly", "limit": 1})["results"]
+        assert (result["path"], result["symbol_name"], result["overlay"]) == ("src/retry.py", "give_up_quietly", True)
+
+
 def test_unsaved_text_is_searched_for_its_session_alone(shared: Daemon, project: Path) -> None:
     shared.ctl("up", str(project), "--wait")
     with client.Session(rpc(shared)) as editor, client.Session(rpc(shared)) as other:

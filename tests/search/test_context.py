@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.languages import context, scopes
+from cocosearchd.languages import scopes, syntax
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Hit, encode_path
 from cocosearchd.search import disk as disk_module
@@ -81,20 +81,28 @@ def test_a_match_is_widened_to_its_function(tmp_path: Path) -> None:
     assert hit.content == "        two = 2"
 
 
-def test_without_stored_scopes_the_file_is_parsed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("known", [None, b""])
+def test_without_stored_scopes_nothing_is_parsed(
+    tmp_path: Path, known: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A parser is native code: the process that answers gives nothing to one."""
+    monkeypatch.setattr(syntax, "parse_tree", None)
     (tmp_path / "a.py").write_text(PYTHON)
-    state = replace(indexed(PYTHON), scopes=None)
-    expanded = Context(50, 200).expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [state], View())
-    assert expanded.hits[0].context_before.startswith("    def first(self):")
+    state = FileState("a.py", content_hash(PYTHON.encode()), 1, known)
+    (hit,) = Context(50, 200).expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [state], View()).hits
+    assert (hit.context_before, hit.context_after) == ("", "")
 
 
 @given(st.integers(0, len(PYTHON)), st.integers(0, len(PYTHON)))
 def test_stored_scopes_say_what_parsing_says(a: int, b: int) -> None:
     data, (start, end) = PYTHON.encode(), sorted((a, b))
-    packed = scopes.pack(parse("a.py", data).symbols)
-    parsed = context.enclosing("a.py", data, start, end)
-    if parsed is None or parsed[0] < parsed[1]:  # a definition of one line has nothing to show around it
-        assert scopes.enclosing(packed, data, start, end) == parsed
+    symbols, text = parse("a.py", data).symbols, data[start:end]
+    first, last = start + len(text) - len(text.lstrip()), end - (len(text) - len(text.rstrip()))
+    around = [one for one in symbols if one.start_byte <= first and last <= one.end_byte]
+    smallest = min(around, key=lambda one: one.end_byte - one.start_byte, default=None)
+    if smallest is None or smallest.start_line < smallest.end_line:  # one of one line has nothing to show around it
+        parsed = smallest and (smallest.start_line, smallest.end_line)
+        assert scopes.enclosing(scopes.pack(symbols), data, start, end) == parsed
 
 
 def test_a_match_outside_of_definitions_stays_as_it_is(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Unsaved text: the answers that would come if it were saved, for one client alone."""
 
 import asyncio
+import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, Refused
 from cocosearchd.indexing.chunk import Limits
+from cocosearchd.indexing.outliner import Outliner
 from cocosearchd.model import Hit
 from cocosearchd.overlays import MAX_FILES, MAX_SESSIONS, Overlays, Rules
 from cocosearchd.search.disk import Disk
@@ -112,12 +114,12 @@ async def ask(corpus: Corpus, query: Query, overlay: Overlay | None) -> tuple[Hi
 
 
 @pytest.mark.parametrize("way", ["code", "cold", "classic"])
-async def test_the_answer_is_that_of_saved_text(db: Database, tmp_path: Path, way: str) -> None:
+async def test_the_answer_is_that_of_saved_text(db: Database, tmp_path: Path, way: str, outliner: Outliner) -> None:
     """With the lexical index, before it is there, and with the other profile; with words, vectors, and both."""
     warm = tmp_path / "words" if way == "code" else None
     settings = SearchSettings(profile="classic" if way == "classic" else "code")
     corpus = await new_corpus(db, tmp_path / "root", FILES, lexical=warm, settings=settings)
-    overlays = Overlays(lambda _: corpus.embedder)
+    overlays = Overlays(lambda _: corpus.embedder, outliner)
     queries = [replace(query, use_hybrid=hybrid) for query in QUERIES for hybrid in (None, True, False)]
     with overlays.session() as session:
         overlay = await held(corpus, UNSAVED, overlays, session)
@@ -138,8 +140,8 @@ async def test_the_answer_is_that_of_saved_text(db: Database, tmp_path: Path, wa
     assert not any(hit.overlay and hit.path not in UNSAVED for hits in unsaved for hit in hits)
 
 
-async def test_a_file_emptied_in_the_editor_is_not_found(corpus: Corpus) -> None:
-    overlays = Overlays(lambda _: corpus.embedder)
+async def test_a_file_emptied_in_the_editor_is_not_found(corpus: Corpus, outliner: Outliner) -> None:
+    overlays = Overlays(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         overlay = await held(corpus, {"app/mail.py": "\n"}, overlays, session)
         hits = await ask(corpus, Query("send_mail deliver a message to a mailbox"), overlay)
@@ -147,8 +149,8 @@ async def test_a_file_emptied_in_the_editor_is_not_found(corpus: Corpus) -> None
         assert "app/mail.py" not in {hit.path for hit in hits}
 
 
-async def test_texts_are_shown_and_related_as_they_are_in_the_editor(corpus: Corpus) -> None:
-    overlays = Overlays(lambda _: corpus.embedder)
+async def test_texts_are_shown_and_related_as_they_are_in_the_editor(corpus: Corpus, outliner: Outliner) -> None:
+    overlays = Overlays(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         overlay = await held(corpus, UNSAVED, overlays, session)
         shown = await get_file(
@@ -176,13 +178,16 @@ async def test_texts_are_shown_and_related_as_they_are_in_the_editor(corpus: Cor
 @pytest.mark.parametrize("text", ["def post_letter(): ...\n", "", UNSAVED["app/mail.py"]])
 @pytest.mark.parametrize("all_chunks", [False, True])
 async def test_an_index_around_the_one_that_holds_a_text_does_not_show_what_is_on_disk(
-    db: Database, tmp_path: Path, text: str, all_chunks: bool
+    db: Database, tmp_path: Path, text: str, all_chunks: bool, outliner: Outliner
 ) -> None:
     inside = {"app/mail.py": FILES["app/mail.py"]}
     inner = await new_corpus(db, tmp_path / "root" / "inner", inside, name="inner")
     outer = {f"inner/{path}": saved for path, saved in inside.items()} | {"web.ts": FILES["web/list.ts"]}
     around = await new_corpus(db, tmp_path / "root", outer, name="outer", pipeline=inner.pipeline)
-    overlays, asked = Overlays(lambda _: inner.embedder), Query("deliver a message to a mailbox", all_chunks=all_chunks)
+    overlays, asked = (
+        Overlays(lambda _: inner.embedder, outliner),
+        Query("deliver a message to a mailbox", all_chunks=all_chunks),
+    )
     with overlays.session() as session:
         await overlays.put(session, inner.record, "app/mail.py", text.encode(), RULES)
         overlay = overlays.of(session, inner.record)
@@ -193,8 +198,8 @@ async def test_an_index_around_the_one_that_holds_a_text_does_not_show_what_is_o
             assert set(shown) == ({("inner", True)} if text else set())
 
 
-async def test_a_session_ends_with_all_its_text(corpus: Corpus) -> None:
-    overlays = Overlays(lambda _: corpus.embedder)
+async def test_a_session_ends_with_all_its_text(corpus: Corpus, outliner: Outliner) -> None:
+    overlays = Overlays(lambda _: corpus.embedder, outliner)
     with overlays.session() as mine, overlays.session() as other:
         await held(corpus, UNSAVED, overlays, mine)
         assert overlays.of(other, corpus.record) is None
@@ -210,8 +215,8 @@ async def test_a_session_ends_with_all_its_text(corpus: Corpus) -> None:
         await overlays.put(mine, corpus.record, "app/mail.py", b"x = 1\n", RULES)
 
 
-async def test_bounds_and_refusals(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    overlays = Overlays(lambda _: corpus.embedder)
+async def test_bounds_and_refusals(corpus: Corpus, monkeypatch: pytest.MonkeyPatch, outliner: Outliner) -> None:
+    overlays = Overlays(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         for data in (b"a\0b", b"x" * (1 << 21), b"-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n"):
             with pytest.raises(Refused):
@@ -234,9 +239,11 @@ async def test_bounds_and_refusals(corpus: Corpus, monkeypatch: pytest.MonkeyPat
         each.__exit__(None, None, None)
 
 
-async def test_bounds_hold_for_what_is_put_at_the_same_time(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bounds_hold_for_what_is_put_at_the_same_time(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, outliner: Outliner
+) -> None:
     monkeypatch.setattr("cocosearchd.overlays.MAX_FILES", 2)
-    overlays = Overlays(lambda _: corpus.embedder)
+    overlays = Overlays(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         put = [overlays.put(session, corpus.record, f"{number}.py", b"x = 1\n", RULES) for number in range(5)]
         done = await asyncio.gather(*put, return_exceptions=True)
@@ -244,9 +251,9 @@ async def test_bounds_hold_for_what_is_put_at_the_same_time(corpus: Corpus, monk
         assert overlays.clear(session, corpus.record, "other.py").files == 2
 
 
-async def test_words_are_found_while_the_model_is_away(corpus: Corpus) -> None:
+async def test_words_are_found_while_the_model_is_away(corpus: Corpus, outliner: Outliner) -> None:
     embedder = Away()
-    overlays = Overlays(lambda _: embedder)
+    overlays = Overlays(lambda _: embedder, outliner)
     with overlays.session() as session:
         await held(corpus, {"app/quota.py": UNSAVED["app/quota.py"]}, overlays, session)
         embedder.answers = False
@@ -266,3 +273,18 @@ async def test_words_are_found_while_the_model_is_away(corpus: Corpus) -> None:
         overlay = overlays.of(session, corpus.record)
         assert overlay is not None
         assert np.all(overlay.files["app/new.py"].vectors.any(axis=1))
+
+
+async def test_a_text_that_ends_its_parser_is_found_without_definitions(corpus: Corpus) -> None:
+    code = (
+        "import os\nfrom cocosearchd.indexing import mate, outline\noutline.parse = lambda *_: os.abort()\nmate.main()"
+    )
+    outliner = Outliner((sys.executable, "-c", code))
+    overlays = Overlays(lambda _: corpus.embedder, outliner)
+    with overlays.session() as session:
+        put = await overlays.put(session, corpus.record, "app/quota.py", UNSAVED["app/quota.py"].encode(), RULES)
+        assert put.note is not None
+        assert "without its definitions" in put.note
+        (hit,) = await ask(corpus, Query("mailbox_quota path:app/quota.py"), overlays.of(session, corpus.record))
+        assert (hit.path, hit.symbol_name, hit.context_before) == ("app/quota.py", None, "")
+    await outliner.aclose()

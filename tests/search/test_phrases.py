@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.indexing.chunk import Limits
+from cocosearchd.indexing.outliner import Outliner
 from cocosearchd.model import Filter, Hit
 from cocosearchd.overlays import Overlays, Rules
 from cocosearchd.search import code_phrases, lexical_choice
@@ -198,7 +199,7 @@ async def test_the_order_is_that_of_the_same_question_without_the_phrase(
 
 
 async def test_symbols_overlays_and_explain_beside_a_phrase(
-    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outliner: Outliner
 ) -> None:
     files = {f"{n}.py": f"def made_{n}(): return open_file({n})\n\n\nclass Kept{n}: pass\n" for n in range(6)}
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
@@ -217,7 +218,7 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
             assert [hit.path for hit in explained.hits] == [
                 hit.path for hit in (await corpus.ask(replace(asked, limit=2))).hits
             ]
-            overlays = Overlays(lambda _: corpus.embedder)
+            overlays = Overlays(lambda _: corpus.embedder, outliner)
             with overlays.session() as session:
                 for path, text in {"1.py": "def made_1(): pass\n", "new.py": "made = open_file(new)\n"}.items():
                     await overlays.put(session, corpus.record, path, text.encode(), RULES)
@@ -227,7 +228,9 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
 
 
 @pytest.mark.parametrize("profile", ["code", "classic"])
-async def test_punctuation_that_is_quoted_is_found_without_memory(db: Database, tmp_path: Path, profile: str) -> None:
+async def test_punctuation_that_is_quoted_is_found_without_memory(
+    db: Database, tmp_path: Path, profile: str, outliner: Outliner
+) -> None:
     files = {"b.js": "f(x => { run(x) })\n", "a.js": "const g = y => { walk(y) }\n", "c.js": "f(function () {})\n"}
     corpus = await new_corpus(db, tmp_path / "root", files)
     asked = Query('"=> {"', profile=profile)
@@ -236,7 +239,7 @@ async def test_punctuation_that_is_quoted_is_found_without_memory(db: Database, 
     assert {dict(hit.scores)["relevance"] for hit in answer.hits} == {1.0}
     assert [hit.path for hit in (await corpus.ask(replace(asked, paths=("b.*",)))).hits] == ["b.js"]
     assert not (await corpus.ask(replace(asked, text="=> {"))).hits
-    overlays = Overlays(lambda _: corpus.embedder)
+    overlays = Overlays(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         for path, text in {"a.js": "g()\n", "d.js": "h(z => { stop(z) })\n"}.items():
             await overlays.put(session, corpus.record, path, text.encode(), RULES)

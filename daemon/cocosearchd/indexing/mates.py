@@ -32,6 +32,17 @@ class Mate:
         self._asked: deque[asyncio.Future[bytes]] = deque()
         self._why = ""  # why it was given up
         self._told = False  # to end
+        self._known = asyncio.Event()  # whether it comes up
+
+    @property
+    def ended(self) -> bool:
+        """Whether it takes no orders any more."""
+        return self._known.is_set() and not self.ready
+
+    async def came_up(self) -> bool:
+        """Whether it takes orders, once that is known."""
+        await self._known.wait()
+        return self.ready
 
     async def ask(self, order: Order, patience_s: float) -> list[Made | None]:
         """What was made of the files of an order. A mate without an answer within its patience is given up: `Lost`."""
@@ -76,6 +87,7 @@ class Mate:
         async with asyncio.timeout(START_S):
             await self._message()
         self.ready = True
+        self._known.set()
         while True:
             body = await self._message()
             if not self._asked:
@@ -95,6 +107,7 @@ class Mate:
 
     def _let_go(self) -> None:
         self.ready = False
+        self._known.set()
         self._writer.transport.abort()
         for answer in self._asked:
             if not answer.done():

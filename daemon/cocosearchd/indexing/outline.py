@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from cocosearchd.indexing.chunk import Limits, describe, ranges
 from cocosearchd.languages.handlers.base import Block
-from cocosearchd.languages.parse import Parsed, QueryOverrides, parse
+from cocosearchd.languages.parse import Parsed, QueryOverrides, parse, unparsed
 from cocosearchd.model import Chunk, ParseReport, Symbol
 
 _SYMBOL, _BLOCK, _REPORT = (attrgetter(*(one.name for one in fields(kind))) for kind in (Symbol, Block, ParseReport))
@@ -40,6 +40,12 @@ def outlined(
     outline = Outline(cut(parsed, limits), parsed.symbols, parsed.blocks, parsed.report)
     # A parser that took too long may not do so the next time.
     return outline, parsed.tree is not None or parsed.report.status == "no_grammar"
+
+
+def unparsed_outline(path: str, language: str, data: bytes, limits: Limits, why: str) -> Outline:
+    """The outline of a file that no parser is given, and why it is not."""
+    parsed = unparsed(path, data, language, why)
+    return Outline(ranges(parsed, limits), (), parsed.blocks, parsed.report)
 
 
 def packed_outline(outline: Outline) -> bytes:

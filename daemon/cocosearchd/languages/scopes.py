@@ -21,7 +21,10 @@ def pack(symbols: Iterable[Symbol]) -> bytes:
 
 
 def enclosing(scopes: bytes, data: bytes, start_byte: int, end_byte: int) -> tuple[int, int] | None:
-    """As `context.enclosing`, from the packed scopes of the same content."""
+    """The line range (from 1, inclusive) of the smallest definition around a byte range; None where there is none.
+
+    `scopes` are of the same content. Blanks at both ends of the range do not count.
+    """
     text = data[start_byte:end_byte]
     start = start_byte + len(text) - len(text.lstrip())
     end = end_byte - (len(text) - len(text.rstrip()))

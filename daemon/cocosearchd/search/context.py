@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import Lock
 
-from cocosearchd.languages import context, scopes
+from cocosearchd.languages import scopes
 from cocosearchd.model import Hit
 from cocosearchd.search.disk import Disk, Text
 from cocosearchd.search.overlay import Overlay
@@ -64,7 +64,7 @@ class _Kept:
 
 
 class Context:
-    """Expands hits; remembers what it has read and parsed."""
+    """Expands hits; remembers what it has read."""
 
     def __init__(self, max_lines: int, line_width: int, disk: Disk | None = None) -> None:
         self._max_lines, self._line_width = max_lines, line_width
@@ -138,7 +138,7 @@ class Context:
             first = hit.start_line - (view.lines_before or 0)
             last = min(hit.end_line + (view.lines_after or 0), text.line_count)
             return span(hit.start_line, hit.end_line, max(1, first), last, self._max_lines, 0)
-        around = _enclosing(hit, text.data, known) if view.smart else None
+        around = scopes.enclosing(known or b"", text.data, hit.start_byte, hit.end_byte) if view.smart else None
         if around is None:
             return span(hit.start_line, hit.end_line, hit.start_line, hit.end_line, self._max_lines, 0)
         return span(hit.start_line, hit.end_line, *around, self._max_lines, signature_lines(text, *around))
@@ -151,13 +151,6 @@ class Context:
             "\n".join(clip(line, width) for line in (*head, *gap, *before)),
             "\n".join(clip(line, width) for line in text.lines(*parts.after)),
         )
-
-
-def _enclosing(hit: Hit, data: bytes, known: bytes | None) -> tuple[int, int] | None:
-    """The lines of the definition around a hit: as indexed, else by parsing the file."""
-    if known is None:
-        return context.enclosing(hit.path, data, hit.start_byte, hit.end_byte)
-    return scopes.enclosing(known, data, hit.start_byte, hit.end_byte)
 
 
 def span(start: int, end: int, first: int, last: int, max_lines: int, head_lines: int) -> Span:

@@ -1,0 +1,14 @@
+"""What tests of searching share."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from cocosearchd.indexing.outliner import Outliner
+
+
+@pytest.fixture
+async def outliner() -> AsyncIterator[Outliner]:
+    one = Outliner()
+    yield one
+    await one.aclose()
