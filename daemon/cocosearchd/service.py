@@ -260,12 +260,13 @@ async def _store(settings: Settings, places: Places) -> AsyncIterator[Store]:
 
 
 async def _keep_store(postgres: EmbeddedPostgres) -> None:
-    """Start the server again whenever it is gone, whoever ended it."""
+    """Start the server again whenever it is gone, whoever ended it; pass on what it says, and keep that short."""
     said = ServerLog(postgres.log)
     while True:
         await _ended(postgres)
         for level, text in said.unread():
             log.log(level, "postgres_said", extra={"text": text})
+        await anyio.to_thread.run_sync(said.trim)
         if not postgres.reachable():
             log.error("postgres_gone")
             await anyio.to_thread.run_sync(postgres.ensure)

@@ -19,7 +19,7 @@ import pytest
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.settings import DatabaseSettings
-from cocosearchd.store import embedded
+from cocosearchd.store import embedded, server_log
 from cocosearchd.store.embedded import DEFAULTS, EmbeddedPostgres
 from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database
@@ -287,8 +287,8 @@ def test_a_setting_that_postgresql_refuses(servers: Servers) -> None:
 
 
 def test_log_is_bounded(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "LOG_LIMIT", 2000)
-    monkeypatch.setattr(embedded, "LOG_KEPT", 500)
+    monkeypatch.setattr(server_log, "LOG_LIMIT", 2000)
+    monkeypatch.setattr(server_log, "LOG_KEPT", 500)
     server = servers()
     dsn = server.ensure()
     for _ in range(40):

@@ -3,6 +3,9 @@
 import logging
 from pathlib import Path
 
+import pytest
+
+from cocosearchd.store import server_log
 from cocosearchd.store.server_log import ServerLog
 
 OLD = "2026-11-21 14:00:00.000 UTC [7] ERROR:  of yesterday\n"
@@ -34,3 +37,24 @@ def test_complaints_are_told_once(tmp_path: Path) -> None:
     assert log.unread() == [(logging.WARNING, "ERROR: of yesterday")]
     file.unlink()
     assert log.unread() == []
+
+
+def test_a_long_log_is_cut_while_the_server_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By weeks of complaints. None of them is told again for that, and the one after it is."""
+    monkeypatch.setattr(server_log, "LOG_LIMIT", 2000)
+    monkeypatch.setattr(server_log, "LOG_KEPT", 500)
+    file = tmp_path / "postgres.log"
+    log = ServerLog(file)
+    log.trim()
+    with file.open("ab") as server:  # the server's handle, which lasts as long as it does
+        for _ in range(2):
+            server.write(NEW.encode() * 10)
+            server.flush()
+            assert len(log.unread()) == 20
+            log.trim()
+            assert file.stat().st_size == 500
+            assert log.unread() == []
+        server.write(OLD.encode())
+        server.flush()
+    log.trim()
+    assert log.unread() == [(logging.WARNING, "ERROR: of yesterday")]

@@ -24,6 +24,7 @@ from psycopg.conninfo import make_conninfo
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store.binaries import Install, copy_install, find_install
 from cocosearchd.store.processes import Process, children, handle, process, processes
+from cocosearchd.store.server_log import trim
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +51,6 @@ DEFAULTS = {
     "log_min_error_statement": "panic",  # statements hold source code; the log does not
     "log_line_prefix": "'%m [%p] '",
 }
-LOG_LIMIT, LOG_KEPT = 4 << 20, 1 << 20  # bytes
 SOCKET_GONE_S, STARTING_LIMIT_S, SILENT_LIMIT_S, STOP_LIMIT_S = 5.0, 900.0, 60.0, 60.0
 PATH_SAFE = re.compile(rb"[\w/.+@-]{1,85}")  # sun_path holds ~104 bytes, and the directory stands in a config list
 
@@ -89,7 +89,7 @@ class EmbeddedPostgres:
             install = self._install()
             self._initialise(install)
             self._configure(install)
-            self._trim_log()
+            trim(self.log)
             self._start(install)
         return self.dsn
 
@@ -201,17 +201,6 @@ class EmbeddedPostgres:
             self.stop()
             self.conf.write_text(conf)
             self.conf.chmod(0o644)
-
-    def _trim_log(self) -> None:
-        """Keeps the end of a long log. The server appends, so cutting below its feet is safe."""
-        if not self.log.exists() or self.log.stat().st_size <= LOG_LIMIT:
-            return
-        with self.log.open("r+b") as output:
-            output.seek(-LOG_KEPT, os.SEEK_END)
-            kept = output.read()
-            output.seek(0)
-            output.truncate()
-            output.write(kept)
 
     def _start(self, install: Install) -> None:
         """Waits until the server answers, starting it where none runs."""

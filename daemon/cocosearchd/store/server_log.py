@@ -1,6 +1,7 @@
-"""What the embedded server complains about, read from its own log file."""
+"""The embedded server's own log file: what it complains about there, and how long it may get."""
 
 import logging
+import os
 import re
 from pathlib import Path
 
@@ -9,6 +10,20 @@ _LINE = re.compile(r"\[\d+\] (WARNING|ERROR|FATAL|PANIC):\s+(.+)")
 # FATAL ends one connection; what ends the server is PANIC.
 _LEVELS = {"WARNING": logging.WARNING, "ERROR": logging.WARNING, "FATAL": logging.WARNING, "PANIC": logging.ERROR}
 MAX_BYTES = 1 << 16  # of one look: a flood is told by its end
+LOG_LIMIT, LOG_KEPT = 4 << 20, 1 << 20  # bytes
+
+
+def trim(path: Path) -> bool:
+    """Keep the end of a long log; whether it was one. The server appends, so cutting below its feet is safe."""
+    if not path.exists() or path.stat().st_size <= LOG_LIMIT:
+        return False
+    with path.open("r+b") as output:
+        output.seek(-LOG_KEPT, os.SEEK_END)
+        kept = output.read()
+        output.seek(0)
+        output.truncate()
+        output.write(kept)
+    return True
 
 
 class ServerLog:
@@ -34,6 +49,11 @@ class ServerLog:
         self._read = begin + len(whole) + 1 if whole else begin
         found = (_LINE.search(line) for line in whole.decode("utf-8", "replace").splitlines())
         return [(_LEVELS[match[1]], f"{match[1]}: {match[2]}") for match in found if match]
+
+    def trim(self) -> None:
+        """As the function; to be called after `unread`, since what is kept counts as read."""
+        if trim(self._path):
+            self._read = self._size()
 
     def _size(self) -> int:
         try:
