@@ -1,7 +1,10 @@
 """Settings that change while an index runs: exactly what they affect is made anew, and old rows answer until then."""
 
+import asyncio
+import gc
 import os
 import sys
+import weakref
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -17,12 +20,13 @@ from cocosearchd.embedding.open import open_embedder
 from cocosearchd.indexes import Indexes, RunningIndex
 from cocosearchd.indexing.updater import Updater, WorkerSpec
 from cocosearchd.model import Commit, Filter
-from cocosearchd.settings import EmbedderSettings, Loaded
+from cocosearchd.settings import Loaded
 from cocosearchd.settings_layers import load
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import list_symbols
 from cocosearchd.store.remake import Affected, remake
+from tests.embedding.ollama_server import Script, ollama_server
 
 pytestmark = pytest.mark.anyio
 
@@ -41,6 +45,7 @@ class Bench:
     db: Database
     root: Path
     indexes: Indexes
+    embedder: LateEmbedder
 
     @property
     def index(self) -> RunningIndex:
@@ -80,9 +85,10 @@ class Bench:
 async def running(dsn: str, tmp_path: Path, loaded: Loaded | None = None) -> AsyncIterator[Bench]:
     """What `service` puts together of the daemon, without the front ends."""
     loaded = loaded or load(None, {})
-    spec = WorkerSpec(dsn, str(tmp_path / "state"), indexing=loaded.settings.indexing)
-    async with Database.open(dsn, loaded.settings.database) as db, anyio.create_task_group() as tasks:
-        embedder = LateEmbedder(partial(open_embedder, EmbedderSettings(), ""))
+    settings = loaded.settings
+    spec = WorkerSpec(dsn, str(tmp_path / "state"), embedder=settings.embedder, indexing=settings.indexing)
+    async with Database.open(dsn, settings.database) as db, anyio.create_task_group() as tasks:
+        embedder = LateEmbedder(partial(open_embedder, settings.embedder, ""))
         await embedder.opened()
 
         async def on_commit(commit: Commit) -> None:
@@ -93,9 +99,11 @@ async def running(dsn: str, tmp_path: Path, loaded: Loaded | None = None) -> Asy
         tasks.start_soon(updater.run)
         try:
             await indexes.start_all()
-            yield Bench(db, tmp_path / "shop", indexes)
+            yield Bench(db, tmp_path / "shop", indexes, embedder)
         finally:
             tasks.cancel_scope.cancel()
+            with anyio.CancelScope(shield=True):
+                await embedder.aclose()
 
 
 @asynccontextmanager
@@ -267,3 +275,27 @@ async def test_names_and_topics_of_a_project(dsn: str, tmp_path: Path) -> None:
 def test_loaded_is_a_value() -> None:
     loaded = load(None, {"COCOSEARCH_SEARCH_LIMIT": "3"})
     assert replace(loaded, free={}) == loaded
+
+
+@pytest.mark.timeout(120)
+async def test_a_switch_of_embedders_leaves_no_task_and_nothing_of_the_former_index(dsn: str, tmp_path: Path) -> None:
+    """A daemon runs for weeks, and models come and go meanwhile."""
+
+    def supervised() -> int:
+        return sum(task.get_name().endswith("supervise") for task in asyncio.all_tasks())
+
+    script = Script(dimension=32)
+    with ollama_server(script) as url:
+        variables = {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_EMBEDDER_OLLAMA_URL": url}
+        async with shop(dsn, tmp_path, loaded=load(None, variables)) as bench:
+            tasks, former = supervised(), weakref.ref(bench.index.lexical)
+            script.models = {"nomic-embed-text:latest": "sha256:other"}
+            await bench.embedder.reopened()
+            following = (await bench.indexes.rebuild("shop")).following
+            assert following is not None
+            end = anyio.current_time() + 60
+            while (bench.index, supervised()) != (following, tasks):
+                assert anyio.current_time() < end, (bench.index.record, following.root.status(), supervised(), tasks)
+                await anyio.sleep(0.05)
+            gc.collect()
+            assert former() is None

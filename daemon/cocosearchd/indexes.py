@@ -57,13 +57,7 @@ class Indexes(Lookup):
     """By name, in the order of names. Not safe to share between event loops."""
 
     def __init__(
-        self,
-        db: Database,
-        updater: Updater,
-        embedder: LateEmbedder,
-        loaded: Loaded,
-        state_dir: Path,
-        tasks: TaskGroup,
+        self, db: Database, updater: Updater, embedder: LateEmbedder, loaded: Loaded, state_dir: Path, tasks: TaskGroup
     ) -> None:
         self._db, self._updater, self._embedder = db, updater, embedder
         self._tuning = Tuning(db, updater, loaded)
@@ -266,7 +260,7 @@ class Indexes(Lookup):
         if following is not None:
             index.following = await self._begin(following, None)
             index.following.changing = index.changing
-            self._tasks.start_soon(supervise, f"embedder of {record.name}", partial(self._follow, index))
+            self._tasks.start_soon(self._switch, index)
         return index
 
     async def _begin(
@@ -297,8 +291,12 @@ class Indexes(Lookup):
 
     # -- another embedder
 
-    async def _follow(self, index: RunningIndex) -> None:
-        """Let the next index take the place of this one when it is complete; for ever: a supervised task has no end."""
+    async def _switch(self, index: RunningIndex) -> None:
+        """Let the next index take the place of this one; returns when it has, or is not wanted any more."""
+        with anyio.CancelScope() as over:
+            await supervise(f"embedder of {index.record.name}", partial(self._follow, index, over))
+
+    async def _follow(self, index: RunningIndex, over: anyio.CancelScope) -> None:
         while (following := index.following) is not None:
             await anyio.sleep(FILL_LOOK_S)
             if complete(index, following):
@@ -308,7 +306,8 @@ class Indexes(Lookup):
         await anyio.sleep(GRACE_S)  # questions that began before may still read the old tables
         async with self._changing:
             await standing.drop_former(self._db)
-        await anyio.sleep_forever()
+        over.cancel()
+        await anyio.sleep_forever()  # until that is heard: a supervised task has no end
 
     async def _replace(self, index: RunningIndex, following: RunningIndex) -> None:
         promoted = await standing.promote(self._db, index.record, following.record)
