@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -132,12 +133,36 @@ async def test_threads_of_bulk_work_pause_as_well() -> None:
     assert order == ["urgent", "bulk"]
 
 
-async def test_threads_end_with_their_index() -> None:
-    def named() -> list[str]:
-        return [thread.name for thread in threading.enumerate() if thread.name.startswith("bulk")]
+def named(*kinds: str) -> int:
+    return sum(thread.name.startswith(kinds) for thread in threading.enumerate())
 
-    before, threads = named(), Threads(Precedence())
+
+async def test_threads_end_with_their_index() -> None:
+    before, threads = named("bulk"), Threads(Precedence())
     await asyncio.gather(*(threads.apart(lambda: time.sleep(0.01), urgent=False) for _ in range(4)))
-    assert len(named()) == len(before) + BULK_THREADS
+    assert named("bulk") == before + BULK_THREADS
     threads.close()
-    assert named() == before
+    await until(lambda: named("bulk") == before)
+
+
+async def test_an_index_at_rest_has_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty indexes that were all worked on some time would keep hundreds of them, each with its parsers."""
+    monkeypatch.setattr("cocosearchd.indexing.threads.REST_S", 0.05)
+    before, threads, held = named("bulk", "edits"), Threads(Precedence()), threading.Event()
+    for _ in range(2):  # and works again
+        working = asyncio.create_task(threads.apart(held.wait, urgent=True))
+        await asyncio.gather(*(threads.apart(lambda: time.sleep(0.01), urgent=urgent) for urgent in (False, True) * 3))
+        await anyio.sleep(0.3)
+        assert named("bulk", "edits") > before, "one is at work"
+        held.set()
+        assert await working
+        await until(lambda: named("bulk", "edits") == before)
+        held.clear()
+    threads.close()
+
+
+async def until(true: Callable[[], bool]) -> None:
+    end = anyio.current_time() + 10
+    while not true():
+        assert anyio.current_time() < end
+        await anyio.sleep(0.01)
