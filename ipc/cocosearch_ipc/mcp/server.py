@@ -28,6 +28,9 @@ search_code for anything described in words or by a name; every answer says whet
 no index named, the project you work in is used; if it is not indexed yet, the answer says which call to make.
 """
 FIRST_LINE_S = 15.0
+# Requests of a session at a time. More wait in the kernel: each holds its answer until its client has read that.
+MAX_UNANSWERED = 64
+LISTEN = "subscriptions/listen"  # is answered when it ends
 
 
 class McpServer:
@@ -70,6 +73,7 @@ class McpServer:
             first = await _line(lines)
         bridge = project.bridge(_loaded(first))
         project.BRIDGE.set(bridge or project.Bridge())
+        unanswered = _Unanswered()
 
         async def read() -> None:
             async with incoming:
@@ -80,13 +84,16 @@ class McpServer:
                     if message is None:  # the session would drop it, and whoever asked would wait for ever
                         await sent.send(_unreadable(line))
                     else:
+                        unanswered.note(message)
                         await incoming.send(message)
+                        await unanswered.few()
                     line = await _line(lines)
 
         async def write() -> None:
             async for message in outgoing:
                 line = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await stream.send(line.encode() + b"\n")
+                unanswered.note(message)
 
         try:
             async with received, sent, outgoing, anyio.create_task_group() as group:
@@ -96,6 +103,34 @@ class McpServer:
                 group.cancel_scope.cancel()
         except* (anyio.BrokenResourceError, anyio.ClosedResourceError):
             logging.getLogger(__name__).debug("bridge_gone")
+
+
+class _Unanswered:
+    """The requests of a session that its client has no answer to yet."""
+
+    def __init__(self) -> None:
+        self._ids, self._fewer = set[str | int | None](), anyio.Event()
+
+    def note(self, message: SessionMessage) -> None:
+        """What was read or has been written."""
+        match message.message:
+            case mcp_types.JSONRPCRequest(id=asked, method=method) if method != LISTEN:
+                self._ids.add(asked)
+            case mcp_types.JSONRPCNotification(method="notifications/cancelled", params=dict(params)):
+                self._over(params.get("requestId"))
+            case mcp_types.JSONRPCResponse(id=answered) | mcp_types.JSONRPCError(id=answered):
+                self._over(answered)
+
+    async def few(self) -> None:
+        """Returns when another one may be read."""
+        while len(self._ids) >= MAX_UNANSWERED:
+            await self._fewer.wait()
+
+    def _over(self, rid: object) -> None:
+        if isinstance(rid, str | int | None):
+            self._ids.discard(rid)
+            self._fewer.set()
+            self._fewer = anyio.Event()
 
 
 async def _line(lines: BufferedByteReceiveStream) -> bytes | None:
