@@ -1,7 +1,9 @@
 """What is counted of files, against the obvious way to count it, and words as several threads meet them."""
 
+import gc
 import random
 import threading
+import weakref
 from dataclasses import fields, replace
 
 import numpy as np
@@ -187,6 +189,22 @@ def test_threads_meet_words_at_the_same_time() -> None:
         thread.join()
     terms = Terms()
     assert all(found[n] == [term_hash(term) for term in terms.of_text(text)] for n, text in enumerate(texts))
+
+
+def test_a_table_that_gave_way_is_gone_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the largest thing there is of an index: neither the next one nor an index that is cleared leaves it."""
+    terms = Terms()
+    first = weakref.ref(terms.memory().table)
+    assert words_of(terms.memory().table, "some words")
+    monkeypatch.setattr(lexical_table, "LIMIT_WORDS", 0)
+    gc.disable()
+    try:
+        second = weakref.ref(terms.memory().table)
+        assert (first(), second() is None) == (None, False)
+        del terms
+        assert second() is None
+    finally:
+        gc.enable()
 
 
 def test_a_table_that_is_full_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ the first time: text repeats itself, and what is left to do for most of it is to
 """
 
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -22,7 +23,11 @@ LIMIT_BYTES = 32 << 20  # of the words themselves, where they are long: text wit
 
 
 class WordTable:
-    """The terms of every word it has met. Only grows, so that threads may use it at the same time."""
+    """The terms of every word it has met. Only grows, so that threads may use it at the same time.
+
+    Nothing that it holds may hold it: it would stay, with its hundred megabytes, until somebody looks for garbage among
+    all objects, which a process that makes hardly any cycles does after hours or never.
+    """
 
     def __init__(self, terms_of: Callable[[str], Iterable[str]], hash_of: Callable[[str], int], known: Iterable[str]):
         """`known` are the words whose numbers are below `marks`, with those of the ends of lines and texts."""
@@ -103,14 +108,16 @@ class WordTable:
 
 
 class _Missing(dict[bytes, int]):
-    """Words and their numbers; makes those it does not have."""
+    """Words and their numbers; has those made that it does not have, by what holds it."""
 
     def __init__(self, make: Callable[[bytes], int]) -> None:
         super().__init__()
-        self._make = make
+        self._make = weakref.WeakMethod(make)
 
     def __missing__(self, word: bytes) -> int:
-        return self._make(word)
+        make = self._make()
+        assert make is not None
+        return make(word)
 
 
 class _Column:

@@ -53,12 +53,11 @@ class QueryTerms:
     identifiers: tuple[str, ...]  # as written; of a symbol: the whole without the brackets of a call, and its last part
 
 
-class Terms:
-    """Splits and stems, and keeps what it has found, as text repeats itself. Safe in threads."""
+class Splitter:
+    """Words to terms. Safe in threads."""
 
     def __init__(self) -> None:
         self._stemmer = Stemmer()
-        self._memory = self._new_memory()
 
     def stem(self, word: str) -> str:
         """The stem of a lower-case word."""
@@ -75,10 +74,18 @@ class Terms:
         """The terms of all words, each as often as it occurs."""
         return [term for word in WORD.findall(_plain(text)) for term in self.of_word(word)]
 
+
+class Terms(Splitter):
+    """Splits and stems, and keeps what it has found, as text repeats itself. Safe in threads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._memory = _new_memory()
+
     def memory(self) -> ChunkMemory:
         """To read chunks with, and to number words. For some files: the next may need another one."""
         if self._memory.table.full:
-            self._memory = self._new_memory()
+            self._memory = _new_memory()
         return self._memory
 
     def query(self, text: str, project: str = "", common: Collection[str] = ()) -> QueryTerms:
@@ -109,8 +116,9 @@ class Terms:
             identifiers=_identifiers(stripped, symbol),
         )
 
-    def _new_memory(self) -> ChunkMemory:
-        return ChunkMemory(WordTable(self.of_text, term_hash, KEYWORDS))
+
+def _new_memory() -> ChunkMemory:
+    return ChunkMemory(WordTable(Splitter().of_text, term_hash, KEYWORDS))
 
 
 def _identifiers(text: str, symbol: bool) -> tuple[str, ...]:
