@@ -31,8 +31,15 @@ def place(text: str) -> tuple[str, int | None, int | None]:
 
 
 def one_line(text: str) -> str:
-    """`text`, which may hold the name of a file, without ends of lines and other control characters."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text)
+    """`text`, which may hold the name of a file, without ends of lines and other control characters.
+
+    Bytes that are no UTF-8 (PEP 383) stay: who sends the text spells them.
+    """
+    return text if text.isprintable() else "".join(c if _shown(c) else "\N{REPLACEMENT CHARACTER}" for c in text)
+
+
+def _shown(character: str) -> bool:
+    return character.isprintable() or "\udc80" <= character <= "\udcff"
 
 
 def on_disk(path: str) -> str:

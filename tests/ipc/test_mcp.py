@@ -6,19 +6,22 @@ import json
 import subprocess
 import sys
 import time
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
 import mcp_types
 import pytest
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
+from mcp.shared.exceptions import MCPDeprecationWarning
 
 from cocosearch_ipc import openrpc, workspace
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.cli import bridge
-from cocosearch_ipc.mcp import answering, text
+from cocosearch_ipc.mcp import answering, project, text
 from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.methods import METHODS
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
@@ -150,6 +153,48 @@ async def test_the_first_of_the_clients_roots_that_is_indexed_chooses_the_projec
         await client.call_tool("search_code", {"query": "x", "index_name": "demo"})
     asked = [request for request in served.engine.requests if isinstance(request, p.SearchRequest)]
     assert asked == [p.SearchRequest("x", "one"), p.SearchRequest("x", "demo")]
+
+
+async def test_roots_that_change_while_they_are_asked_for_are_asked_for_again(served: Served) -> None:
+    served.engine.indexes |= {"one": "/srv/one", "two": "/srv/two"}
+    roots = ["one", "two", "three"]
+
+    async def told(context: Any) -> list[str]:
+        now = roots.pop(0)
+        if now == "one":
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", MCPDeprecationWarning)  # all there is in this era
+                await client.session.send_roots_list_changed()
+        return [f"file:///srv/{now}"]
+
+    async with Client(transport(served, "stdio"), roots=told, mode="legacy") as client:
+        for _ in range(3):
+            await client.call_tool("search_code", {"query": "x"})
+    asked = [request.index for request in served.engine.requests if isinstance(request, p.SearchRequest)]
+    assert asked == ["one", "two", "two"]
+
+
+async def test_a_client_that_was_too_busy_to_say_its_roots_is_asked_again(
+    served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(project, "ROOTS_WAIT_S", 0.05)
+    monkeypatch.setattr(project, "SILENT_S", 0.5)
+    served.engine.indexes |= {"one": "/srv/one"}
+    busy = anyio.Event()
+
+    async def told(context: Any) -> list[str]:
+        await busy.wait()
+        return ["file:///srv/one"]
+
+    async with Client(transport(served, "http"), roots=told, mode="legacy") as client:
+        for _ in range(2):
+            late = await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)
+            assert late.is_error
+        busy.set()
+        with anyio.fail_after(10):
+            while (await client.call_tool("search_code", {"query": "x"}, raise_on_error=False)).is_error:
+                await anyio.sleep(0.05)
+    assert served.engine.requests[-1] == p.SearchRequest("x", "one")
 
 
 @pytest.mark.parametrize("mode", ["legacy", "auto"])
@@ -331,6 +376,26 @@ def test_the_bridge_answers_what_a_dead_daemon_owed(served: Served) -> None:
     bridge.stdin.close()
     assert bridge.wait(10) == 0
     bridge.stdout.close()
+
+
+def test_the_bridge_waits_for_no_answer_that_was_cancelled(served: Served) -> None:
+    served.engine.steps, served.engine.step_s = 10_000, 0.02
+    bridge = subprocess.Popen([*CTL, "mcp"], env=served.environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert bridge.stdin is not None
+    for message in (
+        {"id": 1, "method": "initialize", "params": _INITIALIZE},
+        {"method": "notifications/initialized"},
+        {"id": "q", "method": "tools/call", "params": {"name": "index_codebase", "arguments": {"path": "/srv/new"}}},
+    ):
+        bridge.stdin.write(json.dumps({"jsonrpc": "2.0"} | message).encode() + b"\n")
+    bridge.stdin.flush()
+    end = time.monotonic() + 10
+    while "new" not in served.engine.indexes:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": "q"}}
+    answers, _ = bridge.communicate(json.dumps(cancelled).encode() + b"\n", timeout=10)
+    assert [json.loads(line)["id"] for line in answers.splitlines()] == [1]
 
 
 _INITIALIZE = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}

@@ -4,6 +4,7 @@ import time
 import urllib.parse
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import anyio
@@ -64,6 +65,34 @@ async def test_a_session_hears_of_indexes_that_come_and_of_what_it_subscribed_to
         assert heard.updated[-1] == uris.INDEXES
     if kind != "http":  # a session of HTTP outlives its connections
         await _until(lambda: not served.engine.watchers)
+
+
+async def test_a_client_hears_of_a_file_however_it_quotes_its_name(served: Served) -> None:
+    heard = Heard()
+    asked = ["cocosearch://index/demo/file/app/(group)/@x.tsx", "cocosearch://index/demo/file/app%2F(group)%2F%40x.tsx"]
+    async with Client(transport(served, "http"), message_handler=heard, mode="legacy") as client:
+        for uri in asked:
+            await _subscribe(client, uri)
+        await _until(lambda: bool(served.engine.watchers))
+        served.portal.call(_happen, served, replace(COMMIT, changed=("app/(group)/@x.tsx",)))
+        await _until(lambda: sorted(heard.updated) == sorted(asked))
+    async with (
+        Client(transport(served, "http"), mode="2026-07-28") as client,
+        listen(client.session, resource_subscriptions=asked[:1]) as stream,
+    ):
+        served.portal.call(_happen, served, replace(COMMIT, changed=("app/(group)/@x.tsx",)))
+        assert await stream.__anext__() == ResourceUpdated(asked[0])
+
+
+async def test_what_was_missed_while_the_engine_could_not_tell_is_told(served: Served) -> None:
+    """As when PostgreSQL is away just as a commit is to be told."""
+    heard = Heard()
+    async with Client(transport(served, "http"), message_handler=heard, mode="legacy") as client:
+        await _subscribe(client, FILE)
+        await _until(lambda: bool(served.engine.watchers))
+        served.portal.call(_break_off, served)
+        await _until(lambda: heard.updated == [FILE] and heard.relisted == 1)
+        await _until(lambda: bool(served.engine.watchers))
 
 
 @pytest.mark.parametrize("kind", ["http", "stdio"])
@@ -154,6 +183,11 @@ async def _subscribe(client: Client[Any], uri: str) -> None:
 async def _happen(served: Served, *events: w.WatchEvent) -> None:
     for event in events:
         served.engine.happened(event)
+
+
+async def _break_off(served: Served) -> None:
+    for watcher in served.engine.watchers:
+        watcher.close()
 
 
 async def _until(condition: Callable[[], bool]) -> None:

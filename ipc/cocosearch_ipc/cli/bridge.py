@@ -82,6 +82,8 @@ class Relay:
             return
         if method == "initialize":
             self._beginning, self._subscribed = [], {}
+        if method == "notifications/cancelled":
+            self._given_up(message)
         for _ in range(2):  # that a daemon went away just now is found out by writing to it
             try:
                 connection = self._connected()
@@ -105,6 +107,12 @@ class Relay:
         with self._lock:
             self._waiting.pop(asks, None)
         self._refuse({asks: rid} if asks else {}, LOST)
+
+    def _given_up(self, message: dict[str, Any]) -> None:
+        """The daemon does not answer what the client has cancelled."""
+        params = message.get("params")
+        with self._lock:
+            self._waiting.pop(json.dumps(params.get("requestId")) if isinstance(params, dict) else "", None)
 
     def _remember(self, message: dict[str, Any], line: bytes) -> None:
         """What another daemon would have to be told again."""

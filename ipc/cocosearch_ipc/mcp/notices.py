@@ -39,7 +39,8 @@ class Notices:
         self._engine = engine
         self._bus = InMemorySubscriptionBus()
         self._listen = ListenHandler(self._bus)
-        self._wanted: dict[object, set[str]] = {}  # a connection, or a listening stream -> the URIs it asked for
+        # A connection, or a listening stream -> each URI as it asked for it, and as we write it.
+        self._wanted: dict[object, dict[str, str]] = {}
         self._somebody = anyio.Event()
         self._news = anyio.Event()
         self._relisted, self._changed = False, set[str]()
@@ -69,12 +70,12 @@ class Notices:
         wanted = self._session(context)
         if len(wanted) >= MAX_URIS:
             raise MCPError(mcp_types.INVALID_REQUEST, f"a session has at most {MAX_URIS} subscriptions")
-        wanted.add(str(params.uri))
+        wanted[str(params.uri)] = uris.normal(str(params.uri))
         return mcp_types.EmptyResult()
 
     async def unsubscribe(self, context: Context, params: mcp_types.UnsubscribeRequestParams) -> mcp_types.EmptyResult:
         """It does not any more."""
-        self._session(context).discard(str(params.uri))
+        self._session(context).pop(str(params.uri), None)
         return mcp_types.EmptyResult()
 
     async def listen(
@@ -84,7 +85,7 @@ class Notices:
         with self._listening(map(str, params.notifications.resource_subscriptions or ())):
             return await self._listen(context, params)
 
-    def _session(self, context: Context) -> set[str]:
+    def _session(self, context: Context) -> dict[str, str]:
         """What the session has asked for, until its connection ends."""
         connection: Connection = context.session._connection  # the session itself is made anew for each message
         if connection not in self._wanted:
@@ -102,7 +103,7 @@ class Notices:
             self._leaves(stream)
 
     def _joins(self, who: object, asked: Iterable[str]) -> None:
-        self._wanted[who] = set(asked)
+        self._wanted[who] = {uri: uris.normal(uri) for uri in asked}
         self._somebody.set()
 
     def _leaves(self, who: object) -> None:
@@ -121,14 +122,19 @@ class Notices:
             except Failure as failure:
                 log.info("watch_ended", extra={"reason": failure.message})
             await anyio.sleep(AGAIN_S)
+            self._relisted, self._changed = True, self._changed | self._asked().keys()  # nobody knows what was missed
+            self._news.set()
+
+    def _asked(self) -> dict[str, str]:
+        return {uri: normal for wanted in self._wanted.values() for uri, normal in wanted.items()}
 
     def _note(self, event: workspace.WatchEvent) -> None:
         self._relisted |= event.kind in RELISTED
-        asked = set[str]().union(*self._wanted.values())
-        about = {uris.INDEXES, uris.stats(event.index)}
-        if any(uris.is_file(uri) for uri in asked):
+        asked = self._asked()
+        about = {uris.INDEXES, uris.normal(uris.stats(event.index))}
+        if any(uris.is_file(normal) for normal in asked.values()):
             about |= {uris.file(event.index, path) for path in (*event.changed, *event.removed)}
-        self._changed |= about & asked
+        self._changed |= {uri for uri, normal in asked.items() if normal in about}
         if self._relisted or self._changed:
             self._news.set()
 
@@ -146,7 +152,7 @@ class Notices:
             async with anyio.create_task_group() as group:
                 for who, wanted in self._wanted.items():
                     if isinstance(who, Connection):
-                        group.start_soon(_notify, who, relisted, sorted(changed & wanted))
+                        group.start_soon(_notify, who, relisted, sorted(changed & wanted.keys()))
 
 
 async def _notify(connection: Connection, relisted: bool, changed: list[str]) -> None:

@@ -5,6 +5,7 @@ Order of detection: an explicit argument, then the client's roots, then the dire
 itself, the first directory that is in an index counts.
 """
 
+import math
 import urllib.parse
 import warnings
 from contextvars import ContextVar
@@ -20,7 +21,8 @@ from mcp.shared.exceptions import MCPError
 
 MODERN = "2026-07-28"
 ROOTS_WAIT_S = 2.0
-_ROOTS = "cocosearch roots"  # key in a connection's memory
+SILENT_S = 60.0  # a client that did not answer is not asked again before
+_ROOTS, _CHANGES = "cocosearch roots", "cocosearch changes of roots"  # keys in a connection's memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +70,20 @@ async def _roots(ctx: Context) -> list[str] | mcp_types.InputRequiredResult:
 
 
 async def _listed(session: ServerSession) -> list[str]:
-    """The roots of a session that can be asked; asked for once where the client says when they change."""
+    """The roots of a session that can be asked; those of a client that says when they change are kept until then."""
     announced = session.client_capabilities.roots if session.client_capabilities else None
     if announced is None:
         return []
     memory = session._connection.state
-    if _ROOTS not in memory:
-        found, answered = await _ask(session)
-        if answered and not announced.list_changed:
-            return found
-        memory[_ROOTS] = found  # that of a client that does not answer as well: it would cost each call the wait
-    roots: list[str] = memory[_ROOTS]
-    return roots
+    roots, until = memory.get(_ROOTS, ([], 0.0))
+    if anyio.current_time() < until:
+        return list(roots)
+    changes = memory.get(_CHANGES, 0)
+    found, answered = await _ask(session)
+    unchanged = memory.get(_CHANGES, 0) == changes  # else what was found may be of before
+    if unchanged and (announced.list_changed or not answered):  # each call would cost the wait
+        memory[_ROOTS] = found, math.inf if answered else anyio.current_time() + SILENT_S
+    return found
 
 
 async def _ask(session: ServerSession) -> tuple[list[str], bool]:
@@ -94,7 +98,9 @@ async def _ask(session: ServerSession) -> tuple[list[str], bool]:
 
 async def changed(context: ServerRequestContext[Any, Any], params: mcp_types.NotificationParams) -> None:  # noqa: ARG001
     """A client's roots are others now."""
-    context.session._connection.state.pop(_ROOTS, None)
+    memory = context.session._connection.state
+    memory.pop(_ROOTS, None)
+    memory[_CHANGES] = memory.get(_CHANGES, 0) + 1
 
 
 def bridge(preamble: object) -> Bridge | None:

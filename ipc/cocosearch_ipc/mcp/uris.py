@@ -18,6 +18,12 @@ def file(index: str, path: str) -> str:
     return f"cocosearch://index/{urllib.parse.quote(index, safe='')}/file/{quoted}"
 
 
+def normal(uri: str) -> str:
+    """An address as `file` writes it: clients that fill in a template quote other characters than we do."""
+    scheme, mark, rest = uri.partition("://")
+    return scheme + mark + urllib.parse.quote(urllib.parse.unquote_to_bytes(rest))
+
+
 def is_file(uri: str) -> bool:
     """Whether a URI is one of a file."""
     return uri.startswith("cocosearch://index/") and "/file/" in uri
