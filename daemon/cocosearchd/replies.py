@@ -10,7 +10,6 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
 from cocosearchd.model import Clock, Freshness, Hit, IndexRecord
 from cocosearchd.roots.status import RootStatus
-from cocosearchd.search.files import FilePage
 from cocosearchd.store.records import Counts, IndexStatistics, ParseFailure
 
 _RESULT_FIELDS = tuple(field.name for field in fields(p.SearchResult))
@@ -106,11 +105,13 @@ def refused_status(record: IndexRecord, reason: str, stored: Counts) -> p.IndexS
     )
 
 
-def files(page: FilePage, freshness: Freshness, *, several: bool) -> w.ListFilesReply:
+def files(
+    page: tuple[w.FileEntry, ...], cursor: str | None, freshness: Freshness, *, several: bool
+) -> w.ListFilesReply:
     """A page of files; clocks of several indexes have no common `as_of`."""
     return w.ListFilesReply(
-        tuple(w.FileEntry(file.index, file.path, file.language, file.chunks) for file in page.files),
-        page.cursor,
+        page,
+        cursor,
         freshness.fresh,
         freshness.reason,
         None if several else as_of(freshness.as_of),

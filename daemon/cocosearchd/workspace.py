@@ -65,7 +65,8 @@ class Workspace:
             if placed is not None:
                 among = (placed[0],)
                 page, freshness = await below(among, placed[1])
-        return replies.files(page, freshness, several=len(among) > 1)
+        found = tuple(w.FileEntry(file.index, file.path, file.language, file.chunks) for file in page.files)
+        return replies.files(found, page.cursor, freshness, several=len(among) > 1)
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
         """A file or some of its lines, from disk when it is as it was indexed."""
