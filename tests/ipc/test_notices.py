@@ -169,7 +169,22 @@ async def test_subscriptions_outlive_a_restart_of_the_daemon(served: Served) -> 
             await client.call_tool("list_indexes")
             await _until(lambda: bool(again.engine.watchers))
             again.portal.call(_happen, again, COMMIT)
-            await _until(lambda: heard.updated == [uris.INDEXES])
+            await _until(lambda: heard.updated == [uris.INDEXES] * 2)  # that there was a gap, and the commit
+        finally:
+            again.stop()
+
+
+async def test_a_client_that_only_listens_hears_of_the_next_daemon(served: Served) -> None:
+    heard = Heard()
+    async with Client(transport(served, "stdio"), message_handler=heard, mode="legacy") as client:
+        await _subscribe(client, uris.INDEXES)
+        served.stop()
+        again = start(served.run, served.state, served.portal)
+        try:
+            await _until(lambda: bool(again.engine.watchers))
+            await _until(lambda: heard.updated == [uris.INDEXES])  # it may have changed meanwhile
+            again.portal.call(_happen, again, COMMIT)
+            await _until(lambda: heard.updated == [uris.INDEXES] * 2)
         finally:
             again.stop()
 

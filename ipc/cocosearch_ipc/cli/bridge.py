@@ -2,8 +2,9 @@
 
 Knows the framing (a JSON message a line) and three things of MCP, so that a session outlives a restart of the daemon:
 what was sent to begin it is sent again, unanswered requests are answered with an error, everything else passes unread.
-Nothing is started or connected before the client sends its first message. The first line to the daemon is no message of
-MCP: it names the directory that the client works in, and whether somebody said so.
+Nothing is started or connected before the client sends its first message. When a daemon has gone, the next message
+starts another one; who only listens to resources is connected as soon as there is one. The first line to the daemon is
+no message of MCP: it names the directory that the client works in, and whether somebody said so.
 """
 
 import argparse
@@ -27,6 +28,7 @@ Env = Mapping[str, str]
 LOST = {"code": -32001, "message": "cocosearchd was restarted while it answered; ask again"}
 TOO_LONG = {"code": INVALID_REQUEST, "message": f"a message has at most {MAX_LINE_BYTES >> 20} MiB; send less at once"}
 RECONNECT_S = 20.0
+LOOK_S = 1.0  # between two looks for a daemon by whoever only listens
 REPLAYED = "cocosearch-bridge-again"  # the id of an `initialize` that the client did not send
 
 
@@ -51,6 +53,7 @@ class Relay:
 
     def __init__(self, env: Env, place: dict[str, Any], source: BinaryIO, target: BinaryIO) -> None:
         self._env, self._place, self._source, self._target = env, place, source, target
+        self._connecting = threading.Lock()
         self._lock = threading.Lock()  # guards what follows, and writes to `target`
         self._socket: socket.socket | None = None
         self._beginning: list[bytes] = []  # initialize, notifications/initialized
@@ -63,6 +66,7 @@ class Relay:
         for line in self._source:
             if line.strip():
                 self._up(line)
+        self._subscribed = {}  # nobody listens any more
         with self._lock:
             connection, down = self._socket, self._down
         if connection is not None and down is not None:
@@ -125,17 +129,21 @@ class Relay:
         elif method == "resources/unsubscribe":
             self._subscribed.pop(uri, None)
 
-    def _connected(self) -> socket.socket:
-        """The connection; a new one, with a daemon started if need be. Raises `client.CallFailed`."""
-        with self._lock:
-            if self._socket is not None:
-                return self._socket
-        connection = self._open()
+    def _connected(self, *, start: bool = True) -> socket.socket:
+        """The connection; a new one, with a daemon started if need be and wanted. Raises `client.CallFailed`."""
+        with self._connecting:
+            with self._lock:
+                if self._socket is not None:
+                    return self._socket
+            return self._begun(self._open(start=start))
+
+    def _begun(self, connection: socket.socket) -> socket.socket:
+        """A new connection that has got as far as the one before."""
         try:
             connection.sendall(json.dumps({"cocosearch": self._place}).encode() + b"\n")
             if self._beginning:  # begin the session again on the client's behalf
                 connection.sendall(_with_id(self._beginning[0]) + b"".join(self._beginning[1:]))
-                connection.sendall(b"".join(map(_with_id, self._subscribed.values())))
+                connection.sendall(b"".join(map(_with_id, tuple(self._subscribed.values()))))
         except OSError as error:
             connection.close()
             raise client.CallFailed(f"cocosearchd went away: {error.strerror}", "cocosearchctl logs") from None
@@ -143,11 +151,12 @@ class Relay:
         with self._lock:
             self._socket, self._down = connection, down
         down.start()
+        self._tell_of_a_gap()
         return connection
 
-    def _open(self) -> socket.socket:
+    def _open(self, *, start: bool) -> socket.socket:
         path = address.bridge_socket(self._env)
-        if not client.reachable(path):
+        if start and not client.reachable(path):
             daemon.ensure_running(self._env, out.note)
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
@@ -180,6 +189,24 @@ class Relay:
             owed = {asked: rid for asked, rid in self._waiting.items() if asked != keep}
             self._waiting = {keep: self._waiting[keep]} if keep in self._waiting else {}
         self._refuse(owed, LOST)
+        if self._subscribed:
+            threading.Thread(target=self._listen_again, daemon=True).start()
+
+    def _listen_again(self) -> None:
+        while True:
+            time.sleep(LOOK_S)
+            if client.reachable(address.bridge_socket(self._env)):
+                with contextlib.suppress(client.CallFailed):
+                    self._connected(start=False)
+                    return
+
+    def _tell_of_a_gap(self) -> None:
+        """What the client listens to may have changed while there was no daemon."""
+        with self._lock, contextlib.suppress(OSError):
+            for uri in tuple(self._subscribed):
+                told = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
+                self._target.write(json.dumps(told).encode() + b"\n")
+            self._target.flush()
 
     def _refuse(self, owed: dict[str, Any], error: dict[str, Any]) -> None:
         with self._lock, contextlib.suppress(OSError):
