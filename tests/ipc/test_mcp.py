@@ -493,3 +493,5 @@ def test_freshness_of_several_names_them() -> None:
 def test_hints_name_tools() -> None:
     failure = p.Failure("index demo has no file x", "`cocosearchctl files` lists what is indexed")
     assert str(answering.tool_error(failure)) == "index demo has no file x\nHint: list_files lists what is indexed"
+    taken = p.Failure("this directory is the index 'demo' already", "clear it first, or leave --name other out")
+    assert str(answering.tool_error(taken)).endswith("Hint: clear it first, or leave index_name other out")

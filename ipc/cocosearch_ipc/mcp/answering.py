@@ -32,6 +32,7 @@ TOOL_OF = {
     "`cocosearchctl status`": "list_indexes",
     "cocosearchctl up DIRECTORY": "index_codebase(path=DIRECTORY)",
     "--index with": "index_name with",
+    "--name": "index_name",
 }
 
 Reply = TypeVar("Reply")
