@@ -153,6 +153,20 @@ async def test_a_file_that_kills_is_set_aside_and_no_other(db: Database, root: P
         assert bench.updater.status.state == "running"
 
 
+async def test_a_file_that_ends_its_parser_is_set_aside_until_it_changes(
+    db: Database, root: Path, spec: WorkerSpec
+) -> None:
+    (root / "a.kt").write_text('val a = "${\n' * 1_100)  # its parser aborts at 1,025
+    async with running(db, await new_record(db, root), root, spec) as bench:
+        assert set(await bench.feed_all()) == {"a.kt"}
+        assert set(bench.source.aside) == {"a.kt"}
+        assert "SIGABRT" in bench.source.aside["a.kt"]
+        assert set(await bench.stored()) == set(every_path(root)) - {"a.kt"}
+        (root / "a.kt").write_text("fun a() = 1\n")
+        assert await bench.feed("a.kt") == {}
+        assert "a.kt" in await bench.stored()
+
+
 async def test_on_a_full_disk_no_file_is_blamed(
     db: Database, root: Path, spec: WorkerSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:

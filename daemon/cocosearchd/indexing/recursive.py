@@ -17,6 +17,8 @@ def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
         # One character a byte: positions stay right where replacement characters would move them.
         text, by_bytes = parsed.data.decode("latin-1"), False
     language = detect_code_language(filename=parsed.path.rpartition("/")[2]) or parsed.language or None
+    if parsed.tree is None and parsed.report.status == "error":
+        language = None  # what no parser of ours stands, or ends in time: this one has no bounds at all
     found = RecursiveSplitter().split(
         text, limits.chunk_size, chunk_overlap=limits.chunk_overlap or None, language=language
     )
