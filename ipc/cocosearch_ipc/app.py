@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import anyio
 import anyio.abc
+import anyio.lowlevel
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
 
 # Long enough for the daemon to be ready and answering, short enough for the first assistant to find MCP loaded.
 MCP_AFTER_S = 3.0
+# Turns of the event loop from a request to the end of its connection, where both were there when it was accepted: who
+# has hung up is not answered. 1,500 that did took 4.9 s of CPU, and 0.5 s by this (measured).
+HANGING_UP = 3
 MAX_DIGITS = 20  # of a deadline: Python divides no whole number of 400
 
 Handler = Callable[[Request], Awaitable[Response]]
@@ -118,6 +122,8 @@ class FrontEnd:
         reply: bytes | None = None
         async with anyio.create_task_group() as group:
             group.start_soon(_cancel_on_disconnect, request, group.cancel_scope)
+            for _ in range(HANGING_UP):
+                await anyio.lowlevel.checkpoint()
             reply = await dispatcher.answer(body, _deadline_s(request))
             group.cancel_scope.cancel()
         if reply is None:

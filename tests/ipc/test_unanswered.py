@@ -1,4 +1,4 @@
-"""A client of the bridge that asks more than it reads: what it costs the daemon has a bound, and nothing is lost."""
+"""Clients that ask more than they read, or do not stay for the answer: what they cost the daemon has a bound."""
 
 import json
 import socket
@@ -8,6 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
+from cocosearch_ipc import client
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.mcp.server import MAX_UNANSWERED
 from tests.ipc.conftest import Served
@@ -27,15 +28,15 @@ def test_a_client_that_reads_no_answers_is_not_read_from_without_end(
         return await answer(request)
 
     monkeypatch.setattr(served.engine, "search", held)
-    with socket.socket(socket.AF_UNIX) as client, client.makefile("rb") as answers:
-        client.settimeout(30)
-        client.connect(str(served.run / "mcp.sock"))
-        say(client, id=0, method="initialize", params=ABOUT)
+    with socket.socket(socket.AF_UNIX) as asking, asking.makefile("rb") as answers:
+        asking.settimeout(30)
+        asking.connect(str(served.run / "mcp.sock"))
+        say(asking, id=0, method="initialize", params=ABOUT)
         assert json.loads(answers.readline())["id"] == 0
-        say(client, method="notifications/initialized")
+        say(asking, method="notifications/initialized")
         call = {"name": "search_code", "arguments": {"query": "retries", "index_name": "demo"}}
         for number in range(1, ASKED + 1):
-            say(client, id=number, method="tools/call", params=call)
+            say(asking, id=number, method="tools/call", params=call)
         end = time.monotonic() + 30
         while len(begun) < MAX_UNANSWERED:
             assert time.monotonic() < end
@@ -50,20 +51,37 @@ def test_a_client_that_reads_no_answers_is_not_read_from_without_end(
 
 def test_what_was_cancelled_makes_room(served: Served) -> None:
     served.engine.busy = 60
-    with socket.socket(socket.AF_UNIX) as client, client.makefile("rb") as answers:
-        client.settimeout(30)
-        client.connect(str(served.run / "mcp.sock"))
-        say(client, id=0, method="initialize", params=ABOUT)
+    with socket.socket(socket.AF_UNIX) as asking, asking.makefile("rb") as answers:
+        asking.settimeout(30)
+        asking.connect(str(served.run / "mcp.sock"))
+        say(asking, id=0, method="initialize", params=ABOUT)
         assert json.loads(answers.readline())["id"] == 0
-        say(client, method="notifications/initialized")
+        say(asking, method="notifications/initialized")
         call = {"name": "search_code", "arguments": {"query": "retries", "index_name": "demo"}}
         for number in range(1, ASKED + 1):
-            say(client, id=number, method="tools/call", params=call)
-            say(client, method="notifications/cancelled", params={"requestId": number})
-        say(client, id="last", method="ping")
+            say(asking, id=number, method="tools/call", params=call)
+            say(asking, method="notifications/cancelled", params={"requestId": number})
+        say(asking, id="last", method="ping")
         while json.loads(answers.readline())["id"] != "last":
             pass
 
 
-def say(client: socket.socket, **message: Any) -> None:
-    client.sendall(json.dumps({"jsonrpc": "2.0"} | message).encode() + b"\n")
+def test_who_has_hung_up_is_not_answered(served: Served) -> None:
+    """Many at once, as of an editor that was killed, hold up nobody."""
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "search", "params": {"query": "gone"}}).encode()
+    head = b"POST /rpc HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n"
+
+    def hang_up() -> None:
+        """In the thread of the event loop: what is sent and the end of it are there before either is looked at."""
+        for _ in range(20):
+            with socket.socket(socket.AF_UNIX) as gone:
+                gone.connect(served.rpc)
+                gone.sendall(head % len(body) + body)
+
+    served.portal.call(hang_up)
+    client.call(served.rpc, "search", {"query": "here", "index": "demo"})
+    assert [request.query for request in served.engine.requests if isinstance(request, p.SearchRequest)] == ["here"]
+
+
+def say(asking: socket.socket, **message: Any) -> None:
+    asking.sendall(json.dumps({"jsonrpc": "2.0"} | message).encode() + b"\n")
