@@ -103,7 +103,6 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.embedding",
         "cocosearchd.languages",
         "cocosearchd.interpreter",
-        "cocosearchd.patience",
     },
     "cocosearchd.indexing": {
         "cocosearchd.interpreter",

@@ -16,11 +16,11 @@ from threading import Lock
 from time import time_ns
 from typing import TypeVar
 
+import anyio
 import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import decode_path
-from cocosearchd.patience import ended
 from cocosearchd.settings import LARGEST_FILE_BYTES
 
 MAX_TEXTS, MAX_TEXT_BYTES = 128, 32 << 20  # CocoSearch keeps 128 files; the bytes are our own bound
@@ -29,6 +29,7 @@ MAX_SEEN = 4096
 # systems has steps of two seconds.
 SETTLED_NS = 2_000_000_000
 READ_S = 5.0  # a file system that answers at all has read the files of an answer by then
+LOOKS = 4  # under way at once in one root: it may turn out to be silent, and then they hold as many threads
 _NEWLINE = 10
 Found = TypeVar("Found")
 
@@ -95,19 +96,25 @@ class Disk:
         self._texts: OrderedDict[bytes, Text] = OrderedDict()
         self._bytes = 0
         self._silent = set[bytes]()  # roots that a look waits for, past its time
+        self._free = dict[bytes, asyncio.Semaphore]()
 
     async def within(self, root: bytes, look: Callable[[], Found], within_s: float = READ_S) -> Found | None:
         """What a look at files of `root` finds, in a thread; None if the file system does not answer in time.
 
-        While it does not, no other look begins there: each would hold a thread, of which all roots have a number.
+        While it does not, no other look begins there: each would hold a thread, of which all roots have a number. Nor
+        before that is known do more than `LOOKS`, however many ask and give up.
         """
         if root in self._silent:
             return None
-        looking = asyncio.ensure_future(asyncio.to_thread(look))
-        if await ended(looking, within_s):
-            return looking.result()
-        self._silent.add(root)
-        looking.add_done_callback(lambda _: self._silent.discard(root))
+        free, looking = self._free.setdefault(root, asyncio.Semaphore(LOOKS)), None
+        with anyio.move_on_after(within_s):
+            await free.acquire()
+            looking = asyncio.ensure_future(asyncio.to_thread(look))
+            looking.add_done_callback(lambda _: free.release())
+            return await asyncio.shield(looking)
+        if looking is not None:
+            self._silent.add(root)
+            looking.add_done_callback(lambda _: self._silent.discard(root))
         return None
 
     def verified(self, root: bytes, path: str, expected: bytes) -> Text | None:
