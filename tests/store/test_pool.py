@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from cocosearchd.errors import TIMED_OUT, CocoSearchError, NotFound, StoreUnavailable
 from cocosearchd.settings import DatabaseSettings
@@ -79,6 +79,19 @@ async def test_a_password_with_every_character() -> None:
     error = await refused(
         f"postgresql://me:{quote(SECRET + '@/:%?#', safe='')}@127.0.0.1:{free_port()}/db%40x?user=me@here"
     )
+    assert error.message.endswith("Connection refused")
+
+
+async def test_the_environment_may_say_it_all(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = conninfo_to_dict(dsn)
+    for name, value in given.items():
+        monkeypatch.setenv({"dbname": "PGDATABASE"}.get(name, f"PG{name.upper()}"), str(value))
+    async with Database.open("postgresql://", DatabaseSettings()) as db, db.connection() as connection:
+        assert connection.info.dbname == given["dbname"]
+
+
+async def test_a_password_may_look_like_a_url() -> None:
+    error = await refused(f"host=127.0.0.1 port={free_port()} user=me password=a://{SECRET}@b@c")
     assert error.message.endswith("Connection refused")
 
 

@@ -3,7 +3,7 @@
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -170,11 +170,10 @@ class Database:
 
 
 def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
-    try:
-        given = conninfo_to_dict(dsn)
-    except psycopg.ProgrammingError:
-        given = {}
-    if not given or _misread(dsn):
+    given = None
+    with suppress(psycopg.ProgrammingError):
+        given = conninfo_to_dict(dsn)  # {} where all is in the environment, or in a service file
+    if given is None or _misread(dsn):
         # Neither the driver's message nor its traceback: they quote the DSN, and with it the password.
         raise StoreUnavailable(
             "the database URL cannot be read",
@@ -196,8 +195,9 @@ def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
 
 def _misread(dsn: str) -> bool:
     """Whether an @ or a / of a password was taken for its end: the rest would be shown as a part of the address."""
-    address, _, path = dsn.partition("://")[2].partition("/")
-    return address.count("@") > 1 or "@" in path.partition("?")[0]
+    scheme, _, rest = dsn.partition("://")
+    address, _, path = rest.partition("/")
+    return scheme in ("postgresql", "postgres") and (address.count("@") > 1 or "@" in path.partition("?")[0])
 
 
 def _options(given: Mapping[str, Any], settings: Mapping[str, str]) -> str:
