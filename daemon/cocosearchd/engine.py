@@ -97,7 +97,7 @@ class Engine(Workspace):
             [index.record for index in indexes],
             asked,
             explain=explains(request),
-            overlays=self._unsaved(request.session, indexes),
+            overlays=await self._unsaved(request.session, indexes),
         )
         for answer in merged.answers:
             freshness = _judged(freshness, answer)
@@ -144,7 +144,7 @@ class Engine(Workspace):
         began = time.perf_counter()
         with trace.stage("sync"):
             freshness = await self._freshness(index, until)
-        overlay = self._overlays.of(request.session, index.record)
+        overlay = await self._overlays.of(request.session, index.record)
         answer = await self._pipeline.run(index.record, asked, trace, overlay=overlay)
         await self._say_absence(index, trace.details)
         trace.timings_ms["total"] = (time.perf_counter() - began) * 1000
@@ -291,7 +291,8 @@ class Engine(Workspace):
     async def _wanted(self, request: p.SearchRequest) -> tuple[RunningIndex, ...]:
         """Where to search; filters inside the question (`index:`, `topic:`) count as named. Refused ones are errors."""
         inline = parse_inline(request.query)
-        names = dict.fromkeys((*request.indexes, *inline.indexes, *((request.index,) if request.index else ())))
+        named = () if request.index is None else (request.index,)
+        names = dict.fromkeys((*request.indexes, *inline.indexes, *named))
         topics = (*request.topics, *inline.topics)
         if request.all_indexes:
             found = tuple(index for index in self._indexes.all() if index.refusal is None)

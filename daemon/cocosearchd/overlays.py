@@ -8,7 +8,7 @@ child, and what is unsaved is in memory only.
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import count
 
 import anyio
@@ -29,6 +29,9 @@ from cocosearchd.search.overlay import Overlay, OverlayFile, overlay_of
 
 # An editor has some tens of files open, and one session; a megabyte of text takes about three of memory.
 MAX_SESSIONS, MAX_FILES, MAX_BYTES = 64, 200, 32 << 20
+
+
+Pairs = tuple[tuple[str, str], ...]  # what identifies an embedder
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,9 +57,12 @@ class Held:
 
 @dataclass(slots=True)
 class _Session:
-    files: dict[tuple[int, str], OverlayFile] = field(default_factory=dict)  # by index number and path
-    latest: dict[tuple[int, str], int] = field(default_factory=dict)  # the change that was asked for last
-    overlays: dict[int, Overlay | None] = field(default_factory=dict)  # made of `files` when first asked for
+    """Keys begin with the root of an index: that stays when the index is made anew, and its number does not."""
+
+    files: dict[tuple[bytes, str], OverlayFile] = field(default_factory=dict)  # by root and path
+    made_by: dict[tuple[bytes, str], Pairs] = field(default_factory=dict)  # the embedder of their vectors
+    latest: dict[tuple[bytes, str], int] = field(default_factory=dict)  # the change that was asked for last
+    overlays: dict[bytes, Overlay | None] = field(default_factory=dict)  # made of `files` when first asked for
 
     @property
     def size(self) -> int:
@@ -66,7 +72,7 @@ class _Session:
 class Overlays:
     """Sessions by name. A name is a secret: who has it sees what is unsaved. For one event loop."""
 
-    def __init__(self, embedder_of: Callable[[tuple[tuple[str, str], ...]], Embedder], outliner: Outliner) -> None:
+    def __init__(self, embedder_of: Callable[[Pairs], Embedder], outliner: Outliner) -> None:
         """`embedder_of` gives the embedder that makes vectors like those of an index, by the pairs of its identity."""
         self._embedder_of, self._outliner = embedder_of, outliner
         self._sessions: dict[str, _Session] = {}
@@ -90,28 +96,31 @@ class Overlays:
         Raises `NotFound` for a session that has ended, `Refused` for what would not be searched on disk either and
         beyond the bounds.
         """
-        held, key, change = self._of(session), (record.number, path), next(self._changes)
+        held, key, change = self._of(session), (record.root, path), next(self._changes)
         _check(data, path, rules)
         self._bound(held, key, data)
         held.latest[key] = change
         language = detect.detect(path, data[: detect.HEAD_BYTES])
         outline, unread = await self._outline(path, language, data, rules)
         chunks = await anyio.to_thread.run_sync(outline.chunks, path, language, data)
-        vectors, note = await self._vectors(path, chunks, record, held.files.get(key))
+        before = held.files.get(key) if held.made_by.get(key) == record.identity.embedder else None
+        vectors, note = await self._vectors(path, chunks, record, before)
         if self._of(session).latest.get(key) == change:  # else it was put again or cleared meanwhile
             self._bound(held, key, data)  # others were put meanwhile
             symbols = scopes.pack(outline.symbols)
             held.files[key] = OverlayFile(path, text_of(data), language, chunks, vectors, symbols)
-            held.overlays.pop(record.number, None)
+            held.made_by[key] = record.identity.embedder
+            held.overlays.pop(record.root, None)
         return Held(len(held.files), held.size, len(chunks), "; ".join(filter(None, (unread, note))) or None)
 
     def clear(self, session: str, record: IndexRecord | None = None, path: str | None = None) -> Held:
         """Let go of a file, of all files of an index, or of all; what is on disk counts again."""
         held = self._of(session)
         for key in list(held.latest):
-            if record is None or (key[0] == record.number and path in (None, key[1])):
+            if record is None or (key[0] == record.root and path in (None, key[1])):
                 del held.latest[key]
                 held.files.pop(key, None)
+                held.made_by.pop(key, None)
                 held.overlays.pop(key[0], None)
         return Held(len(held.files), held.size)
 
@@ -119,17 +128,26 @@ class Overlays:
         """End what runs beside the daemon."""
         await self._outliner.aclose()
 
-    def of(self, session: str | None, record: IndexRecord) -> Overlay | None:
-        """What a session has of an index, None where that is nothing. Raises `NotFound`."""
+    async def of(self, session: str | None, record: IndexRecord) -> Overlay | None:
+        """What a session has of an index, None where that is nothing. Raises `NotFound`.
+
+        What was put before the index took another embedder has vectors of that one from here on.
+        """
         if session is None:
             return None
-        held = self._of(session)
-        if record.number not in held.overlays:
-            mine = (file for (number, _), file in held.files.items() if number == record.number)
-            held.overlays[record.number] = overlay_of(mine)
-        return held.overlays[record.number]
+        held, made_by = self._of(session), record.identity.embedder
+        mine = {key: file for key, file in held.files.items() if key[0] == record.root}
+        for key, file in mine.items():
+            if held.made_by.get(key) != made_by:
+                vectors, _ = await self._vectors(file.path, file.chunks, record, None)
+                if held.files.get(key) is file:  # else it was put again or cleared meanwhile
+                    held.files[key], held.made_by[key] = replace(file, vectors=vectors), made_by
+                    held.overlays.pop(record.root, None)
+        if record.root not in held.overlays:
+            held.overlays[record.root] = overlay_of(f for key, f in held.files.items() if key[0] == record.root)
+        return held.overlays[record.root]
 
-    def _bound(self, held: _Session, key: tuple[int, str], data: bytes) -> None:
+    def _bound(self, held: _Session, key: tuple[bytes, str], data: bytes) -> None:
         if key not in held.files and len(held.files) >= MAX_FILES:
             raise Refused(f"this session has {MAX_FILES} unsaved files already", "overlay.clear those that are saved")
         before = len(held.files[key].text.data) if key in held.files else 0
@@ -173,7 +191,7 @@ class Overlays:
         return vectors, None
 
 
-def _by_text(file: OverlayFile, made_by: tuple[tuple[str, str], ...]) -> Mapping[str, Vectors]:
+def _by_text(file: OverlayFile, made_by: Pairs) -> Mapping[str, Vectors]:
     """Vectors by what was embedded; those that could not be made are asked for again."""
     texts = embedded_texts(file.path, file.chunks, made_by)
     return {text: vector for text, vector in zip(texts, file.vectors, strict=True) if vector.any()}

@@ -80,7 +80,7 @@ class Workspace:
                 self._disk,
                 first_line=1 if request.start_line is None else request.start_line,
                 last_line=request.end_line,
-                overlays=self._unsaved(request.session, among),
+                overlays=await self._unsaved(request.session, among),
             )
 
         async def look(among: tuple[RunningIndex, ...], path: str) -> files.FileContent:
@@ -113,7 +113,7 @@ class Workspace:
             return await files.holder(self._db, [index.record for index in among], path, overlays)
 
         async def look(among: tuple[RunningIndex, ...], path: str) -> p.SearchReply:
-            overlays = self._unsaved(request.session, among)
+            overlays = await self._unsaved(request.session, among)
             try:
                 name = await held(among, path, overlays)
             except NotFound:
@@ -283,9 +283,9 @@ class Workspace:
         """End what runs beside the daemon for its requests."""
         await self._overlays.aclose()
 
-    def _unsaved(self, session: str | None, indexes: Iterable[RunningIndex]) -> dict[str, Overlay]:
+    async def _unsaved(self, session: str | None, indexes: Iterable[RunningIndex]) -> dict[str, Overlay]:
         """The overlays of a session by the name of the index."""
-        found = ((index.record.name, self._overlays.of(session, index.record)) for index in indexes)
+        found = [(index.record.name, await self._overlays.of(session, index.record)) for index in indexes]
         return {name: overlay for name, overlay in found if overlay is not None}
 
     async def _among(self, name: str | None, cwd: str | None, topic: str | None) -> tuple[RunningIndex, ...]:

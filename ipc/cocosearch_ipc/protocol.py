@@ -30,7 +30,11 @@ class Failure(Exception):
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What to find and where. With no index, topic or `all_indexes` named, `cwd` decides (nearest root wins)."""
+    """What to find and where. With no index, topic or `all_indexes` named, `cwd` decides (nearest root wins).
+
+    A question has at most 10,000 characters, and 200 filters (languages, paths, symbol types and names, phrases) of at
+    most 4,096 characters: what is larger is refused.
+    """
 
     query: str
     index: str | None = None

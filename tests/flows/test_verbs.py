@@ -1,12 +1,17 @@
 """Every verb answers from the disk as it was when the question came, or says that it may not."""
 
 from pathlib import Path
+from typing import Any
 
 import psycopg
+import pytest
 from psycopg import sql
 
+from cocosearch_ipc import address, client
+from cocosearch_ipc import protocol as p
 from tests.daemon import Daemon
 from tests.embedding.ollama_server import Script, ollama_server
+from tests.flows.test_switch import until_switched
 
 
 def test_what_is_listed_and_counted_is_on_disk(shared: Daemon, project: Path) -> None:
@@ -88,3 +93,75 @@ def test_an_index_that_fails_leaves_no_answer_of_several_fresh(
     assert {hit["index"] for hit in reply["results"]} == {"project"}
     assert (reply["fresh"], reply["indexes"]) == (False, ["other", "project"])
     assert reply["stale_reason"].startswith("other: not searched: "), reply["stale_reason"]
+
+
+UNSAVED = "def give_up_quietly(error):\n    return None\n"
+
+
+def unsaved(editor: client.Session) -> tuple[str, bool]:
+    """The first answer about what is not saved."""
+    found = editor.call("search", {"query": "give_up_quietly", "index": "project"})["results"][0]
+    return found["path"], found["overlay"]
+
+
+def test_unsaved_text_stays_when_its_index_is_made_again(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    with client.Session(address.rpc_socket(shared.environment)) as editor:
+        editor.put(str(project / "src" / "retry.py"), UNSAVED)
+        assert unsaved(editor) == ("src/retry.py", True)
+        shared.call("clear_index", index="project")
+        shared.ctl("up", str(project), "--wait")
+        assert unsaved(editor) == ("src/retry.py", True)
+        assert editor.call("get_file", {"path": "src/retry.py", "index": "project"})["content"] == UNSAVED
+        assert editor.clear(str(project / "src" / "retry.py"))["files"] == 0
+        assert unsaved(editor)[1] is False
+
+
+def test_unsaved_text_stays_when_another_embedder_takes_over(stopped: Daemon, project: Path) -> None:
+    script = Script(dimension=32, models={"nomic-embed-text:latest": "sha256:old"})
+    with ollama_server(script) as url:
+        stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_EMBEDDER_OLLAMA_URL": url}
+        stopped.start()
+        stopped.ctl("up", str(project), "--wait")
+        with client.Session(address.rpc_socket(stopped.environment)) as editor:
+            editor.put(str(project / "src" / "retry.py"), UNSAVED)
+            script.models = {"nomic-embed-text:latest": "sha256:other"}
+            stopped.ctl("reindex", "project")
+            until_switched(stopped)
+            asked = len(script.requests)
+            assert unsaved(editor) == ("src/retry.py", True)
+            assert unsaved(editor) == ("src/retry.py", True)
+            made = [text for request in script.requests[asked:] for text in request["input"] if "return None" in text]
+            assert len(made) == 1, "the vectors of the other embedder, made once"
+
+
+def refused(daemon: Daemon, method: str, **parameters: Any) -> str:
+    """What is said of a call that is not answered."""
+    with pytest.raises(client.CallFailed) as failed:
+        daemon.call(method, index="project", **parameters)
+    assert failed.value.code == p.INVALID_PARAMS
+    assert failed.value.hint
+    return failed.value.message
+
+
+def test_what_would_hold_up_others_is_refused(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    globs = [f"*x{number}*" for number in range(3000)]
+    for profile in ("code", "classic"):
+        many = {"query": " ".join(f"word_{number}" for number in range(8000)), "profile": profile}
+        assert "characters" in refused(shared, "search", **many)
+        assert "3,000 filters" in refused(shared, "search", query="retry", profile=profile, paths=globs)
+        largest = " ".join(f"{chr(97 + n % 26)}_{n // 26:x}" for n in range(3000))[:10_000]
+        assert (
+            shared.call("search", index="project", query=largest, profile=profile, sync_timeout_ms=0)["indexes"] is None
+        )
+    assert "a filter has 5,000 characters" in refused(shared, "list_files", pattern="*" * 5000)
+
+
+def test_an_index_without_a_name_is_not_the_one_around_here(shared: Daemon, project: Path) -> None:
+    shared.ctl("up", str(project), "--wait")
+    for command in (("query", "retry"), ("files",), ("cat", "README.md"), ("sync",), ("config", "show"), ("repl",)):
+        done = shared.ctl(*command, "--index", "", cwd=project, check=False)
+        assert (done.returncode, "no index is named" in done.stderr) == (2, True), command
+    with pytest.raises(client.CallFailed, match="no index ''"):
+        shared.call("search", query="retry", index="", cwd=str(project))

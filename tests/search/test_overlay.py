@@ -96,7 +96,7 @@ async def corpus(db: Database, tmp_path: Path) -> Corpus:
 async def held(corpus: Corpus, files: dict[str, str], overlays: Overlays, session: str) -> Overlay:
     for path, text in files.items():
         await overlays.put(session, corpus.record, path, text.encode(), RULES)
-    found = overlays.of(session, corpus.record)
+    found = await overlays.of(session, corpus.record)
     assert found is not None
     return found
 
@@ -190,7 +190,7 @@ async def test_an_index_around_the_one_that_holds_a_text_does_not_show_what_is_o
     )
     with overlays.session() as session:
         await overlays.put(session, inner.record, "app/mail.py", text.encode(), RULES)
-        overlay = overlays.of(session, inner.record)
+        overlay = await overlays.of(session, inner.record)
         assert overlay is not None
         for records in ([inner.record, around.record], [around.record, inner.record]):
             merged = await search_several(inner.pipeline, records, asked, overlays={"inner": overlay})
@@ -202,15 +202,15 @@ async def test_a_session_ends_with_all_its_text(corpus: Corpus, outliner: Outlin
     overlays = Overlays(lambda _: corpus.embedder, outliner)
     with overlays.session() as mine, overlays.session() as other:
         await held(corpus, UNSAVED, overlays, mine)
-        assert overlays.of(other, corpus.record) is None
+        assert await overlays.of(other, corpus.record) is None
         assert overlays.clear(mine, corpus.record, "app/mail.py").files == 1
-        again = overlays.of(mine, corpus.record)
+        again = await overlays.of(mine, corpus.record)
         assert again is not None
         assert set(again.files) == {"app/quota.py"}
         assert overlays.clear(mine).files == 0
-        assert overlays.of(mine, corpus.record) is None
+        assert await overlays.of(mine, corpus.record) is None
     with pytest.raises(NotFound):
-        overlays.of(mine, corpus.record)
+        await overlays.of(mine, corpus.record)
     with pytest.raises(NotFound):
         await overlays.put(mine, corpus.record, "app/mail.py", b"x = 1\n", RULES)
 
@@ -262,7 +262,7 @@ async def test_words_are_found_while_the_model_is_away(corpus: Corpus, outliner:
         lost = await overlays.put(session, corpus.record, "app/new.py", UNSAVED["app/mail.py"].encode(), RULES)
         assert lost.note is not None
         assert "words only" in lost.note
-        overlay = overlays.of(session, corpus.record)
+        overlay = await overlays.of(session, corpus.record)
         assert overlay is not None
         assert not overlay.files["app/new.py"].vectors.any()
         query = Query("bounce_message", use_hybrid=True)
@@ -270,7 +270,7 @@ async def test_words_are_found_while_the_model_is_away(corpus: Corpus, outliner:
         embedder.answers = True
         mended = await overlays.put(session, corpus.record, "app/new.py", UNSAVED["app/mail.py"].encode(), RULES)
         assert mended.note is None
-        overlay = overlays.of(session, corpus.record)
+        overlay = await overlays.of(session, corpus.record)
         assert overlay is not None
         assert np.all(overlay.files["app/new.py"].vectors.any(axis=1))
 
@@ -285,6 +285,6 @@ async def test_a_text_that_ends_its_parser_is_found_without_definitions(corpus: 
         put = await overlays.put(session, corpus.record, "app/quota.py", UNSAVED["app/quota.py"].encode(), RULES)
         assert put.note is not None
         assert "without its definitions" in put.note
-        (hit,) = await ask(corpus, Query("mailbox_quota path:app/quota.py"), overlays.of(session, corpus.record))
+        (hit,) = await ask(corpus, Query("mailbox_quota path:app/quota.py"), await overlays.of(session, corpus.record))
         assert (hit.path, hit.symbol_name, hit.context_before) == ("app/quota.py", None, "")
     await outliner.aclose()

@@ -218,3 +218,24 @@ def test_how_hits_are_shown_is_checked() -> None:
         make_view(Query("x", lines_before=-1))
     with pytest.raises(InvalidInput):
         make_view(Query("x", budget_chars=0))
+
+
+def test_a_question_has_bounds() -> None:
+    longest = " ".join(f"a{number:03x}" for number in range(2000)) + " "
+    assert plan_of(longest).text == longest.strip()
+    with pytest.raises(InvalidInput, match="the question has 10,001 characters") as refused:
+        plan_of(longest + "b")
+    assert "10,000" in refused.value.hint
+    globs = tuple(f"src/{number}/**" for number in range(200))
+    assert len(plan_of("a", paths=globs[:100], not_paths=globs[100:]).where.not_paths) == 100
+    for text, beside in (
+        ("path:x a", {"paths": globs}),
+        ('"a b"', {"not_paths": globs}),
+        ("sym:class", {"paths": globs}),
+    ):
+        with pytest.raises(InvalidInput, match="there are 201 filters") as refused:
+            plan_of(text, **beside)
+        assert "200" in refused.value.hint
+    assert plan_of("a", symbol_name="b" * 4096).where.symbol_name
+    with pytest.raises(InvalidInput, match="a filter has 4,097 characters"):
+        plan_of("a", symbol_name="b" * 4097)

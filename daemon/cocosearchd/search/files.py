@@ -13,6 +13,7 @@ from typing import Literal
 
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.model import IndexRecord, SkipReason
+from cocosearchd.search.bounds import check_filters
 from cocosearchd.search.disk import Disk, Text
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import language_names, one_of
@@ -93,6 +94,7 @@ async def list_files(
     """
     if not 1 <= limit <= MAX_FILES or offset < 0:
         raise InvalidInput(f"limit is {limit}, offset {offset}", f"use a limit of 1 to {MAX_FILES}, an offset from 0")
+    check_filters((pattern or "", *languages))
     matches, wanted = re.compile(path_pattern(pattern or "**")), _language_ids(languages)
     found = [
         FileEntry(record.name, row.path, row.language, row.chunk_count, row.skip_reason)

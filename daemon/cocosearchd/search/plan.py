@@ -17,6 +17,7 @@ from cocosearchd.languages import blocks, tables
 from cocosearchd.languages.stems import Stemmer
 from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
 from cocosearchd.model import Filter, encode_path
+from cocosearchd.search.bounds import check_filters, check_question
 from cocosearchd.search.declared import declared
 from cocosearchd.search.lexical_terms import STOP_WORDS
 from cocosearchd.settings import SearchSettings
@@ -174,7 +175,9 @@ def make_plan(query: Query, settings: SearchSettings, languages: Mapping[str, tu
 
     Raises `InvalidInput` for values outside of what is documented, naming the nearest valid one.
     """
+    check_question(query.text)
     inline = parse_inline(query.text)
+    check_filters(_filters(query, inline))
     where = _where(query, inline, languages)
     listing = not inline.words
     if listing and not where.symbol_types and where.symbol_name is None:
@@ -254,6 +257,13 @@ def inside(where: Filter, root: bytes) -> Filter:
         return (glob[len(start) :].rstrip("/") or "/**") if below else glob
 
     return replace(where, paths=_sorted(map(relative, where.paths)), not_paths=_sorted(map(relative, where.not_paths)))
+
+
+def _filters(query: Query, inline: Inline) -> tuple[str, ...]:
+    """All filters of a query, inside its text and beside it."""
+    beside = (*query.languages, *query.paths, *query.not_paths, *query.symbol_types, query.symbol_name or "")
+    inside = (*inline.languages, *inline.paths, *inline.not_paths, *inline.symbol_types, *inline.symbol_names)
+    return tuple(filter(None, (*beside, *inside, *inline.phrases)))
 
 
 def _where(query: Query, inline: Inline, languages: Mapping[str, tuple[str, ...]]) -> Filter:

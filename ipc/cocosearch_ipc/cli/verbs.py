@@ -8,7 +8,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.client import VERSION
@@ -79,6 +79,16 @@ def count(text: str) -> int:
     return value
 
 
+def index(text: str) -> str:
+    """A name, or several with commas. An empty one, of a variable that is not set, would mean the index around here."""
+    if not text.strip(", "):
+        raise argparse.ArgumentTypeError("no index is named; `cocosearchctl list` shows them")
+    return text
+
+
+NAMED: dict[str, Any] = {"type": index, "metavar": "NAME"}
+
+
 def run(arguments: list[str], env: Env) -> int:
     """Parse and run. Raises `client.CallFailed`; argparse itself exits with 2."""
     if not arguments:
@@ -141,7 +151,7 @@ def _up(p: argparse.ArgumentParser) -> None:
 def _query(p: argparse.ArgumentParser) -> None:
     p.add_argument("words", nargs="*", metavar="WORDS", help="what to find; none lists what a symbol filter leaves")
     where = p.add_argument_group("where")
-    where.add_argument("--index", action="append", default=[], metavar="NAME", help="one or more: a,b; repeatable")
+    where.add_argument("--index", **NAMED, action="append", default=[], help="one or more: a,b; repeatable")
     where.add_argument("--topic", action="append", default=[], metavar="TOPIC", help="indexes of a topic; repeatable")
     where.add_argument("--all", action="store_true", dest="all_indexes", help="every index")
     where.add_argument("--no-linked", action="store_true", help="not the indexes that this one's project links")
@@ -186,12 +196,12 @@ def _patience(p: argparse._ActionsContainer) -> None:
 
 
 def _repl(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--index", action="append", default=[], metavar="NAME", help="one or more: a,b; repeatable")
+    p.add_argument("--index", **NAMED, action="append", default=[], help="one or more: a,b; repeatable")
 
 
 def _named(help_text: str) -> Callable[[argparse.ArgumentParser], None]:
     def add(p: argparse.ArgumentParser) -> None:
-        p.add_argument("name", nargs="?", metavar="NAME", help=f"{help_text}; by default that of this directory")
+        p.add_argument("name", **NAMED, nargs="?", help=f"{help_text}; by default that of this directory")
 
     return add
 
@@ -208,7 +218,7 @@ def _stats(p: argparse.ArgumentParser) -> None:
 
 def _sync(p: argparse.ArgumentParser) -> None:
     _named("the index")(p)
-    p.add_argument("--index", dest="named", metavar="NAME", help="the same, as in `query`")
+    p.add_argument("--index", **NAMED, dest="named", help="the same, as in `query`")
     p.add_argument("--timeout", type=seconds, default=30.0, metavar="SECONDS")
 
 
@@ -228,13 +238,13 @@ def _logs(p: argparse.ArgumentParser) -> None:
 
 
 def _bench(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--index", metavar="NAME", help="ask this one; by default that of this directory, or the largest")
+    p.add_argument("--index", **NAMED, help="ask this one; by default that of this directory, or the largest")
     p.add_argument("--files", type=count, default=200, metavar="N", help="how many to index in a scratch directory")
 
 
 def _config(p: argparse.ArgumentParser) -> None:
     p.add_argument("what", choices=("show", "check"), help="show: what holds; check: whether it can be used")
-    p.add_argument("--index", metavar="NAME", help="of this index; by default of the one around this directory")
+    p.add_argument("--index", **NAMED, help="of this index; by default of the one around this directory")
 
 
 def _init(p: argparse.ArgumentParser) -> None:
@@ -266,7 +276,7 @@ def _completion(p: argparse.ArgumentParser) -> None:
 
 def _files(p: argparse.ArgumentParser) -> None:
     p.add_argument("under", nargs="?", metavar="DIRECTORY", help="only below it; as in a hit, or from here")
-    p.add_argument("--index", metavar="NAME")
+    p.add_argument("--index", **NAMED)
     p.add_argument("--glob", metavar="GLOB", help="only paths that match, e.g. '**/test_*.py'")
     p.add_argument("--limit", type=count, default=1000, metavar="N")
     _patience(p)
@@ -274,7 +284,7 @@ def _files(p: argparse.ArgumentParser) -> None:
 
 def _place(p: argparse.ArgumentParser) -> None:
     p.add_argument("place", metavar="PATH[:LINE[-LINE]]", help="as a hit has it, or from here")
-    p.add_argument("--index", metavar="NAME")
+    p.add_argument("--index", **NAMED)
 
 
 def _related(p: argparse.ArgumentParser) -> None:
@@ -283,7 +293,7 @@ def _related(p: argparse.ArgumentParser) -> None:
 
 
 def _watch(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--index", metavar="NAME", help="only this index")
+    p.add_argument("--index", **NAMED, help="only this index")
     p.add_argument("--since", metavar="EPOCH:SEQ", help="first what changed after this clock, as `sync --json` gave it")
     p.add_argument("--query", metavar="TEXT", help="print what this question newly finds in the files that change")
     p.add_argument("--limit", type=int, metavar="N", help="with --query: among its first N results")
