@@ -1,7 +1,9 @@
 """What goes wrong around a daemon, and what it does: settings, database, embedder, parts that die, signals."""
 
 import os
+import random
 import signal
+import string
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -242,6 +244,21 @@ def test_a_file_that_cannot_be_read_stops_no_other(daemon: Daemon, project: Path
     skipped = daemon.json("stats", "project")["skipped"]
     assert skipped["binary"] == 1
     assert skipped["too_large"] == 1
+
+
+def test_a_path_that_is_too_long_stops_no_other(daemon: Daemon, project: Path) -> None:
+    """PostgreSQL could not store it, nor anything in the same transaction. It compresses what repeats itself."""
+    letters = random.Random(7)
+    names = ["".join(letters.choices(string.ascii_letters, k=199)) for _ in range(14)]
+    deep = project.joinpath(*names)
+    deep.mkdir(parents=True)
+    (deep / "deep.py").write_text("def far_below():\n    return 1\n")
+    daemon.ctl("up", str(project), "--wait")
+    assert daemon.call("sync", index="project")["fresh"] is True
+    assert daemon.paths("should_retry")[0] == "src/retry.py"
+    named = "/".join((*names, "deep.py"))
+    told = daemon.call("search", query="far_below", index="project", why_not=named)["explain"]["why_not"]
+    assert "is left out by its length" in told["reason"]
 
 
 def test_skipped_files_are_counted_alike_everywhere(daemon: Daemon, project: Path) -> None:

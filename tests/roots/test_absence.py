@@ -13,6 +13,7 @@ from cocosearchd.settings import IndexingSettings
 from tests.daemon import git
 
 SETTINGS = IndexingSettings(exclude=("*_pb2.py",))
+LONG = f"{'n' * 199}/" * 12 + f"{'n' * 197}.py"  # 2,600 bytes
 
 
 @pytest.fixture
@@ -29,6 +30,9 @@ def root(tmp_path: Path) -> Path:
     (top / ".git" / "info" / "exclude").write_text("mine.py\n")
     files = ("gen/deep/a.py", "node_modules/x/b.py", "build/c.py", "src/d_pb2.py", "src/e.py", "private/f.py")
     for name in (*files, "mine.py", "a.log", ".env", "photo.jpeg", "server.key"):
+        (root / name).write_text("x = 1\n")
+    (root / LONG).parent.mkdir(parents=True)
+    for name in (LONG, f"{LONG}.py"):
         (root / name).write_text("x = 1\n")
     (root / "link.py").symlink_to("src/e.py")
     (root / "away").symlink_to("/etc")
@@ -58,6 +62,8 @@ def root(tmp_path: Path) -> Path:
         (".env", "indexing.index_secrets"),
         ("server.key", "indexing.index_secrets"),
         ("photo.jpeg", "its type"),
+        (LONG, None),
+        (f"{LONG}.py", "it is left out by its length: paths have at most 2,600 bytes"),
     ],
 )
 def test_the_reason_is_the_one_that_decides(root: Path, path: str, said: str | None) -> None:

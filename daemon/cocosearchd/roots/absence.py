@@ -77,6 +77,8 @@ def _above(path: bytes) -> Iterator[bytes]:
 
 def _rule(scope: Scope, settings: IndexingSettings, entry: bytes) -> str:
     """Which rule leaves out an entry that is left out; a directory ends in `/`. In the order of `Scope`."""
+    if defaults.too_long(entry):
+        return f"its length: paths have at most {defaults.LONGEST_PATH:,} bytes"
     name = entry.rstrip(b"/").rpartition(b"/")[2] + (b"/" if entry.endswith(b"/") else b"")
     ours = patterns.parse("\n".join((*settings.exclude, *settings.extend_exclude)).encode())
     if name.rstrip(b"/") != b".git" and ours.ignores(entry, name):

@@ -1,6 +1,11 @@
 """What is never indexed unless somebody asks for it, as ignore patterns."""
 
+from cocosearchd.model import encode_path
 from cocosearchd.roots import patterns
+
+# Bytes of a path as it is stored. PostgreSQL's B-trees take rows of 2,704 with what belongs to them, and a path that is
+# longer would fail the files that are stored together with it.
+LONGEST_PATH = 2_600
 
 # Version control, installed dependencies, caches, generated text. Only the user's own patterns can take these back.
 EXCLUDED = patterns.parse(
@@ -122,3 +127,8 @@ secrets.toml
 *.tfvars.json
 """
 )
+
+
+def too_long(path: bytes) -> bool:
+    """Whether a path cannot be stored. A byte of it takes four at most."""
+    return 4 * len(path) > LONGEST_PATH and len(encode_path(path).encode()) > LONGEST_PATH

@@ -254,7 +254,7 @@ class Scope:
 
     def _excluded(self, folder: _Folder, path: bytes, name: bytes) -> bool:
         """Of an entry of `folder`; directories end in `/`."""
-        if name == b".git/" or name == b".git":
+        if name == b".git/" or name == b".git" or defaults.too_long(path):
             return True  # whatever a cloned repository's own settings take back: credentials may be in there
         decision = self._exclude.ignores(path, name)
         if decision is None:
