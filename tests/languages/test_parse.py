@@ -182,6 +182,15 @@ def test_a_parse_that_takes_too_long_is_given_up(monkeypatch: pytest.MonkeyPatch
     assert reports[1].status in ("ok", "error")  # the parser is usable again
 
 
+@pytest.mark.parametrize("text", ["r#", "foo#bar", 'sub f { 1 }\nr#"r#"'])
+def test_perl_that_ends_within_a_line_ends(text: str) -> None:
+    # In a process of its own: nothing else could end the parser.
+    code = "import sys\nfrom cocosearchd.languages.parse import parse\n"
+    code += "print(len(parse('a.pl', sys.argv[1].encode()).symbols))"
+    run = subprocess.run([sys.executable, "-c", code, text], capture_output=True, timeout=20, check=True)
+    assert run.stdout == (b"1\n" if "sub" in text else b"0\n")
+
+
 def test_a_parse_that_waits_for_others_is_not_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """By the clock each step of it takes too long, as where many use the machine; it uses hardly any of that itself."""
     whole = {path: parse(path, data) for path, data in FILES.items()}
