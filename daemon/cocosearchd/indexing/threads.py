@@ -10,7 +10,7 @@ from cocosearchd.indexing.precedence import Precedence
 
 BULK_THREADS = 2  # parsing holds the interpreter for most of its time: more threads only take turns
 EDIT_THREADS = 8  # made as they are needed
-REST_S = 60.0  # without work, then they end: a thread keeps parsers, and of many indexes few are worked on
+REST_S = 5.0  # without work, then they end: a thread keeps parsers, and of many indexes few are worked on
 
 T = TypeVar("T")
 
