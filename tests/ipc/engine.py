@@ -44,6 +44,7 @@ class FixedEngine:
         self.requests = list[object]()
         self.request_ids = list[str]()
         self.busy = 0.0
+        self.fresh_files = True
         self.worker = "running"
         self.version = "0.1.0"
         self.cancelled = 0
@@ -152,7 +153,9 @@ class FixedEngine:
 
     async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
         self.requests.append(request)
-        return w.GetFileReply("demo", request.path, "python", "b\nc\n", request.start_line or 1, 3, 3, True)
+        why = None if self.fresh_files else "the file has changed since"
+        first = request.start_line or 1
+        return w.GetFileReply("demo", request.path, "python", "b\nc\n", first, 3, 3, self.fresh_files, why)
 
     async def find_related(self, request: w.FindRelatedRequest) -> p.SearchReply:
         self.requests.append(request)

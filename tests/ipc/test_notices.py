@@ -130,6 +130,9 @@ async def test_resources_are_the_indexes_of_now_and_their_files(served: Served) 
             with pytest.raises(MCPError) as failed:
                 await client.read_resource(f"cocosearch://index/demo/file/{urllib.parse.quote(path)}")
             refused.append(str(failed.value))
+        served.engine.fresh_files = False
+        with pytest.raises(MCPError, match="has changed since\nHint: get_file shows it"):
+            await client.read_resource(FILE)
         with pytest.raises(MCPError, match="no index 'gone'\nHint: there are demo, odd name/é"):
             await client.read_resource(uris.stats("gone"))
     assert listed == {uris.INDEXES, uris.stats("demo"), uris.stats("odd name/é")}

@@ -13,7 +13,7 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc.mcp.server import MAX_UNANSWERED
 from tests.ipc.conftest import Served
 
-ASKED = 2 * MAX_UNANSWERED
+ASKED = MAX_UNANSWERED + 64
 ABOUT = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 

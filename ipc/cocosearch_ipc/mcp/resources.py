@@ -55,11 +55,14 @@ def _json(reply: object) -> str:
 def _files(server: FastMCP, engine: workspace.WorkspaceEngine) -> None:
     @server.resource(uris.FILE, mime_type="text/plain")
     async def indexed_file(name: str, path: str) -> str:
-        """An indexed file as it is on disk now; the path is that of a hit."""
+        """An indexed file as it is on disk now; the path is that of a hit. What is only known as it was is refused."""
         try:
             reply = await engine.get_file(answering.checked(workspace.GetFileRequest(path, index=name)))
         except p.Failure as failure:
             raise ResourceError(str(answering.tool_error(failure)), log_level=logging.DEBUG) from failure
+        if not reply.fresh:
+            why = f"{reply.path}: {reply.stale_reason}\nHint: get_file shows it, and says that it is not fresh"
+            raise ResourceError(why, log_level=logging.DEBUG)
         return reply.content
 
 

@@ -28,8 +28,9 @@ search_code for anything described in words or by a name; every answer says whet
 no index named, the project you work in is used; if it is not indexed yet, the answer says which call to make.
 """
 FIRST_LINE_S = 15.0
-# Requests of a session at a time. More wait in the kernel: each holds its answer until its client has read that.
-MAX_UNANSWERED = 64
+# Requests of a session at a time. More wait in the kernel, and with them whatever else their client says: each holds
+# its answer, some 200 kB, until its client has read that. No client that reads asks for so much at once.
+MAX_UNANSWERED = 256
 LISTEN = "subscriptions/listen"  # is answered when it ends
 
 
