@@ -51,7 +51,8 @@ async def outline(outliner: Outliner, data: bytes = TEXT, path: str = "a.py") ->
 
 
 def mates() -> list[psutil.Process]:
-    return [one for one in psutil.Process().children() if one.status() != "zombie"]
+    """Those that live: a process that has ended has no command line, and PostgreSQL may be a child of the tests too."""
+    return [one for one in psutil.Process().children() if one.cmdline()[:1] == [sys.executable]]
 
 
 async def none_left() -> None:

@@ -30,7 +30,8 @@ def test_what_is_no_directory(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/", "~", "/.//"])
-def test_roots_that_are_too_large(tmp_path: Path, path: str) -> None:
+def test_roots_that_are_too_large(tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     with pytest.raises(Refused) as refused:
         check(path, tmp_path / "state")
     assert "directories of your projects" in refused.value.hint
