@@ -21,7 +21,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cocosearch_ipc.app import FrontEnd
 from cocosearch_ipc.client import peer_uid
-from cocosearch_ipc.sockets import BACKLOG, Bound
+from cocosearch_ipc.protocol import Failure
+from cocosearch_ipc.sockets import BACKLOG, Bound, renewed
 
 log = logging.getLogger(__name__)
 
@@ -32,6 +33,9 @@ HEADER_TIMEOUT_S = 15.0
 MAX_CONNECTIONS = 256
 MAX_BRIDGES = 64
 ACCEPT_AGAIN_S = 1.0  # as asyncio does for the other listeners
+# Between two looks at the files of the sockets, which others may clean away. A path that is gone makes no event for who
+# listens on it. Shorter than anybody waits for `up`.
+LOOK_S = 10.0
 # A second on top of guard.DRAIN_S, for what does not listen to cancellation.
 GRACE_S = 3
 
@@ -61,39 +65,87 @@ async def serve(
     )
     server = _Server(config, started, bound.tcp, tls)
     with contextlib.ExitStack() as stack:
-        stack.callback(bound.close)
         async with anyio.create_task_group() as group:
-            group.start_soon(_bridges, front, bound.bridge, server.ready)
+            listening = _Listening(front, bound, server, group)
+            stack.callback(listening.close)
             group.start_soon(server.serve, [bound.rpc])
+            group.start_soon(listening.keep)
             await stopping.wait()
+            listening.leave()
             server.leave()  # listeners close, idle connections too; requests in flight go on
             await front.drain()
             await server.ended.wait()
             group.cancel_scope.cancel()
 
 
-async def _bridges(front: FrontEnd, listening: socket.socket, ready: anyio.Event) -> None:
-    """Accept stdio bridges, at most `MAX_BRIDGES` at a time; more are turned away. What ends one ends no other."""
-    await ready.wait()
-    room = anyio.CapacityLimiter(MAX_BRIDGES)
+class _Listening:
+    """The Unix sockets of one server, of which the files may be cleaned away while it runs."""
 
-    async def one(stream: anyio.abc.SocketStream) -> None:
+    def __init__(self, front: FrontEnd, bound: Bound, server: "_Server", group: anyio.abc.TaskGroup) -> None:
+        self.bound = bound
+        self._front, self._server, self._group = front, server, group
+        self._room = anyio.CapacityLimiter(MAX_BRIDGES)
+        self._looking, self._accepting = anyio.CancelScope(), anyio.CancelScope()
+
+    def leave(self) -> None:
+        """Look no longer."""
+        self._looking.cancel()
+
+    def close(self) -> None:
+        """Close the sockets of now, and remove their files."""
+        self.bound.close()
+
+    async def keep(self) -> None:
+        """Accept on the sockets, and on new ones when a client would not find these any more."""
+        await self._server.ready.wait()
+        self._group.start_soon(self._bridges, self.bound.bridge, self._accepting)
+        said = ""
+        with self._looking:
+            while True:
+                try:
+                    found = await anyio.to_thread.run_sync(renewed, self.bound)
+                except (Failure, OSError) as error:
+                    if str(error) != said:
+                        log.error("sockets_gone", extra={"error": str(error), "hint": getattr(error, "hint", "")})
+                    said = str(error)
+                else:
+                    await self._move(found)
+                await anyio.sleep(LOOK_S)
+
+    async def _move(self, bound: Bound) -> None:
+        """Go on with other sockets. Who is connected stays."""
+        former, self.bound = self.bound, bound
+        if bound is not former:
+            log.warning("sockets_made_again", extra={"files": [str(path) for path in bound.files]})
+        if bound.lock is not former.lock:
+            former.lock.close()
+        if bound.bridge is not former.bridge:
+            self._accepting.cancel()
+            self._accepting = anyio.CancelScope()
+            self._group.start_soon(self._bridges, bound.bridge, self._accepting)
+        if bound.rpc is not former.rpc:
+            await self._server.move(bound.rpc)
+
+    async def _bridges(self, listening: socket.socket, accepting: anyio.CancelScope) -> None:
+        """Accept stdio bridges, at most `MAX_BRIDGES` at a time; more are turned away. What ends one ends no other."""
+        listening.setblocking(False)
+        listener = await anyio.abc.SocketListener.from_socket(listening)
+        with accepting:
+            async with listener:
+                while True:
+                    try:
+                        stream = await listener.accept()
+                    except anyio.BrokenResourceError as error:  # no handles are left: it waits in the kernel's queue
+                        log.warning("bridge_not_accepted", extra={"reason": str(error.__cause__)})
+                        await anyio.sleep(ACCEPT_AGAIN_S)
+                    else:
+                        self._group.start_soon(self._one, stream)
+
+    async def _one(self, stream: anyio.abc.SocketStream) -> None:
         try:
-            await _bridge(front, stream, room)
+            await _bridge(self._front, stream, self._room)
         except Exception:
             log.exception("bridge_failed")
-
-    listening.setblocking(False)
-    listener = await anyio.abc.SocketListener.from_socket(listening)
-    async with listener, anyio.create_task_group() as group:
-        while True:
-            try:
-                stream = await listener.accept()
-            except anyio.BrokenResourceError as error:  # no handles are left: its client waits in the kernel's queue
-                log.warning("bridge_not_accepted", extra={"reason": str(error.__cause__)})
-                await anyio.sleep(ACCEPT_AGAIN_S)
-            else:
-                group.start_soon(one, stream)
 
 
 async def _bridge(front: FrontEnd, stream: anyio.abc.SocketStream, room: anyio.CapacityLimiter) -> None:
@@ -142,22 +194,25 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         if self._tcp is not None:
-            await self._listen(self._tcp)
+            self.servers.append(await self._listen(self._tcp, self._tls))
         self.ready.set()
         self._on_start()
 
-    async def _listen(self, tcp: socket.socket) -> None:
+    async def move(self, rpc: socket.socket) -> None:
+        """Listen on another Unix socket in place of the one before."""
+        former, self.servers[0] = self.servers[0], await self._listen(rpc, None)
+        former.close()
+
+    async def _listen(self, sock: socket.socket, secure: ssl.SSLContext | None) -> asyncio.Server:
         """As uvicorn does, which would speak TLS on all sockets or on none."""
         loop = asyncio.get_running_loop()
 
         def connected() -> asyncio.Protocol:
             return _Connection(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
 
-        patience_s = HEADER_TIMEOUT_S if self._tls else None
-        self.servers.append(
-            await loop.create_server(
-                connected, sock=tcp, ssl=self._tls, ssl_handshake_timeout=patience_s, backlog=BACKLOG
-            )
+        patience_s = HEADER_TIMEOUT_S if secure else None
+        return await loop.create_server(
+            connected, sock=sock, ssl=secure, ssl_handshake_timeout=patience_s, backlog=BACKLOG
         )
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:

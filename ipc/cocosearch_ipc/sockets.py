@@ -1,18 +1,20 @@
 """Binds what the daemon listens on, or takes it over from systemd or launchd. Standard library only.
 
-A lock file beside the socket is the truth about "running": the socket file itself survives a `kill -9`.
+A lock file beside the socket is the truth about "running": the socket file itself survives a `kill -9`. Either may be
+cleaned away while the daemon runs, the whole directory as well; `renewed` makes them again.
 """
 
 import contextlib
 import ctypes
 import errno
 import fcntl
+import io
 import os
 import socket
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cocosearch_ipc.address import SOCKET_PATH_BYTES
@@ -20,6 +22,8 @@ from cocosearch_ipc.protocol import CONFLICT, REFUSED, Failure
 
 BACKLOG = 128
 FIRST_INHERITED_FD = 3  # sd_listen_fds(3)
+
+Identity = tuple[int, int]  # st_dev, st_ino
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,8 @@ class Bound:
     rpc: socket.socket
     bridge: socket.socket
     tcp: socket.socket | None
-    lock: int
+    lock: io.FileIO
+    files: Mapping[Path, Identity | None]  # the lock's, then those by which clients come; None: it was not there
     owned: tuple[Path, ...]  # socket files that `close` removes; those of a service manager are not ours
     warnings: tuple[str, ...] = ()
     tls: bool = False  # whether `tcp` is to be spoken to in TLS
@@ -48,14 +53,14 @@ class Bound:
         return {"url": f"{base}/mcp", "sse_url": f"{base}/sse", "page_url": f"{base}/status"}
 
     def close(self) -> None:
-        """Close the sockets, remove their files, give up the lock. May be called twice."""
+        """Close the sockets, remove their files if they are still ours, give up the lock. May be called twice."""
         for s in (self.rpc, self.bridge, self.tcp):
             if s is not None:
                 s.close()
         for path in self.owned:
-            path.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):
-            os.close(self.lock)
+            if _identity(path) == self.files.get(path):
+                path.unlink(missing_ok=True)
+        self.lock.close()
 
 
 def bind(
@@ -69,15 +74,14 @@ def bind(
 ) -> Bound:
     """Bind both Unix sockets (0600 in a private directory) and loopback TCP; `port` None leaves TCP out.
 
-    A taken port is replaced by a free one, with a warning: a second instance must start. Call it before threads start,
-    because the umask is the process's. Raises `Failure`: CONFLICT when another daemon holds the lock, REFUSED for a
-    directory that others can write.
+    A taken port is replaced by a free one, with a warning: a second instance must start. Raises `Failure`: CONFLICT
+    when another daemon holds the lock, REFUSED for a directory that others can write.
     """
     given = dict(inherited or {})
+    rpc_path.parent.parent.mkdir(parents=True, exist_ok=True)
     private_directory(rpc_path.parent)
-    lock = _lock(rpc_path.with_suffix(".lock"))
     with contextlib.ExitStack() as stack:
-        stack.callback(os.close, lock)
+        lock = stack.enter_context(_lock(_lock_path(rpc_path)))
         owned = tuple(path for name, path in (("rpc", rpc_path), ("bridge", bridge_path)) if name not in given)
         rpc = given.get("rpc") or stack.enter_context(_unix(rpc_path))
         bridge = given.get("bridge") or stack.enter_context(_unix(bridge_path))
@@ -86,7 +90,45 @@ def bind(
         if tcp is None and port is not None:
             tcp, warnings = _tcp(host, port)
         stack.pop_all()
-    return Bound(rpc, bridge, tcp, lock, owned, warnings, tls)
+    ours = [path for path, listening in ((rpc_path, rpc), (bridge_path, bridge)) if _path(listening) == path]
+    files = {path: _identity(path) for path in (_lock_path(rpc_path), *ours)}
+    return Bound(rpc, bridge, tcp, lock, files, owned, warnings, tls)
+
+
+def renewed(bound: Bound) -> Bound:
+    """`bound` itself while its files are there; else one with new sockets, and a new lock, for those that are not.
+
+    Its directory is made again, but none above it: those were not the daemon's. What is replaced is left open. Raises
+    `Failure` when another daemon has taken the place, and as `bind` does; `OSError` where nothing can be made.
+    """
+    gone = {path for path, known in bound.files.items() if known is None or _identity(path) != known}
+    if not gone:
+        return bound
+    lock_path, *_ = bound.files
+    private_directory(lock_path.parent)
+    with contextlib.ExitStack() as stack:
+        lock = stack.enter_context(_lock(lock_path)) if lock_path in gone else bound.lock
+        new = {path: stack.enter_context(_unix(path)) for path in gone - {lock_path}}
+        stack.pop_all()
+    files = {path: _identity(path) if path in gone else known for path, known in bound.files.items()}
+    rpc, bridge = (new.get(_path(s), s) for s in (bound.rpc, bound.bridge))
+    return replace(bound, rpc=rpc, bridge=bridge, lock=lock, files=files, owned=(*{*bound.owned, *new},))
+
+
+def _lock_path(rpc: Path) -> Path:
+    return rpc.with_suffix(".lock")
+
+
+def _path(listening: socket.socket) -> Path:
+    return Path(os.fsdecode(listening.getsockname()))
+
+
+def _identity(path: Path) -> Identity | None:
+    try:
+        found = path.lstat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def private_directory(path: Path) -> None:
@@ -94,7 +136,6 @@ def private_directory(path: Path) -> None:
 
     Raises `Failure` (REFUSED) for a symbolic link, another owner, or rights of group or others.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
     found = path.lstat()
@@ -136,13 +177,14 @@ def lock(descriptor: int) -> bool:
     return False
 
 
-def _lock(path: Path) -> int:
+def _lock(path: Path) -> io.FileIO:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    file = io.FileIO(descriptor, "r+")
     if not lock(descriptor):
-        os.close(descriptor)
+        file.close()
         message = f"cocosearchd is already running ({path.parent})"
         raise Failure(message, "`cocosearchctl status` shows it", code=CONFLICT)
-    return descriptor
+    return file
 
 
 def _unix(path: Path) -> socket.socket:
@@ -151,11 +193,8 @@ def _unix(path: Path) -> socket.socket:
         raise Failure(f"the socket path {path} is longer than {SOCKET_PATH_BYTES} bytes", hint, code=REFUSED)
     path.unlink(missing_ok=True)  # left by a kill: we hold the lock, so nobody listens on it
     s = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        s.bind(str(path))
-    finally:
-        os.umask(before)
+    s.bind(str(path))
+    path.chmod(0o600)  # nobody else can enter the directory; the umask is of all threads
     s.listen(BACKLOG)
     return s
 
