@@ -187,7 +187,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.credentials",
     },
     "cocosearch_ipc.sockets": {"cocosearch_ipc.protocol", "cocosearch_ipc.address"},
-    "cocosearch_ipc.serve": {"cocosearch_ipc.sockets", "cocosearch_ipc.app", "cocosearch_ipc.client"},
+    "cocosearch_ipc.serve": {
+        "cocosearch_ipc.sockets",
+        "cocosearch_ipc.app",
+        "cocosearch_ipc.client",
+        "cocosearch_ipc.protocol",
+    },
     "cocosearch_ipc.client": set(),
     "cocosearch_ipc.render": {"cocosearch_ipc.extent"},
     "cocosearch_ipc.repl": {
