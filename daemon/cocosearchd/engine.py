@@ -29,7 +29,7 @@ from cocosearchd.saved import MIN_RELEVANCE, SavedQuery, gathered
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query, parse_inline
-from cocosearchd.search.several import search_several
+from cocosearchd.search.several import Failed, search_several
 from cocosearchd.search.trace import Trace
 from cocosearchd.settings import Settings
 from cocosearchd.store import records
@@ -82,7 +82,7 @@ class Engine(Workspace):
         """Ranked chunks of the indexes as they are after every change made before the question."""
         reply = await self._search(request)
         self._latency.add(reply.timings_ms["total"])
-        return reply
+        return replies.without(reply, self._refused()) if request.all_indexes else reply
 
     async def _search(self, request: p.SearchRequest) -> p.SearchReply:
         until = self._until(request.sync_timeout_ms)
@@ -136,6 +136,10 @@ class Engine(Workspace):
         if wants_symbols(request):
             notes += tuple([note for index in indexes for note in await self._lacking(index)])
         return indexes, asked, notes
+
+    def _refused(self) -> tuple[Failed, ...]:
+        """The indexes that cannot be searched as they are."""
+        return tuple(Failed(one.record.name, one.refusal) for one in self._indexes.all() if one.refusal is not None)
 
     async def _search_one(
         self, index: RunningIndex, request: p.SearchRequest, asked: Query, notes: tuple[str, ...], until: float | None
@@ -295,7 +299,7 @@ class Engine(Workspace):
         names = dict.fromkeys((*request.indexes, *inline.indexes, *named))
         topics = (*request.topics, *inline.topics)
         if request.all_indexes:
-            found = tuple(index for index in self._indexes.all() if index.refusal is None)
+            found = tuple(index for index in self._indexes.all() if index.refusal is None) or self._indexes.all()
         elif topics or names:
             found = tuple(self._indexes.get(name) for name in names)
             found += tuple(i for i in self._indexes.of_topics(topics) if i not in found) if topics else ()

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from datetime import UTC
 from typing import Literal
 
@@ -10,6 +10,7 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
 from cocosearchd.model import Clock, Freshness, Hit, IndexRecord
 from cocosearchd.roots.status import RootStatus
+from cocosearchd.search.several import Failed
 from cocosearchd.store.records import Counts, IndexStatistics, ParseFailure
 
 _RESULT_FIELDS = tuple(field.name for field in fields(p.SearchResult))
@@ -176,3 +177,12 @@ def search(
         notes=notes,
         explain=explain,
     )
+
+
+def without(reply: p.SearchReply, failed: tuple[Failed, ...]) -> p.SearchReply:
+    """An answer that was to be of every index, and is of all but these: it says so, and what would help."""
+    if not failed:
+        return reply
+    reason = "; ".join(one.note for one in failed)
+    helped = tuple(f"{one.note}: {one.error.hint}" for one in failed)
+    return replace(reply, fresh=False, stale_reason=reply.stale_reason or reason, notes=(*reply.notes, *helped))

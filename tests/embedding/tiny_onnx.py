@@ -40,9 +40,11 @@ def table(dimension: int) -> NDArray[np.float32]:
     return np.random.default_rng(3).standard_normal((len(WORDS), dimension)).astype(np.float32)
 
 
-def write_model(home: Path, dimension: int = 8) -> None:
-    """`model.onnx` and `tokenizer.json` into a directory."""
+def write_model(home: Path, dimension: int = 8, broken: str | None = None) -> None:
+    """`model.onnx` and `tokenizer.json` into a directory. A text with the `broken` word has no numbers."""
     weights = table(dimension)
+    if broken is not None:
+        weights[WORDS.index(broken)] = np.nan
     tensor = _field(1, weights.shape[0]) + _field(1, weights.shape[1]) + _field(2, FLOAT) + _field(8, "table")
     node = _field(1, "table") + _field(1, "input_ids") + _field(2, "last_hidden_state") + _field(4, "Gather")
     graph = (

@@ -221,7 +221,9 @@ def test_without_its_model_the_daemon_says_what_to_pull(stopped: Daemon, project
         assert "ollama pull nomic-embed-text" in refused.stderr
 
 
-def test_another_embedder_is_refused_until_reindexed(stopped: Daemon, project: Path) -> None:
+def test_another_embedder_is_refused_until_reindexed(stopped: Daemon, project: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "again.py").write_text("def should_retry(): return False\n")
     stopped.start()
     stopped.ctl("up", str(project), "--wait")
     assert stopped.stop() == 0
@@ -231,9 +233,15 @@ def test_another_embedder_is_refused_until_reindexed(stopped: Daemon, project: P
         refused = stopped.ctl("query", "should_retry", check=False)
         assert refused.returncode != 0
         assert "cocosearchctl reindex project" in refused.stderr
+        assert stopped.ctl("query", "should_retry", "--all", check=False).stderr == refused.stderr
+        stopped.ctl("up", str(tmp_path / "other"), "--wait")
+        found = stopped.json("query", "should_retry", "--all")
+        assert [hit["path"] for hit in found["results"]] == ["again.py"]
+        assert (found["fresh"], "project: not searched" in found["stale_reason"]) == (False, True)
+        assert "cocosearchctl reindex project" in " ".join(found["notes"])
         stopped.ctl("reindex", "project")
         stopped.ctl("sync", "--index", "project")
-        assert stopped.paths("should_retry")[0] == "src/retry.py"
+        assert stopped.paths("should_retry", "--index", "project")[0] == "src/retry.py"
 
 
 def test_a_file_that_cannot_be_read_stops_no_other(daemon: Daemon, project: Path) -> None:

@@ -1,4 +1,4 @@
-"""Many texts through a server that takes some at a time, so that one bad text costs its own vector and no other."""
+"""Many texts through a model that takes some at a time, so that one bad text costs its own vector and no other."""
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
@@ -19,7 +19,7 @@ Ask = Callable[[Sequence[str]], Awaitable[Vectors]]
 
 
 class Refused(Exception):
-    """The server answered, and would not embed this list of texts; a part of it may still pass."""
+    """The model answered, and not with vectors of this list of texts; a part of it may still pass."""
 
 
 async def embed_all(texts: Sequence[str], dimension: int, batch_size: int, ask: Ask) -> Vectors:
@@ -35,6 +35,14 @@ async def embed_all(texts: Sequence[str], dimension: int, batch_size: int, ask: 
     return normalised(vectors)
 
 
+async def embed_by_length(texts: Sequence[str], dimension: int, batch_size: int, ask: Ask) -> Vectors:
+    """As `embed_all`, in batches of like length: in a model of ours each text of a batch costs as much as its longest."""
+    order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
+    vectors = np.empty((len(texts), dimension), dtype=np.float32)
+    vectors[order] = await embed_all([texts[number] for number in order], dimension, batch_size, ask)
+    return vectors
+
+
 async def _ask_or_split(texts: list[str], dimension: int, ask: Ask) -> Vectors:
     try:
         return checked(await ask(texts), len(texts), dimension)
@@ -48,11 +56,13 @@ async def _ask_or_split(texts: list[str], dimension: int, ask: Ask) -> Vectors:
 
 
 async def _require_life(dimension: int, ask: Ask, refusal: Refused) -> None:
-    """A server that refuses everything is down, not choosy: without this each text would be given up one by one."""
+    """What refuses everything is out of order, not choosy: without this each text would be given up one by one."""
     try:
         checked(await ask([PROBE]), 1, dimension)
     except Refused as again:
-        raise EmbedderUnavailable(f"the embedding server refuses every text: {again}", "see its log") from refusal
+        raise EmbedderUnavailable(
+            f"the embedding model refuses every text: {again}", "see the log of its server, or name another model"
+        ) from refusal
 
 
 async def _ask_shorter(text: str, dimension: int, ask: Ask, refusal: Refused) -> Vectors:

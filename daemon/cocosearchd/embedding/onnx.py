@@ -11,7 +11,7 @@ import onnxruntime
 import tokenizers
 
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
-from cocosearchd.embedding.batches import normalised
+from cocosearchd.embedding.batches import embed_by_length
 from cocosearchd.errors import BadSettings
 from cocosearchd.settings import EmbedderSettings
 
@@ -25,29 +25,25 @@ class OnnxEmbedder:
         self.fingerprint = fingerprint
         self._session = session
         self._tokenizer = tokenizer
-        self._batch_size = max(1, batch_size)
+        self._batch_size = batch_size
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """See `base.Embedder`."""
-        return await asyncio.to_thread(self._embed, [self.fingerprint.document_prefix + text for text in texts], texts)
+        return await self._embed(texts, self.fingerprint.document_prefix)
 
     async def embed_query(self, text: str) -> Vectors:
         """See `base.Embedder`."""
-        rows = await asyncio.to_thread(self._embed, [self.fingerprint.query_prefix + text], [text])
-        row: Vectors = rows[0]
+        row: Vectors = (await self._embed([text], self.fingerprint.query_prefix))[0]
         return row
 
     async def aclose(self) -> None:
         """Memory goes with the object."""
 
-    def _embed(self, prefixed: Sequence[str], texts: Sequence[str]) -> Vectors:
-        """Batches of like length, because each text of a batch costs as much as its longest."""
-        vectors = np.zeros((len(texts), self.fingerprint.dimension), dtype=np.float32)
-        order = sorted((number for number, text in enumerate(texts) if text.strip()), key=lambda n: len(texts[n]))
-        for start in range(0, len(order), self._batch_size):
-            numbers = order[start : start + self._batch_size]
-            vectors[numbers] = encode(self._session, self._tokenizer, [prefixed[number] for number in numbers])
-        return normalised(vectors)
+    async def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
+        async def ask(batch: Sequence[str]) -> Vectors:
+            return await asyncio.to_thread(encode, self._session, self._tokenizer, [prefix + text for text in batch])
+
+        return await embed_by_length(texts, self.fingerprint.dimension, self._batch_size, ask)
 
 
 async def open_onnx(settings: EmbedderSettings, api_key: str) -> OnnxEmbedder:

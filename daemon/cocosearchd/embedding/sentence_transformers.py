@@ -11,7 +11,7 @@ import numpy as np
 import sentence_transformers
 
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
-from cocosearchd.embedding.batches import normalised
+from cocosearchd.embedding.batches import embed_by_length
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
 from cocosearchd.settings import EmbedderSettings
 
@@ -24,27 +24,29 @@ class SentenceTransformersEmbedder:
     def __init__(self, model: Any, fingerprint: EmbedderFingerprint, batch_size: int) -> None:
         self.fingerprint = fingerprint
         self._model = model
-        self._batch_size = max(1, batch_size)
+        self._batch_size = batch_size
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """See `base.Embedder`."""
-        return await asyncio.to_thread(self._embed, texts, self.fingerprint.document_prefix)
+        return await self._embed(texts, self.fingerprint.document_prefix)
 
     async def embed_query(self, text: str) -> Vectors:
         """See `base.Embedder`."""
-        row: Vectors = (await asyncio.to_thread(self._embed, [text], self.fingerprint.query_prefix))[0]
+        row: Vectors = (await self._embed([text], self.fingerprint.query_prefix))[0]
         return row
 
     async def aclose(self) -> None:
         """Memory goes with the object."""
 
-    def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
-        vectors = np.zeros((len(texts), self.fingerprint.dimension), dtype=np.float32)
-        numbers = [number for number, text in enumerate(texts) if text.strip()]
-        if numbers:
-            asked = [prefix + texts[number] for number in numbers]
-            vectors[numbers] = self._model.encode(asked, batch_size=self._batch_size, show_progress_bar=False)
-        return normalised(vectors)
+    async def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
+        async def ask(batch: Sequence[str]) -> Vectors:
+            prefixed = [prefix + text for text in batch]
+            rows = await asyncio.to_thread(
+                self._model.encode, prefixed, batch_size=len(prefixed), show_progress_bar=False
+            )
+            return np.asarray(rows, dtype=np.float32)
+
+        return await embed_by_length(texts, self.fingerprint.dimension, self._batch_size, ask)
 
 
 async def open_sentence_transformers(settings: EmbedderSettings, api_key: str) -> SentenceTransformersEmbedder:
