@@ -1,6 +1,7 @@
 """What the tables of a running index need from time to time."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import cast
 
 import anyio
@@ -8,9 +9,11 @@ import pytest
 
 from cocosearchd import upkeep
 from cocosearchd.model import IndexRecord
+from cocosearchd.settings import Settings
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import replace_file
-from cocosearchd.store.statements import compose
+from cocosearchd.store.statements import compose, statement
+from cocosearchd.store.vector_index import ensure_vector_index
 from cocosearchd.tuning import RunningIndex
 from tests.store.support import file_write, new_index, spare_texts
 
@@ -22,6 +25,7 @@ class Running:
     """Of a running index what upkeep looks at: a real one is a root, a lexical index and a daemon."""
 
     record: IndexRecord
+    settings: Settings = field(default_factory=Settings)
 
 
 async def until_spare(db: Database, record: IndexRecord, expected: list[str]) -> None:
@@ -55,4 +59,29 @@ async def test_old_rows_are_dropped_after_changes_and_at_rest(db: Database, monk
         assert await spare_texts(db, record) == ["two: 2"], "nothing has been told, so nothing is looked at"
         monkeypatch.setattr(upkeep, "SPARES_AT_REST_S", 0.0)
         await until_spare(db, record, [])
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_vector_index_follows_the_profile(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made, or dropped again, when the project's file says another profile, without a restart or a save."""
+    monkeypatch.setattr(upkeep, "QUIET_S", 0.02)
+    monkeypatch.setattr(upkeep, "SPARES_S", 0.02)
+    monkeypatch.setattr(upkeep, "ensure_vector_index", partial(ensure_vector_index, build_at=1, drop_below=1))
+    index = Running(await new_index(db))
+    await replace_file(db, index.record, file_write("a.py", "one: 1", "two: 2"))
+
+    async def until_there(expected: bool) -> None:
+        with anyio.fail_after(30):
+            async with db.connection() as connection:
+                found = None
+                while found != (expected,):
+                    await anyio.sleep(0.01)
+                    found = await (await connection.execute(statement("has_vector_index", index.record))).fetchone()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(upkeep.keep_vector_index, db, cast(RunningIndex, index))
+        for profile in ("classic", "code", "classic"):
+            search = replace(index.settings.search, profile=profile)
+            index.settings = replace(index.settings, search=search)
+            await until_there(profile == "classic")
         tasks.cancel_scope.cancel()

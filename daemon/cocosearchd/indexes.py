@@ -385,9 +385,8 @@ class Indexes(Lookup):
                 tasks.start_soon(supervise, f"root {index.record.name}", index.root.run)
                 tasks.start_soon(supervise, f"words {index.record.name}", index.lexical.run)
                 tasks.start_soon(supervise, f"spare rows {index.record.name}", partial(clear_spares, self._db, index))
-                if index.settings.search.profile == "classic":
-                    keep = partial(keep_vector_index, self._db, index)
-                    tasks.start_soon(supervise, f"vector index {index.record.name}", keep)
+                keep = partial(keep_vector_index, self._db, index)
+                tasks.start_soon(supervise, f"vector index {index.record.name}", keep)
 
     async def _stop(self, index: RunningIndex) -> None:
         del self._running[index.record.name]

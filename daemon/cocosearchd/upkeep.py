@@ -6,7 +6,7 @@ import anyio
 
 from cocosearchd.store.pool import Database
 from cocosearchd.store.spares import drop_spares
-from cocosearchd.store.vector_index import ensure_vector_index
+from cocosearchd.store.vector_index import drop_vector_index, ensure_vector_index
 from cocosearchd.tuning import RunningIndex
 
 log = logging.getLogger(__name__)
@@ -18,16 +18,18 @@ SPARES_S, SPARES_AT_REST_S = 60.0, 3600.0  # between looks: they are too many so
 async def keep_vector_index(db: Database, index: RunningIndex) -> None:
     """Keep PostgreSQL's vector index while it pays: for `classic`, whose every question scans vectors there.
 
-    With `code` it would not: it compares vectors in memory, and each written row would cost four times as much.
+    With `code` it does not: it compares vectors in memory, and each written row would cost four times as much. The
+    profile may change at any time.
     """
-    seen = -1
+    seen: tuple[bool, int] | None = None
     while True:
-        generation = index.record.generation
-        await anyio.sleep(QUIET_S)
-        if generation == index.record.generation != seen:
-            outcome = await ensure_vector_index(db, index.record)
+        generation, wanted = index.record.generation, index.settings.search.profile == "classic"
+        await anyio.sleep(QUIET_S if wanted else SPARES_S)
+        now = wanted, generation if wanted else 0
+        if seen != now and generation == index.record.generation:
+            outcome = await (ensure_vector_index(db, index.record) if wanted else drop_vector_index(db, index.record))
             log.info("vector_index", extra={"index": index.record.name, "outcome": outcome})
-            seen = generation
+            seen = now
 
 
 async def clear_spares(db: Database, index: RunningIndex) -> None:

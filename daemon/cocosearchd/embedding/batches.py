@@ -36,7 +36,7 @@ async def embed_all(texts: Sequence[str], dimension: int, batch_size: int, ask: 
 
 
 async def embed_by_length(texts: Sequence[str], dimension: int, batch_size: int, ask: Ask) -> Vectors:
-    """As `embed_all`, in batches of like length: in a model of ours each text of a batch costs as much as its longest."""
+    """As `embed_all`, in batches of like length: each text of a batch costs a local model as much as its longest."""
     order = sorted(range(len(texts)), key=lambda number: len(texts[number]))
     vectors = np.empty((len(texts), dimension), dtype=np.float32)
     vectors[order] = await embed_all([texts[number] for number in order], dimension, batch_size, ask)

@@ -19,6 +19,8 @@ BUILD_AT, DROP_BELOW = 20_000, 10_000
 # autovacuum by itself would begin at a fifth.
 WORN = 0.1
 
+_NEVER = 1 << 62  # chunks: no index has so many
+
 Outcome = Literal["none", "busy", "kept", "built", "rebuilt", "dropped"]
 
 
@@ -38,6 +40,11 @@ async def ensure_vector_index(
         # The end of the session releases it as well, but a moment after we have returned.
         await connection.execute(statement("unlock_maintenance", record))
         return outcome
+
+
+async def drop_vector_index(db: Database, record: IndexRecord) -> Outcome:
+    """Drop the vector index, whole or torn, if there is one. Idempotent; as `ensure_vector_index`."""
+    return await ensure_vector_index(db, record, build_at=_NEVER, drop_below=_NEVER)
 
 
 async def _maintain(connection: Connection, record: IndexRecord, build_at: int, drop_below: int) -> Outcome:
