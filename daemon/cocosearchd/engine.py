@@ -137,9 +137,10 @@ class Engine(Workspace):
             notes += tuple([note for index in indexes for note in await self._lacking(index)])
         return indexes, asked, notes
 
-    def _refused(self) -> tuple[Failed, ...]:
-        """The indexes that cannot be searched as they are."""
-        return tuple(Failed(one.record.name, one.refusal) for one in self._indexes.all() if one.refusal is not None)
+    def _refused(self) -> dict[str, str]:
+        """That indexes cannot be searched as they are, each with what would help."""
+        failed = [Failed(one.record.name, one.refusal) for one in self._indexes.all() if one.refusal is not None]
+        return {one.note: one.error.hint for one in failed}
 
     async def _search_one(
         self, index: RunningIndex, request: p.SearchRequest, asked: Query, notes: tuple[str, ...], until: float | None

@@ -10,7 +10,6 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
 from cocosearchd.model import Clock, Freshness, Hit, IndexRecord
 from cocosearchd.roots.status import RootStatus
-from cocosearchd.search.several import Failed
 from cocosearchd.store.records import Counts, IndexStatistics, ParseFailure
 
 _RESULT_FIELDS = tuple(field.name for field in fields(p.SearchResult))
@@ -179,10 +178,11 @@ def search(
     )
 
 
-def without(reply: p.SearchReply, failed: tuple[Failed, ...]) -> p.SearchReply:
-    """An answer that was to be of every index, and is of all but these: it says so, and what would help."""
-    if not failed:
+def without(reply: p.SearchReply, lacking: Mapping[str, str]) -> p.SearchReply:
+    """An answer that was to be of every index and is not: what it lacks, each with what would help."""
+    if not lacking:
         return reply
-    reason = "; ".join(one.note for one in failed)
-    helped = tuple(f"{one.note}: {one.error.hint}" for one in failed)
-    return replace(reply, fresh=False, stale_reason=reply.stale_reason or reason, notes=(*reply.notes, *helped))
+    notes = tuple(f"{what}: {hint}" for what, hint in lacking.items())
+    return replace(
+        reply, fresh=False, stale_reason=reply.stale_reason or "; ".join(lacking), notes=(*reply.notes, *notes)
+    )
