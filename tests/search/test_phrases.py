@@ -35,6 +35,7 @@ WORDS = (
 )
 PIECES = [*WORDS.split(), "(foo", "foo)", "b.c", "&", "7", "e\u0301", "\u00e9tage", "\u212aelvin", "self._cache[key]"]
 PIECES += ["running", "runs", "!=", "nil,err", "a::b"]
+BLANKS = (" ", " ", " ", "  ", "\t")
 RULES = Rules(Limits(), 1 << 20, index_secrets=False)
 
 
@@ -42,7 +43,8 @@ def made(dice: random.Random, count: int) -> dict[str, str]:
     """Files of one to three chunks."""
     return {
         f"{('src', 'lib')[n % 2]}/{n}.py": "\n---\n".join(
-            " ".join(dice.choices(PIECES, k=dice.randint(2, 9))) for _ in range(dice.randint(1, 3))
+            "".join(piece + dice.choice(BLANKS) for piece in dice.choices(PIECES, k=dice.randint(2, 9))).strip()
+            for _ in range(dice.randint(1, 3))
         )
         for n in range(count)
     }
@@ -52,7 +54,7 @@ def cut(dice: random.Random, text: str) -> str:
     """A part of a text, in any case."""
     start = dice.randrange(len(text))
     found = dice.choice((str.lower, str.upper, str))(text[start : start + dice.randint(2, 25)])
-    return " ".join(found.split())
+    return found.strip()
 
 
 @settings(max_examples=60, deadline=None)

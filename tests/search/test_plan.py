@@ -42,7 +42,8 @@ def plan_of(text: str, **parameters: object) -> Plan:
         ("name:User*", Inline("", symbol_names=("User*",))),
         ("index:a,b topic:t x", Inline("x", indexes=("a", "b"), topics=("t",))),
         ('"connection refused" retry', Inline("connection refused retry", phrases=("connection refused",))),
-        ('a "b  c" d "e"', Inline("a b c d e", phrases=("b c", "e"))),
+        ('a "b  c" d "e"', Inline("a b c d e", phrases=("b  c", "e"))),
+        ('" x\t:= 1 "', Inline("x := 1", phrases=("x\t:= 1",))),  # as it stands in the file
         ('an "open quote', Inline('an "open quote')),
         ("std::vector http://x a:b", Inline("std::vector http://x a:b")),
         ("mypath:src lang: go", Inline("mypath:src lang: go")),

@@ -1,8 +1,8 @@
 """A question becomes a `Plan`: frozen, hashable, all that retrieval and ranking need. Pure.
 
 Filters may stand inside the text: `lang:go`, `path:src/**`, `-path:vendor`, `sym:function`, `name:User*`, `index:a`,
-`topic:b`, and `"exact phrases"`. Lists are separated by commas. A word with a colon that is none of these
-(`std::vector`, `http://x`) is an ordinary word.
+`topic:b`, and `"exact phrases"`, inside of which blanks are as typed. Lists are separated by commas. A word with a
+colon that is none of these (`std::vector`, `http://x`) is an ordinary word.
 """
 
 import difflib
@@ -159,7 +159,7 @@ def parse_inline(text: str) -> Inline:
     rest = _FILTER.sub(" ", text)
     return Inline(
         words=" ".join(_PHRASE.sub(r" \1 ", rest).split()),
-        phrases=tuple(" ".join(phrase.split()) for phrase in _PHRASE.findall(rest) if phrase.strip()),
+        phrases=tuple(phrase.strip() for phrase in _PHRASE.findall(rest) if phrase.strip()),
         languages=_listed(found.get("lang", ())),
         paths=tuple(found.get("path", ())),
         not_paths=tuple(found.get("-path", ())),
