@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from cocosearchd.search import lexical_choice
 from cocosearchd.search.code_profile import Ranked, Weights, best_files, load_weights, rank_code, signals
 from cocosearchd.search.lexical_segment import Part, build
 from cocosearchd.search.lexical_terms import Terms
@@ -165,6 +166,36 @@ def test_a_constant_stands_before_the_file_named_after_a_part_of_it(vector: bool
     assert best.start_byte > 0  # not the chunk that only speaks of it
     assert best.score > second.score + 0.5
     assert dict(best.signals)["sole"] == pytest.approx(load_weights().of(True, vector)["sole"])
+
+
+USES = {
+    "app.py": "def app_in_parent(app): ...\n---\ndef parent(): after = 1\n---\nclass Parent: ...",
+    "family.py": "class Parent:\n    def after(self): ...\n---\nafter parent after parent\n---\nafter the parent",
+    "src/deep/in/pool.py": f"def run(): call({', '.join(f'argument{n}' for n in range(90))}, after_parent=True)",
+    "after.py": "def after(parent): parent.after()\n---\nparent, after",
+}
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_a_name_that_no_file_defines_is_in_the_file_that_has_it(vector: bool) -> None:
+    for query in ("after_parent", "after_parent()", "AFTER_PARENT"):
+        found, symbol = ask(query, vector, USES)
+        assert rank_code(found, symbol, load_weights(), 10)[0].path == "src/deep/in/pool.py"
+    sole = dict(zip(found.paths, signals(found)["sole"].tolist(), strict=True))
+    assert {path for path, value in sole.items() if value} == {"src/deep/in/pool.py"}
+
+
+def test_a_name_that_no_file_defines_is_compared_in_a_large_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexical_choice, "PROMISING", 2)
+    monkeypatch.setattr(lexical_choice, "NAMED", 2)
+    found, symbol = ask("after_parent", files=USES)
+    assert len(found.paths) < len(USES)
+    assert rank_code(found, symbol, load_weights(), 10)[0].path == "src/deep/in/pool.py"
+
+
+def test_a_sentence_has_no_file_of_its_own() -> None:
+    found, _ = ask("where is after_parent", files=USES)
+    assert not signals(found)["sole"].any()
 
 
 def test_names_of_chunks() -> None:

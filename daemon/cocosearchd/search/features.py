@@ -20,6 +20,7 @@ LEAST_DEVIATION = 0.03  # of cosines: the few files of a tiny index may agree by
 # Levels from the usual depth, and deviations from the usual size. Beyond that they say no more: else one file that is
 # unlike all others would come before an exact name.
 _FAR = np.float32(4.0)
+_USED = 2.0  # of what `sole` gives to a file that defines a name: that one has signals of definitions beside it
 _NEARLY_ALL = 0.9  # of the files of code: elsewhere the name of a language tells files apart
 _SHORT = 3  # characters: a form shorter than this is no evidence that a path speaks of a word
 _PREFIX_FROM = 6  # characters of a word, above which its beginning stands for it
@@ -118,14 +119,21 @@ def beside_others(depths: Floats) -> Floats:
     return np.clip(depths - depths.mean(), -_FAR, _FAR) if len(depths) else depths
 
 
-def sole(whole: Floats, last: Floats) -> Floats:
+def sole(whole: Floats, last: Floats, used: Floats | None = None) -> Floats:
     """Shared equally by the files that define a name; each value says what a file defines, 0 nothing.
 
     `whole` counts: the name as it was asked. Where no file defines that, `last` does: any part of it, or any identifier
-    of a sentence. A name that is defined in one place only means that place, whatever paths say.
+    of a sentence. A name that is defined in one place only means that place, whatever paths say. Where no file defines
+    any, the files that have it share: `used`. There nothing else speaks for the very name, so it counts more.
     """
-    defining = (whole if whole.any() else last) > 0
-    return (defining / np.float32(max(int(defining.sum()), 1))).astype(np.float32)
+    if used is not None and not (whole.any() or last.any()):
+        return _shared(used) * np.float32(_USED)
+    return _shared(whole if whole.any() else last)
+
+
+def _shared(values: Floats) -> Floats:
+    speaks = values > 0
+    return (speaks / np.float32(max(int(speaks.sum()), 1))).astype(np.float32)
 
 
 def stem_of(path: str) -> str:

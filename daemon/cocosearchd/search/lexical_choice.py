@@ -62,7 +62,7 @@ def promising(
     count = max(PROMISING, shown, len(words) // _ONE_OF)
     if len(words) <= count:
         return np.arange(len(words))
-    named = values["symI"] + values["p_s"] + values["stemeq"]
+    named = values["symI"] + values["p_s"] + values["stemeq"] + values["sole"]
     named += np.where(named > 0, words * np.float32(_BETWEEN_EQUALS / max(float(words.max()), 1.0)), np.float32(0))
     chosen = np.zeros(len(words), np.bool_)
     for among in (None, allowed) if allowed is not None else (None,):

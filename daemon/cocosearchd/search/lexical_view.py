@@ -22,7 +22,15 @@ from cocosearchd.search.lexical_near import near
 from cocosearchd.search.lexical_scores import Defined, chunk_cosines, chunk_names, defined
 from cocosearchd.search.lexical_segment import Part
 from cocosearchd.search.lexical_terms import QueryTerms, Terms
-from cocosearchd.search.lexical_words import FileHits, Sizes, chunk_scores, field_scores, file_hits, file_scores
+from cocosearchd.search.lexical_words import (
+    FileHits,
+    Sizes,
+    chunk_scores,
+    field_scores,
+    file_hits,
+    file_scores,
+    having_all,
+)
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -207,7 +215,9 @@ def _of_all_files(
         for words, found, names in zip(file_scores(hits, state.sizes, query), named, state.names, strict=True)
     ]
     values = {name: of_living(state.parts, [each[name] for each in rows]) for name in _OF_FILES}
-    values["sole"] = features.sole(values.pop("whole"), values["symF"])
+    # The name as asked goes before any part of it. What no file defines, in any case, is where its words are.
+    used = of_living(state.parts, having_all(hits)) if query.symbol and not values["symI"].any() else None
+    values["sole"] = features.sole(values.pop("whole"), values["symF"], used)
     return values
 
 

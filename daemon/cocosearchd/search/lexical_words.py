@@ -72,6 +72,17 @@ def file_hits(parts: Sequence[Part], query: QueryTerms) -> list[FileHits]:
     ]
 
 
+def having_all(found: Sequence[FileHits]) -> list[Floats]:
+    """Per part: 1 for each living file that has all terms of the query, (F,)."""
+    counts = [
+        np.bincount(_joined([files for files, _ in each.terms], np.int32), minlength=each.part.segment.file_count)
+        for each in found
+    ]
+    return [
+        ((count > 0) & (count == len(each.terms))).astype(np.float32) for each, count in zip(found, counts, strict=True)
+    ]
+
+
 def file_scores(found: Sequence[FileHits], sizes: Sizes, query: QueryTerms) -> list[Floats]:
     """Per part: BM25 of each file over all it holds, (F,); dead files 0."""
     counts = [[len(files) for files, _ in each.terms] for each in found]
