@@ -11,7 +11,7 @@ SEED ?= 1
 # The tests start hundreds of programs: without their bytecode kept, each would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up down test lint format types unit programs parts newcomer bench quality clients conformance page soak slow lock clean help
+.PHONY: up down test lint format types unit programs written parts newcomer bench quality clients conformance page soak slow lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -39,20 +39,24 @@ types: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks
 
-# Two halves that take about the same time, beside each other; of both, whole lines are shown as they come.
+# Three parts beside each other, as much of their time is waiting; of each, whole lines are shown as they come.
 unit: $(STAMP)
-	$(MAKE) --jobs 2 --no-print-directory programs parts
+	$(MAKE) --jobs 3 --no-print-directory programs written parts
 
-PROGRAMS := tests/flows tests/indexing tests/embedding tests/quality
+PROGRAMS := tests/flows
+WRITTEN := tests/indexing tests/embedding tests/quality tests/store
 PYTEST := set -o pipefail; $(BIN)/python -m pytest -m "not slow"
 LINES := | { trap "" INT; grep --line-buffered ""; }
-programs parts: SHELL := bash
+programs written parts: SHELL := bash
 
 programs: $(STAMP)
 	$(PYTEST) $(PROGRAMS) $(LINES)
 
+written: $(STAMP)
+	$(PYTEST) $(WRITTEN) $(LINES)
+
 parts: $(STAMP)
-	$(PYTEST) $(PROGRAMS:%=--ignore %) $(LINES)
+	$(PYTEST) $(PROGRAMS:%=--ignore %) $(WRITTEN:%=--ignore %) $(LINES)
 
 format: $(STAMP) ## mend what formatting and lint can mend
 	$(BIN)/ruff format .
