@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,48 +12,20 @@ import onnxruntime
 import tokenizers
 
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
-from cocosearchd.embedding.batches import embed_by_length
+from cocosearchd.embedding.local import LocalEmbedder
 from cocosearchd.errors import BadSettings
 from cocosearchd.settings import EmbedderSettings
 
 DEFAULT_MAX_TOKENS = 256  # what small sentence encoders are trained with
 
 
-class OnnxEmbedder:
-    """One loaded model. Made by `open_onnx`. Blocking work runs in threads."""
-
-    def __init__(self, session: Any, tokenizer: Any, fingerprint: EmbedderFingerprint, batch_size: int) -> None:
-        self.fingerprint = fingerprint
-        self._session = session
-        self._tokenizer = tokenizer
-        self._batch_size = batch_size
-
-    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """See `base.Embedder`."""
-        return await self._embed(texts, self.fingerprint.document_prefix)
-
-    async def embed_query(self, text: str) -> Vectors:
-        """See `base.Embedder`."""
-        row: Vectors = (await self._embed([text], self.fingerprint.query_prefix))[0]
-        return row
-
-    async def aclose(self) -> None:
-        """Memory goes with the object."""
-
-    async def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
-        async def ask(batch: Sequence[str]) -> Vectors:
-            return await asyncio.to_thread(encode, self._session, self._tokenizer, [prefix + text for text in batch])
-
-        return await embed_by_length(texts, self.fingerprint.dimension, self._batch_size, ask)
-
-
-async def open_onnx(settings: EmbedderSettings, api_key: str) -> OnnxEmbedder:
+async def open_onnx(settings: EmbedderSettings, api_key: str) -> LocalEmbedder:
     """Load `settings.model`, a directory; its digest is the revision. Raises `BadSettings`."""
     del api_key
     return await asyncio.to_thread(_load, settings)
 
 
-def _load(settings: EmbedderSettings) -> OnnxEmbedder:
+def _load(settings: EmbedderSettings) -> LocalEmbedder:
     home = Path(settings.model).expanduser()
     files = [home / "model.onnx", home / "tokenizer.json"]
     for path in files:
@@ -76,7 +49,7 @@ def _load(settings: EmbedderSettings) -> OnnxEmbedder:
         settings.query_prefix or "",
         max_tokens,
     )
-    return OnnxEmbedder(session, tokenizer, fingerprint, settings.batch_size)
+    return LocalEmbedder(partial(encode, session, tokenizer), fingerprint, settings.batch_size)
 
 
 def encode(session: Any, tokenizer: Any, texts: Sequence[str]) -> Vectors:

@@ -4,6 +4,7 @@ import asyncio
 import hashlib
 import math
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,51 +12,20 @@ import numpy as np
 import sentence_transformers
 
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
-from cocosearchd.embedding.batches import embed_by_length
+from cocosearchd.embedding.local import LocalEmbedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
 from cocosearchd.settings import EmbedderSettings
 
 DEFAULT_MODEL = "all-MiniLM-L6-v2"
 
 
-class SentenceTransformersEmbedder:
-    """One loaded model. Made by `open_sentence_transformers`. Blocking work runs in threads."""
-
-    def __init__(self, model: Any, fingerprint: EmbedderFingerprint, batch_size: int) -> None:
-        self.fingerprint = fingerprint
-        self._model = model
-        self._batch_size = batch_size
-
-    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
-        """See `base.Embedder`."""
-        return await self._embed(texts, self.fingerprint.document_prefix)
-
-    async def embed_query(self, text: str) -> Vectors:
-        """See `base.Embedder`."""
-        row: Vectors = (await self._embed([text], self.fingerprint.query_prefix))[0]
-        return row
-
-    async def aclose(self) -> None:
-        """Memory goes with the object."""
-
-    async def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
-        async def ask(batch: Sequence[str]) -> Vectors:
-            prefixed = [prefix + text for text in batch]
-            rows = await asyncio.to_thread(
-                self._model.encode, prefixed, batch_size=len(prefixed), show_progress_bar=False
-            )
-            return np.asarray(rows, dtype=np.float32)
-
-        return await embed_by_length(texts, self.fingerprint.dimension, self._batch_size, ask)
-
-
-async def open_sentence_transformers(settings: EmbedderSettings, api_key: str) -> SentenceTransformersEmbedder:
+async def open_sentence_transformers(settings: EmbedderSettings, api_key: str) -> LocalEmbedder:
     """Load the model; the library downloads it on first use. Raises `EmbedderUnavailable`, `BadSettings`."""
     del api_key
     return await asyncio.to_thread(_load, settings)
 
 
-def _load(settings: EmbedderSettings) -> SentenceTransformersEmbedder:
+def _load(settings: EmbedderSettings) -> LocalEmbedder:
     name = settings.model or DEFAULT_MODEL
     try:
         model = sentence_transformers.SentenceTransformer(
@@ -75,12 +45,18 @@ def _load(settings: EmbedderSettings) -> SentenceTransformersEmbedder:
         "sentence-transformers",
         home.name if home.is_dir() else name,
         _digest(home) if home.is_dir() else str(getattr(model.model_card_data, "base_model_revision", None) or ""),
-        int(np.asarray(model.encode(["probe"], show_progress_bar=False)).shape[1]),
+        encode(model, ["probe"]).shape[1],
         settings.document_prefix or "",
         settings.query_prefix or "",
         _longest(model.max_seq_length),
     )
-    return SentenceTransformersEmbedder(model, fingerprint, settings.batch_size)
+    return LocalEmbedder(partial(encode, model), fingerprint, settings.batch_size)
+
+
+def encode(model: Any, texts: Sequence[str]) -> Vectors:
+    """Shape ``(n, d)``."""
+    rows = model.encode(list(texts), batch_size=len(texts), show_progress_bar=False)
+    return np.asarray(rows, dtype=np.float32)
 
 
 def _longest(tokens: float | None) -> int:
