@@ -1,5 +1,6 @@
 """Text to terms, and what a query asks."""
 
+import unicodedata
 from collections import Counter
 
 import pytest
@@ -18,7 +19,10 @@ from cocosearchd.search.lexical_terms import Terms, parts, term_hash
         ("_private", ("privat",)),
         ("__", ()),
         ("straße", ("straße", "stra", "ß", "e")),
-        ("日本語", ("日本語",)),
+        ("日本語", ("日本", "本語")),
+        ("税", ("税",)),
+        ("用户Id2", ("用户id2", "用户", "id", "2")),
+        ("пароль", ("пароль",)),
     ],
 )
 def test_terms_of_a_word(word: str, expected: tuple[str, ...]) -> None:
@@ -32,6 +36,23 @@ def test_counts_words_parts_and_runs_of_digits() -> None:
     assert counts["42"] == 1
     assert "7" not in counts  # a lone digit says nothing
     assert counts["cafe"] == 1  # accents are dropped
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("// 根据订单编号查询订单详情", "查询订单"),
+        ("ユーザーのパスワードを確認する", "パスワード"),
+        ("ユーザーのパスワードを確認する", "ﾊﾟｽﾜｰﾄﾞ"),  # half as wide
+        ("사용자 비밀번호를 확인합니다", "비밀번호"),
+        ("データベース", unicodedata.normalize("NFD", "データベース")),
+    ],
+)
+def test_what_is_written_without_blanks_is_found_by_a_part_of_it(text: str, part: str) -> None:
+    terms = Terms()
+    asked = {term for term, _ in terms.query(part).terms}
+    assert len(asked) > 2
+    assert asked <= {term_hash(term) for term in terms.of_text(text)}
 
 
 def test_parts_of_an_abbreviation() -> None:

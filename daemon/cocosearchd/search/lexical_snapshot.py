@@ -20,7 +20,7 @@ import numpy as np
 from cocosearchd.search.lexical_segment import Part, Segment
 
 log = logging.getLogger(__name__)
-FORMAT = 8  # of the files; terms, definitions and fields have it in common: raise it when any of them changes
+FORMAT = 9  # of the files; terms, definitions and fields have it in common: raise it when any of them changes
 _MANIFEST = "manifest.json"
 _ALIGNMENT = 64  # bytes: a cache line
 

@@ -8,6 +8,7 @@ import unicodedata
 from collections.abc import Collection
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import pairwise
 
 from cocosearchd.languages.stems import Stemmer
 from cocosearchd.search.lexical_chunks import ChunkMemory
@@ -16,8 +17,11 @@ from cocosearchd.search.lexical_table import WordTable
 
 # A letter or underscore followed by letters, digits and underscores; or two digits and more.
 WORD = re.compile(r"[^\W\d]\w*|\d{2,}")
+# Chinese, Japanese and Korean: kana, ideographs, syllables. Words stand there without blanks between them.
+_DENSE = r"\u3005-\u3007\u3041-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff\U00020000-\U0003ffff"
 # Camel humps: HTTP of HTTPServer; Server; runs of capitals, digits, and other alphabets.
-PART = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[^\W\d_A-Za-z]+")
+PART = re.compile(rf"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+|[A-Z]+|\d+|[{_DENSE}]+|[^\W\d_A-Za-z{_DENSE}]+")
+_IS_DENSE = re.compile(f"[{_DENSE}]").match
 _MARK = re.compile(r"[\u0300-\u036f]")
 SEPARATOR = re.compile(r"::|\\|->|\.|#|/")
 STOP_WORDS = {
@@ -39,6 +43,11 @@ def term_hash(term: str) -> int:
 def parts(word: str) -> tuple[str, ...]:
     """Lower-case parts of an identifier: `HTTPServer2` gives http, server, 2."""
     return tuple(part.lower() for part in PART.findall(word))
+
+
+def pairs(run: str) -> tuple[str, ...]:
+    """Each two neighbours of some characters; of one it is that one."""
+    return tuple(map("".join, pairwise(run))) or (run,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +73,13 @@ class Splitter:
         return self._stemmer.stem(word)
 
     def of_word(self, word: str) -> tuple[str, ...]:
-        """The terms of one word: its stem, or, of an identifier, the whole in lower case and the stem of each part."""
+        """The terms of one word: its stem, or, of an identifier, the whole in lower case and the stem of each part.
+
+        A run of Chinese, Japanese or Korean is each two characters that stand together: what is asked is part of one.
+        """
         found = parts(word)
-        if len(found) > 1:
-            return (word.lower(), *(self.stem(part) for part in found))
-        return tuple(self.stem(part) for part in found)
+        terms = [term for part in found for term in (pairs(part) if _IS_DENSE(part) else (self.stem(part),))]
+        return (word.lower(), *terms) if len(found) > 1 else tuple(terms)
 
     def of_text(self, text: str) -> list[str]:
         """The terms of all words, each as often as it occurs."""
@@ -135,5 +146,5 @@ def _is_identifier(word: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    """Without accents: é is e. Decomposed as Unicode's NFKD says."""
-    return text if text.isascii() else _MARK.sub("", unicodedata.normalize("NFKD", text))
+    """Without accents: é is e. Of what Unicode's NFKD takes apart, the rest is put together again: syllables, kana."""
+    return text if text.isascii() else unicodedata.normalize("NFC", _MARK.sub("", unicodedata.normalize("NFKD", text)))
