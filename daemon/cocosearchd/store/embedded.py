@@ -297,9 +297,11 @@ def _account(owned: Path) -> pwd.struct_passwd | None:
 def _own(path: Path, uid: int, mode: int) -> None:
     """Makes `path` a directory of `uid`. Refuses one of somebody else, and a symbolic link."""
     path.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if path.is_symlink() or path.stat().st_uid not in (uid, os.geteuid()):
+    owner = path.lstat().st_uid
+    if path.is_symlink() or owner not in (uid, os.geteuid()):
         raise StoreUnavailable(f"{path} belongs to somebody else", "remove it, or use another state directory")
-    os.chown(path, uid, -1, follow_symlinks=False)
+    if owner != uid:  # else not even asked: as a service of systemd, the daemon may not give files away
+        os.chown(path, uid, -1, follow_symlinks=False)
     path.chmod(mode)
 
 
