@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cocosearch_ipc import address
-from cocosearch_ipc.cli import completion, doctor, exits, install, service, verbs
+from cocosearch_ipc.cli import completion, doctor, exits, install, service, unit_files, verbs
 from cocosearch_ipc.cli.main import run
 from cocosearch_ipc.client import CallFailed
 from tests.ipc.conftest import Served
@@ -309,7 +309,11 @@ def test_doctor_sees_a_service_of_another_version_and_one_that_failed(systemd: d
     systemd["SAYS"] = "failed"
     assert found() == ("fail", "cocosearchctl logs, then cocosearchctl service start")
     unit = tmp_path / ".config" / "systemd" / "user" / "cocosearchd.service"
-    unit.write_text(unit.read_text() + "# of another version\n")
+    unit.write_text(unit.read_text() + "Nice=10\n")
+    assert found() == ("fail", "cocosearchctl logs, then cocosearchctl service start"), (
+        "a person's change is no version"
+    )
+    unit.write_bytes(unit_files.marked(b"# of another version\n"))
     assert found() == ("warn", "cocosearchctl service install")
     assert service.journal(systemd, 5, follow=True) is not None
     assert service.journal(systemd | {"COCOSEARCH_STATE_DIR": "/elsewhere"}, 5, follow=True) is None

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import exits, program
+from cocosearch_ipc.cli import exits, program, unit_files
+from cocosearch_ipc.cli.unit_files import Found
 from cocosearch_ipc.render import out
 
 Env = Mapping[str, str]
@@ -30,6 +31,7 @@ class Manager:
 
     files: dict[Path, bytes]
     commands: dict[str, tuple[tuple[str, ...], ...]]
+    drop_in: Path | None = None  # where the environment of the service goes
 
     def installed(self) -> bool:
         """Whether every file is there, of whatever version."""
@@ -47,9 +49,10 @@ def is_installed(env: Env) -> bool:
 
 
 def outdated(env: Env) -> tuple[Path, ...]:
-    """Installed files that are not what `service install` would write now."""
+    """Installed files that `service install` would replace now."""
     files = manager(env, system=False).files
-    return tuple(path for path, content in files.items() if path.read_bytes() != content)
+    current = (Found.CURRENT, Found.CHANGED)
+    return tuple(path for path, content in files.items() if unit_files.look(path, content) not in current)
 
 
 def state(env: Env) -> str:
@@ -82,18 +85,14 @@ def run(args: argparse.Namespace, env: Env) -> int:
     if args.what in ("start", "stop") and not there:
         raise client.CallFailed("no service is installed", "cocosearchctl service install", code=0)
     changed = there
-    if args.what == "install":
-        _do(found, "reload")  # a manager that cannot be reached: nothing is written, and no daemon is stopped
-        changed = _install(found)
-        _make_way(env)
-    elif args.what == "uninstall":
-        changed = any(path.exists() for path in found.files)
-    if args.what != "uninstall" or changed:
-        _do(found, args.what)
     if args.what == "uninstall":
-        for path in found.files:
-            path.unlink(missing_ok=True)
-        _do(found, "reload")
+        changed = _uninstall(found, env)
+    else:
+        if args.what == "install":
+            _do(found, "reload")  # a manager that cannot be reached: nothing is written, and no daemon is stopped
+            changed = _install(found, env)
+            _make_way(env)
+        _do(found, args.what)
     _say(args, found, changed=changed)
     return exits.OK
 
@@ -172,7 +171,8 @@ def _systemd_system(env: Env) -> Manager:
 def _systemd(
     target: Path, source: Path, names: Sequence[str], units: tuple[str, ...], ctl: tuple[str, ...], env: Env
 ) -> Manager:
-    files = {target / name: _filled((source / name).read_text("utf-8"), program.command(env)) for name in names}
+    command = program.command(env)
+    files = {target / name: unit_files.marked(_filled((source / name).read_text("utf-8"), command)) for name in names}
     reload = (*ctl, "daemon-reload")
     return Manager(
         files,
@@ -185,6 +185,7 @@ def _systemd(
             "status": ((*ctl, "--no-pager", "status", units[-1]),),
             "running": ((*ctl, "is-active", units[-1]),),
         },
+        target / f"{units[-1]}.d" / "environment.conf",
     )
 
 
@@ -200,7 +201,7 @@ def _launchd(env: Env) -> Manager:
     domain = f"gui/{os.getuid()}"
     unload = ("launchctl", "bootout", f"{domain}/{LABEL}")
     return Manager(
-        {path: agent((program.shipped("launchd") / f"{LABEL}.plist").read_bytes(), env)},
+        {path: unit_files.marked(agent((program.shipped("launchd") / f"{LABEL}.plist").read_bytes(), env))},
         {
             # An agent that is loaded cannot be loaded again, and one that is not cannot be unloaded.
             "install": ((MAY_FAIL, *unload), ("launchctl", "bootstrap", domain, str(path))),
@@ -223,15 +224,51 @@ def agent(shipped: bytes, env: Env) -> bytes:
     return plistlib.dumps(plist)
 
 
-def _install(found: Manager) -> bool:
-    """Write what differs; returns whether anything did."""
+def _install(found: Manager, env: Env) -> bool:
+    """Write what differs, and the environment; returns whether anything did. What else is of note is said."""
+    runs = found.installed() and _quiet(found.commands["running"][0], env) == 0
     changed = False
     for path, content in found.files.items():
-        if not path.exists() or path.read_bytes() != content:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-            changed = True
+        was = unit_files.write(path, content)
+        changed |= was not in (Found.CURRENT, Found.CHANGED)
+        if was is Found.CHANGED:
+            out.note(f"{path} has changes of yours, which stay")
+        elif was is Found.UNKNOWN:
+            drop_in = f": put them into a drop-in, {path}.d/NAME.conf" if found.drop_in else ""
+            out.note(f"{path} had changes of yours, and is now {path.name}{unit_files.KEPT}{drop_in}")
+    changed |= _environment(found, env)
+    if changed and runs:
+        out.note("the service runs as before until `cocosearchctl restart`")
     return changed
+
+
+def _environment(found: Manager, env: Env) -> bool:
+    """A service manager knows nothing of the shell: what the daemon reads of its environment is written down."""
+    own = [name for name in sorted(unit_files.NOT_ITS) if name.endswith("_DIR") and env.get(name)]
+    if own:
+        out.note(f"the service does not use the directories of {', '.join(own)}: start that daemon by `up`")
+    given = unit_files.variables(env)
+    if found.drop_in is None or not unit_files.write_drop_in(found.drop_in, given):
+        return False
+    out.note(f"the service gets {', '.join(given)} as set here ({found.drop_in})")
+    return True
+
+
+def _uninstall(found: Manager, env: Env) -> bool:
+    """Stop the service and remove its files; returns whether there were any. Without its manager, the files alone."""
+    there = [path for path in found.files if path.exists()]
+    if not there:
+        return False
+    reached = all(_quiet(command, env) == 0 for command in found.commands["reload"])
+    if reached or not os.access(there[0].parent, os.W_OK):
+        _do(found, "uninstall")
+    else:
+        command = " ".join(found.commands["reload"][0])
+        out.note(f"`{command}` failed: a service that runs goes on until its manager ends, or `cocosearchctl down`")
+    unit_files.remove(found.files, found.drop_in)
+    if reached:
+        _do(found, "reload")
+    return True
 
 
 def _do(found: Manager, verb: str) -> None:
@@ -241,6 +278,8 @@ def _do(found: Manager, verb: str) -> None:
             subprocess.run(command[1:], check=False, capture_output=True)
         elif code := subprocess.run(command, check=False, stdout=2).returncode:
             hint = "run it yourself to see why; without a login session: loginctl enable-linger"
+            if verb in ("install", "start"):  # its manager was reached
+                hint = "cocosearchctl logs says why the daemon does not start, else run it yourself"
             raise client.CallFailed(f"`{' '.join(command)}` failed ({code})", hint, code=0)
 
 
