@@ -12,8 +12,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from cocosearchd.errors import TIMED_OUT, CocoSearchError, NotFound, StoreUnavailable
 from cocosearchd.settings import DatabaseSettings
+from cocosearchd.store.patient import PatientConnection
 from cocosearchd.store.pool import LOCK_TIMEOUT_MS, Database, without_password
-from cocosearchd.store.usable import check_server_version
+from cocosearchd.store.usable import check_server_version, check_sessions
 from tests.store.remote import PASSWORD, RemoteServer, free_port
 
 SECRET = "hunter2-Tr0ub4dor"
@@ -116,6 +117,39 @@ async def test_no_connection_is_left(remote: RemoteServer) -> None:
             connection.execute("alter role tester connection limit -1")
     assert error.message == f"PostgreSQL at 127.0.0.1:{remote.port} has no connection left for user tester"
     assert "database.pool_max" in error.hint
+
+
+async def test_a_pooler_that_refuses_our_settings() -> None:
+    """PgBouncer does, unless told otherwise. Here in its words: it is on few machines."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while (
+            int.from_bytes((await reader.readexactly(int.from_bytes(await reader.readexactly(4)) - 4))[:4]) != 3 << 16
+        ):
+            writer.write(b"N")  # no TLS
+        said = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
+        writer.write(b"E" + (len(said) + 4).to_bytes(4) + said)
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        error = await refused(f"postgresql://me:{SECRET}@127.0.0.1:{port}/db")
+    assert error.message == f"what answers at 127.0.0.1:{port} is a pooler that refuses settings of a session"
+    assert "name PostgreSQL itself" in error.hint
+
+
+async def test_a_pooler_that_shares_sessions(dsn: str) -> None:
+    """What one transaction locks would be locked for ever, and the next daemon wait for it in vain."""
+    connection = await PatientConnection.connect(dsn, autocommit=True)
+
+    async def same() -> PatientConnection:
+        return connection  # to PostgreSQL, two clients of such a pooler are one session
+
+    with pytest.raises(StoreUnavailable, match="another session") as caught:
+        await check_sessions(connection, same)
+    assert "pool_mode = session" in caught.value.hint
+    async with Database.open(dsn, DatabaseSettings(url=dsn)) as db:
+        await db.ping()
 
 
 async def test_no_such_database(remote: RemoteServer) -> None:

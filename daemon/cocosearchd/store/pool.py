@@ -15,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 from cocosearchd.errors import TIMED_OUT, CocoSearchError, InvalidInput, NotFound, Refused, StoreUnavailable
 from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.patient import SILENCE_S, PatientConnection, Silent
-from cocosearchd.store.usable import cannot_connect, checked
+from cocosearchd.store.usable import cannot_connect, check_sessions, checked
 
 CONNECT_TIMEOUT_S, CHECKOUT_TIMEOUT_S, LOCK_TIMEOUT_MS = 5, 10.0, 2000
 # The pool tries again with pauses that double; whoever comes after it gave up makes it try at once. So that a server is
@@ -85,7 +85,7 @@ class Database:
         conninfo = _conninfo(dsn, settings)
         limit_ms, silence = settings.statement_timeout_ms, Silence()
         patience_s = limit_ms / 1000 + SILENCE_S if limit_ms else None
-        versions = await _check(conninfo, successor, patience_s)
+        versions = await _check(conninfo, successor, patience_s, own=not settings.url)
         pool = AsyncConnectionPool[Connection](
             conninfo,
             connection_class=PatientConnection,
@@ -224,16 +224,19 @@ async def _outlive(connection: Connection, successor: int) -> None:
         ) from None
 
 
-async def _check(conninfo: str, successor: int | None, patience_s: float | None) -> tuple[str, str]:
+async def _check(conninfo: str, successor: int | None, patience_s: float | None, *, own: bool) -> tuple[str, str]:
     """Versions of server and pgvector of a database that can be used. Raises `StoreUnavailable`."""
+    connect = partial(PatientConnection.connect, conninfo, **_CONNECT)
     try:
-        connection = await PatientConnection.connect(conninfo, **_CONNECT)
+        connection = await connect()
     except psycopg.OperationalError as error:
         raise cannot_connect(conninfo, error) from None
     connection.patience_s = patience_s
     try:
         async with connection:
             vector = await checked(connection)
+            if not own:
+                await check_sessions(connection, connect)
             if successor is not None:
                 await _outlive(connection, successor)
             return connection.info.parameter_status("server_version") or "", vector

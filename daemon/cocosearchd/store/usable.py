@@ -1,6 +1,7 @@
 """Whether a PostgreSQL can be used, and if not, one sentence of why and a hint. Never a password."""
 
 import re
+from collections.abc import Awaitable, Callable
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -28,6 +29,28 @@ def check_server_version(version: int) -> None:
             f"PostgreSQL {shown} is too old: 14 or newer is needed",
             "upgrade it, or unset COCOSEARCH_DATABASE_URL to use the embedded server",
         )
+
+
+async def check_sessions(connection: PatientConnection, connect: Callable[[], Awaitable[PatientConnection]]) -> None:
+    """A pooler may give each transaction another session: what the locks of ours hold is then held by nobody, for ever.
+
+    `connect` makes another connection. It gets the session that `connection` had, or keeps it from getting that again.
+    """
+    before = await _session(connection)
+    async with await connect() as other, other.transaction():
+        other.patience_s = connection.patience_s
+        pooled = await _session(other) == before or await _session(connection) != before
+    if pooled:
+        raise StoreUnavailable(
+            "a pooler gives each transaction another session of PostgreSQL",
+            "name PostgreSQL itself in COCOSEARCH_DATABASE_URL, or a pool that keeps sessions (pool_mode = session)",
+        )
+
+
+async def _session(connection: PatientConnection) -> int:
+    row = await (await connection.execute("select pg_backend_pid()")).fetchone()
+    assert row
+    return int(row[0])
 
 
 def _check_encoding(connection: PatientConnection) -> None:
@@ -108,6 +131,11 @@ def cannot_connect(conninfo: str, error: psycopg.OperationalError) -> StoreUnava
         return StoreUnavailable(
             f"PostgreSQL at {host}:{port} has no connection left for user {user}",
             "allow more on the server: twice database.pool_max and some are used at most",
+        )
+    if "unsupported startup parameter" in text:
+        return StoreUnavailable(
+            f"what answers at {host}:{port} is a pooler that refuses settings of a session",
+            "name PostgreSQL itself in COCOSEARCH_DATABASE_URL; a few connections are kept open and used again",
         )
     reason = (text.strip().splitlines() or ["no answer"])[0]
     return StoreUnavailable(
