@@ -312,6 +312,18 @@ async def test_a_server_with_habits_of_its_own(dsn: str) -> None:
         assert (row[0], row[2]) == (True, b"\0\1")
 
 
+async def test_a_server_that_ends_who_idles(dsn: str) -> None:
+    """The next question would find the pool's connections dead, and wait for new ones for a second."""
+    given = make_conninfo(dsn, options="-c idle_session_timeout=50")
+    pid = "select pg_backend_pid()"
+    async with Database.open(given, DatabaseSettings(pool_min=1, pool_max=1)) as db:
+        async with db.connection() as connection:
+            before = await (await connection.execute(pid)).fetchone()
+        await asyncio.sleep(0.3)
+        async with db.connection() as connection:
+            assert await (await connection.execute(pid)).fetchone() == before
+
+
 def test_a_url_is_shown_without_its_password() -> None:
     shown = without_password(f"postgresql://me:{SECRET}@db.example:5433/code?sslmode=require")
     assert SECRET not in shown

@@ -184,6 +184,8 @@ def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
         "synchronous_commit": "on",
         "statement_timeout": str(settings.statement_timeout_ms),
         "lock_timeout": str(LOCK_TIMEOUT_MS),
+        # What idles is the pool's affair: if the server ended it, the next question would wait for new connections.
+        "idle_session_timeout": "0",
         # How the driver writes bytes and reads times, whatever the server's defaults are.
         "standard_conforming_strings": "on",
         "datestyle": "ISO",
