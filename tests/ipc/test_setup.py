@@ -202,6 +202,14 @@ def test_a_worker_that_starts_is_not_broken(served: Served, capsys: pytest.Captu
     assert "warn  worker: starting" in capsys.readouterr().out
 
 
+def test_a_worker_that_runs_again_is_not_broken() -> None:
+    """Its daemon tells how the last one ended for as long as it runs."""
+    found = doctor._part("worker", {"state": "running", "deaths": 2, "error": "signal SIGKILL"})
+    assert (found.state, found.fix) == ("ok", "")
+    assert "signal SIGKILL" in found.message
+    assert doctor._part("worker", {"state": "waiting", "deaths": 2, "error": "signal SIGKILL"}).state == "fail"
+
+
 SYSTEMCTL = """#!{python}
 import os, sys
 open(os.environ["HOME"] + "/calls", "a").write(" ".join(sys.argv[1:]) + "\\n")

@@ -215,6 +215,8 @@ def _watches(pid: int) -> Iterator[Finding]:
 def _part(name: str, value: dict[str, Any]) -> Finding:
     state = str(value.get("state", ""))
     trouble = value.get("error") or value.get("reason")
+    if name == "worker" and state == "running" and trouble:  # how the one before it ended, be it days ago
+        return Finding(name, "ok", f"running; {value.get('deaths', 1)} before it ended, the last by {trouble}")
     if not trouble and state == "starting":
         return Finding(name, "warn", state, "nothing to do: it takes a few seconds")
     well = not trouble and state in ("", "ok", "up", "running", "ready")
