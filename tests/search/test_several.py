@@ -1,6 +1,5 @@
 """One question to several indexes."""
 
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from cocosearchd.errors import IdentityMismatch, NotFound
 from cocosearchd.model import Hit
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query
-from cocosearchd.search.several import merge, search_several, shown_of_each
+from cocosearchd.search.several import merge, order, search_several
 from cocosearchd.search.trace import Trace
 from cocosearchd.settings import SearchSettings
 from cocosearchd.store.pool import Database
@@ -79,7 +78,8 @@ async def test_only_what_is_shown_is_widened_and_the_answer_is_as_if_all_were(db
         for text in ("send mail", "elephant", "nothing else matters"):
             query = Query(text, limit=limit, use_cache=False)
             widened = [await pipeline.run(record, query, Trace()) for record in records]
-            assert (await search_several(pipeline, records, query)).hits == merge(widened, limit)
+            taken = order([each.hits for each in widened], limit, name=" " not in text)
+            assert (await search_several(pipeline, records, query)).hits == merge(widened, taken)
     await corpora[1].save("post.py", "def send_mail_later(address):\n    return 1\n")
     (tmp_path / "two" / "post.py").write_text("another")
     only = Query("send mail", limit=1)
@@ -121,26 +121,56 @@ async def test_different_embedders_are_refused_with_both_names(db: Database, tmp
     assert "ollama/nomic-embed-text" in caught.value.message
 
 
-def answer(index: str, *scores: float) -> Answer:
+async def test_a_name_of_one_index_comes_before_what_is_like_it_in_all_others(db: Database, tmp_path: Path) -> None:
+    embedder = BuiltinEmbedder()
+    pipeline = Pipeline(db, embedder, SearchSettings())
+    files = {f"like{n}": {f"{n}.py": f"def invoice_total_{n}(balance): ...\n"} for n in range(4)}
+    files["named"] = {"a.py": "def settle_invoice_balance(): ...\n", "b.py": "settle_invoice_balance()\n"}
+    corpora = [
+        await new_corpus(db, tmp_path / name, texts, name=name, embedder=embedder, pipeline=pipeline)
+        for name, texts in files.items()
+    ]
+    records = [corpus.record for corpus in corpora]
+    merged = await search_several(pipeline, records, Query("settle_invoice_balance -path:x", limit=3))
+    assert [(hit.index, hit.path) for hit in merged.hits[:2]] == [("named", "a.py"), ("named", "b.py")]
+    assert merged.hits[2].index != "named"
+    merged = await search_several(pipeline, records, Query("settle the invoice balance", limit=3))
+    assert (merged.hits[0].index, merged.hits[0].path) == ("named", "a.py")
+    assert len({hit.index for hit in merged.hits}) == 3
+
+
+def answer(index: str, *scores: float, relevance: tuple[float, ...] = ()) -> Answer:
     hits = tuple(
         Hit(index, f"{n}.py", 0, 1, 1, 1, "python", score, "both", "", "", None, None, None, "x")
         for n, score in enumerate(scores)
     )
-    return Answer(index, hits, 1)
+    told = (replace(hit, scores=(("relevance", each),)) for hit, each in zip(hits, relevance, strict=True))
+    return Answer(index, tuple(told) if relevance else hits, 1)
+
+
+def in_order(answers: list[Answer], limit: int, *, name: bool = False) -> tuple[Hit, ...]:
+    return merge(answers, order([each.hits for each in answers], limit, name=name))
 
 
 def test_merging_goes_by_rank_and_never_by_score() -> None:
-    merged = merge([answer("a", 0.01, 0.009, 0.008), answer("b", 900.0, 800.0), answer("c")], 4)
+    merged = in_order([answer("a", 0.01, 0.009, 0.008), answer("b", 900.0, 800.0), answer("c")], 4)
     assert [(hit.index, hit.path) for hit in merged] == [("a", "0.py"), ("b", "0.py"), ("a", "1.py"), ("b", "1.py")]
     assert [hit.score for hit in merged] == [1 / 61, 1 / 61, 1 / 62, 1 / 62]
     assert dict(merged[1].scores)["own_score"] == 900.0
 
 
-@given(st.lists(st.integers(0, 6), max_size=5), st.integers(1, 12))
-def test_so_many_are_shown_of_each_as_merging_takes(found: list[int], limit: int) -> None:
-    answers = [answer(str(place), *([1.0] * count)) for place, count in enumerate(found)]
-    shown = shown_of_each(found, limit)
-    taken = Counter(hit.index for hit in merge(answers, limit))
-    assert shown == [taken[str(place)] for place in range(len(found))]
-    begun = [replace(each, hits=each.hits[:count]) for each, count in zip(answers, shown, strict=True)]
-    assert merge(begun, limit) == merge(answers, limit)
+@pytest.mark.parametrize(("name", "expected"), [(False, "b0 a0 b1 a1 b2 a2"), (True, "b0 b1 a0 a1 b2 a2")])
+def test_of_one_rank_the_most_relevant_comes_first(name: bool, expected: str) -> None:
+    answers = [answer("a", 3, 2, 1, relevance=(0.4, 0.4, 0.1)), answer("b", 3, 2, 1, relevance=(0.5, 1.0, 0.9))]
+    merged = in_order(answers, 6, name=name)
+    assert " ".join(hit.index + hit.path[0] for hit in merged) == expected
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 0.5, 1.0]), max_size=6), max_size=5), st.integers(1, 12), st.booleans())
+def test_what_is_taken_of_an_index_is_its_first(found: list[list[float]], limit: int, name: bool) -> None:
+    answers = [answer(str(place), *([1.0] * len(each)), relevance=tuple(each)) for place, each in enumerate(found)]
+    taken = order([each.hits for each in answers], limit, name=name)
+    assert len(taken) == min(limit, sum(map(len, found)))
+    for place in range(len(found)):
+        ranks = [rank for where, rank in taken if where == place]
+        assert ranks == list(range(1, len(ranks) + 1))

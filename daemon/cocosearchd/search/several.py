@@ -1,11 +1,12 @@
 """One question to several indexes: embedded once, searched side by side, merged by rank, and only then widened.
 
-Scores of different indexes are of different scales (their words, sizes and cosines differ), so only ranks are merged.
+Scores of different indexes are of different scales (their words, sizes and cosines differ), so ranks are merged. What
+is comparable, the relevance, says which hits of one rank come first.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 
 import anyio
 
@@ -15,7 +16,7 @@ from cocosearchd.search.code_filters import NO_FILE
 from cocosearchd.search.context import fit
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.pipeline import Answer, Embedded, Finding, Pipeline
-from cocosearchd.search.plan import Query
+from cocosearchd.search.plan import Query, parse_inline
 from cocosearchd.search.rank import RRF_K
 from cocosearchd.search.trace import Trace
 
@@ -99,15 +100,17 @@ async def search_several(
     )
     if failed and not findings:
         raise failed[0].error
-    findings, limit = _once_each(findings, query.all_chunks), pipeline.limit_of(query)
-    shown = shown_of_each([len(finding.found.hits) for finding in findings], limit)
+    findings = _once_each(findings, query.all_chunks)
+    name = not any(map(str.isspace, parse_inline(query.text).words))
+    taken = order([finding.found.hits for finding in findings], pipeline.limit_of(query), name=name)
+    shown = Counter(place for place, _ in taken)
     answers = tuple(
         [
-            await pipeline.show(finding, traces[finding.record.name], count)
-            for finding, count in zip(findings, shown, strict=True)
+            await pipeline.show(finding, traces[finding.record.name], shown[place])
+            for place, finding in enumerate(findings)
         ]
     )
-    return Merged(fit(merge(answers, limit), query.budget_chars, query.budget_tokens), answers, failed, traces)
+    return Merged(fit(merge(answers, taken), query.budget_chars, query.budget_tokens), answers, failed, traces)
 
 
 class _Once:
@@ -124,28 +127,35 @@ class _Once:
             return self._done[text]
 
 
-def shown_of_each(found: Sequence[int], limit: int) -> list[int]:
-    """How many of each index `merge` takes, of so many that each has found: these are worth being widened."""
-    shown, left = [0] * len(found), limit
-    for rank in range(max(found, default=0)):
-        for place, count in enumerate(found):
-            if rank < count and left:
-                shown[place], left = rank + 1, left - 1
-    return shown
+def order(found: Sequence[Sequence[Hit]], limit: int, *, name: bool) -> list[tuple[int, int]]:
+    """Which hits of the indexes are shown, in their order: the place of the index, and the rank there, from 1.
+
+    The first of every index, then the second of every index, and so on; of one rank the most relevant first. Of a
+    `name` those come before that are not behind the last with every word of it: in most indexes it is not there, and
+    what they have is like it at best.
+    """
+    named = [max((rank for rank, hit in enumerate(hits, 1) if _relevance(hit) >= 1), default=0) for hits in found]
+    every = [
+        (name and rank > named[place], rank, -_relevance(hit), place)
+        for place, hits in enumerate(found)
+        for rank, hit in enumerate(hits, 1)
+    ]
+    return [(place, rank) for _, rank, _, place in sorted(every)[:limit]]
 
 
-def merge(answers: Sequence[Answer], limit: int) -> tuple[Hit, ...]:
-    """The first of every index, then the second of every index, and so on; indexes in the order they were asked.
+def _relevance(hit: Hit) -> float:
+    return dict(hit.scores).get("relevance", 0.0)
+
+
+def merge(answers: Sequence[Answer], taken: Sequence[tuple[int, int]]) -> tuple[Hit, ...]:
+    """The hits that are taken, as `order` says.
 
     A merged hit's score is 1 / (60 + rank in its own index); its own score is kept among `scores`.
     """
-    merged = [
-        replace(hit, score=1 / (RRF_K + rank), scores=(("own_score", hit.score), *hit.scores))
-        for rank, row in enumerate(zip_longest(*(answer.hits for answer in answers)), 1)
-        for hit in row
-        if hit is not None
-    ]
-    return tuple(merged[:limit])
+    hits = [(rank, answers[place].hits[rank - 1]) for place, rank in taken]
+    return tuple(
+        replace(hit, score=1 / (RRF_K + rank), scores=(("own_score", hit.score), *hit.scores)) for rank, hit in hits
+    )
 
 
 def _once_each(findings: Sequence[Finding], all_chunks: bool) -> list[Finding]:
