@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from cocosearchd.embedding.builtin import BuiltinEmbedder
 from cocosearchd.errors import BadSettings
 from cocosearchd.model import Commit
+from cocosearchd.search import lexical_choice
 from cocosearchd.search.code_profile import load_weights
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.look import COLD
@@ -113,6 +115,15 @@ async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
     assert trace.details["lexical"]["state"] == "cold"
     assert answer.hits[0].path == "server/router.py"
     assert answer.notes == (COLD,)
+
+
+async def test_what_is_explained_is_the_answer(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lexical_choice, "PROMISING", 2)  # stands for a size that no test builds
+    monkeypatch.setattr(lexical_choice, "NAMED", 1)
+    for text, limit in product(("route", "add route", "keep values between requests", "prefix"), (1, 2, 3, 4)):
+        query = Query(text, limit=limit, use_cache=False)
+        plain, explained = await warm.answer(query), await warm.answer(query, Trace(explain=True))
+        assert [(hit.path, hit.score) for hit in explained.hits] == [(hit.path, hit.score) for hit in plain.hits]
 
 
 async def test_answers_are_never_older_than_the_index(warm: Warm) -> None:

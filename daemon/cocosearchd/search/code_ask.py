@@ -24,7 +24,10 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """The question. `state` is that of the files with those of `overlay` in their place; at most `limit` are ranked."""
+    """The question. `state` is that of the files with those of `overlay` in their place; at most `limit` are ranked.
+
+    As many files are compared as `needed` results take: a question that is explained ranks more, of the same ones.
+    """
 
     lexical: LexicalIndex
     state: View
@@ -33,11 +36,12 @@ class Ask:
     vector: NDArray[np.float32] | None
     weights: Weights
     limit: int
+    needed: int
     overlay: Overlay | None = None
 
     async def judged(self, judge: Callable[[Evidence], T], choice: Choice) -> T:
         """What `judge` makes of the evidence, in a thread. `choice`: which files may be shown."""
-        return await self.lexical.judged(self.state, judge, self.terms, self.vector, choice, self.limit)
+        return await self.lexical.judged(self.state, judge, self.terms, self.vector, choice, self.needed)
 
     async def ranked(self, chunks: Starts | None = None) -> tuple[Ranked, ...]:
         """The best of the chunks that pass; None: of those that pass the filter on symbols, if there is one."""

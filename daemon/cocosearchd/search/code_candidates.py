@@ -69,7 +69,7 @@ async def code_candidates(
     # Enough for a reranker or a score limit to choose from.
     needed = max(plan.limit, plan.depth if plan.reranker != "disabled" or plan.min_score else 0)
     limit = max(needed, plan.depth if trace.explain else 0)
-    ask = Ask(lexical, state, plan, lexical.query(plan.text), vector, weights, limit, overlay)
+    ask = Ask(lexical, state, plan, lexical.query(plan.text), vector, weights, limit, needed, overlay)
     if plan.where.phrases:
         held = await with_phrases(db, newest, ask, needed, trace)
     else:
