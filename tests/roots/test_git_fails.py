@@ -207,6 +207,29 @@ async def test_a_repository_that_git_refuses_tracks_nothing_and_is_fresh(
     assert [record.message for record in caplog.records].count("git_refuses") == 1
 
 
+async def test_a_submodule_that_was_renamed_without_git_keeps_nothing_from_being_fresh(
+    root: Path, tmp_path: Path, git: Wrapped
+) -> None:
+    other = tmp_path / "other"
+    put(other, b="1", ignored="1")
+    (other / ".gitignore").write_text("ignored.py\n")
+    git.real(other, "init", "-q")
+    git.real(other, "add", ".")
+    git.real(other, "commit", "-q", "-m", "first")
+    git.real(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "below")
+    put(root / "below", ignored="2")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        (root / "below").rename(root / "renamed")  # its configuration goes on naming `below`
+        await in_sync(live)
+        assert held(index) == {"a.py", "kept.py", "renamed/b.py"}
+        assert "cannot chdir" in (live.status().reason or "")
+        (root / "renamed").rename(root / "below")
+        await in_sync(live)
+        assert held(index) == {"a.py", "kept.py", "below/b.py"}
+        assert live.status().reason is None
+
+
 async def test_without_git_ignore_files_count_and_it_is_said(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

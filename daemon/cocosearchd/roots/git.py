@@ -30,6 +30,7 @@ _FOR_GOOD = (
     b"dubious ownership",
     b"unsafe repository",
     b"not a git repository",
+    b"cannot chdir to",  # a submodule that was moved by other means than git: its configuration names the former place
     b"git repo version",
     b"repository extension",
     b"Permission denied",

@@ -1,11 +1,22 @@
-"""Hard links: a file with several names in one root. An event names the one it was written by; the others changed too.
+"""Hard links: a file with several names. An event names the one it was written by; the others changed too.
 
-Names outside of the root, or of what is indexed of it, are not followed: the audit finds what is written by them.
+What is written by a name outside of the root, or of what is indexed of it, makes no event: files that have such a name
+are looked at by each question. That a file gets one makes no event either, so it is known from its next scan on.
 """
 
 import os
 from collections.abc import Iterable
+from contextlib import suppress
+from itertools import islice
 from typing import NamedTuple
+
+from cocosearchd.model import decode_path
+
+FOLLOWED = 5_000  # files that are looked at by each question; of more, scans and the audit find what was written
+
+
+Stamp = tuple[int, int, int]  # size, mtime_ns, ctime_ns
+Suspect = tuple[str, Stamp]  # a path, and what was seen there
 
 
 class Linked(NamedTuple):
@@ -13,7 +24,7 @@ class Linked(NamedTuple):
 
     path: str
     inode: tuple[int, int]  # (device, inode)
-    stamp: tuple[int, int, int]  # size, mtime_ns, ctime_ns
+    stamp: Stamp
     names: int
 
 
@@ -21,18 +32,35 @@ def linked(path: str, status: os.stat_result) -> Linked | None:
     """None for a file with one name."""
     if status.st_nlink < 2:
         return None
-    stamp = (status.st_size, status.st_mtime_ns, status.st_ctime_ns)
-    return Linked(path, (status.st_dev, status.st_ino), stamp, status.st_nlink)
+    return Linked(path, (status.st_dev, status.st_ino), _stamp(status), status.st_nlink)
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return status.st_size, status.st_mtime_ns, status.st_ctime_ns
+
+
+def written(root: bytes, suspects: Iterable[Suspect]) -> list[str]:
+    """Those that are not as they were seen. Blocking."""
+    found = list[str]()
+    for path, stamp in suspects:
+        with suppress(OSError):  # that a name went is told by an event
+            if _stamp(os.lstat(os.path.join(root, decode_path(path)))) != stamp:
+                found.append(path)
+    return found
 
 
 class Links:
-    """The files with several names that scans and looks have seen, each name with the stamp it was seen with."""
+    """The files with several names that scans and looks have seen, each name with the stamp it was seen with.
+
+    `elsewhere` are files of which a name has not been seen.
+    """
 
     def __init__(self) -> None:
-        self._seen: dict[tuple[int, int], dict[str, tuple[int, int, int]]] = {}
+        self._seen: dict[tuple[int, int], dict[str, Stamp]] = {}
         self._names: dict[tuple[int, int], int] = {}
         self._inode_of: dict[str, tuple[int, int]] = {}
         self._told = set[tuple[int, int]]()  # of which nothing was seen since all names were told
+        self.elsewhere = dict[tuple[int, int], None]()
 
     def scanned(self, found: Iterable[Linked]) -> None:
         """By a scan, which compares each name by itself.
@@ -54,6 +82,11 @@ class Links:
         self._note(one)
         return None if unknown else found
 
+    def suspects(self) -> list[Suspect]:
+        """The names here of files that have others elsewhere, with the stamps they were seen with."""
+        some = islice(self.elsewhere, FOLLOWED)
+        return [name for inode in some for name in self._seen.get(inode, {}).items()]
+
     def left(self, path: str, inode: tuple[int, int] | None) -> frozenset[str]:
         """The other names of the file that was seen at a path, if that is there no more, but `inode` or nothing.
 
@@ -68,6 +101,7 @@ class Links:
         if not others:
             del self._seen[before], self._names[before]
             self._told.discard(before)
+            self.elsewhere.pop(before, None)
         elif before not in self._told:
             self._told.add(before)
             return frozenset(others)
@@ -78,3 +112,7 @@ class Links:
         self._names[one.inode] = one.names
         self._inode_of[one.path] = one.inode
         self._told.discard(one.inode)
+        if len(self._seen[one.inode]) < one.names:
+            self.elsewhere[one.inode] = None
+        else:
+            self.elsewhere.pop(one.inode, None)

@@ -209,6 +209,7 @@ class LiveRoot:
             self._dirty.retry_due(time.monotonic())
             await self._still_there()
             await self._survey.check_rules(local=self.local)
+            await self._survey.check_links(local=self.local)
             self._rescan_if_due()
 
     def _rescan_if_due(self) -> None:
@@ -317,6 +318,7 @@ class LiveRoot:
         if not await self._still_there():
             return False
         await self._survey.check_rules(local=self.local)
+        await self._survey.check_links(local=self.local)
         if epoch != self._epoch or not self._open.is_set():
             return False  # lost meanwhile: nobody is there who would see a cookie
         if self._schedule.slept():

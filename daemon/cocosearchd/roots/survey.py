@@ -11,7 +11,7 @@ from cocosearchd.model import FileRecord, decode_path, encode_path
 from cocosearchd.roots.git import Trouble
 from cocosearchd.roots.hints.base import Dirty, DirtyTree
 from cocosearchd.roots.ignore import IGNORE_FILES, Scope
-from cocosearchd.roots.links import Links
+from cocosearchd.roots.links import Links, written
 from cocosearchd.roots.marks import Picked, Tree, below
 from cocosearchd.roots.reconcile import Reconciler
 from cocosearchd.roots.scan import Found, Looked, Scan, Unread
@@ -190,6 +190,12 @@ class Survey:
                 return  # the scan that is due by that renews the scope
             self.scope = fresh
             self._tell(everything=False)
+
+    async def check_links(self, *, local: bool) -> None:
+        """Files that have names outside of what is indexed here. What is not `local` is scanned for each question."""
+        if local and self._links.elsewhere:
+            for path in await asyncio.to_thread(written, self._root, self._links.suspects()):
+                self._dirty.mark(path, scanned=True)
 
     def _tell(self, *, everything: bool) -> None:
         """Log what git did not answer, once; `everything`: what is not so any more is told when it is again."""
