@@ -280,6 +280,22 @@ def test_a_client_that_sends_too_slowly_is_let_go(served: Served, monkeypatch: p
         s.close()
 
 
+@pytest.mark.parametrize("header_s", [0.2, 15.0])
+def test_a_connection_stays_for_its_next_request(
+    served: Served, monkeypatch: pytest.MonkeyPatch, header_s: float
+) -> None:
+    """For longer than its client would use it, who cannot know that it is just being closed."""
+    monkeypatch.setattr(serve, "HEADER_TIMEOUT_S", header_s)
+    connection = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=5)
+    for pause_s in (0.0, 0.5 if header_s < 1 else 5.5):
+        time.sleep(pause_s)
+        connection.request("GET", "/healthz")
+        port = connection.sock.getsockname()[1]
+        assert connection.getresponse().read() == b"ok\n"
+    assert port == connection.sock.getsockname()[1]
+    connection.close()
+
+
 @pytest.mark.parametrize(
     "garbage",
     [
