@@ -62,6 +62,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.lookup": {"cocosearchd.tuning"},
     "cocosearchd.places": {"cocosearchd.lookup", "cocosearchd.tuning"},
     "cocosearchd.workspace": {
+        "cocosearchd.patience",
         "cocosearchd.index_settings",
         "cocosearchd.overlays",
         "cocosearchd.places",

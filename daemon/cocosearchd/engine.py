@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from cocosearchd.indexing.outliner import Outliner
 from cocosearchd.indexing.updater import Updater
 from cocosearchd.model import Freshness
 from cocosearchd.overlays import Overlays
-from cocosearchd.patience import soon
+from cocosearchd.patience import at_last, soon
 from cocosearchd.requests import explains, query_of, wants_symbols, with_defaults
 from cocosearchd.resources import lacking_handles, resident
 from cocosearchd.saved import MIN_RELEVANCE, SavedQuery, gathered
@@ -205,7 +206,9 @@ class Engine(Workspace):
             while batch := await gathered(commits):
                 for commit in batch:
                     event = await self._event(commit, commits) if request.index in (None, commit.index) else None
-                    if event is not None and (matches := await saved.new(commit.index, event.changed)):
+                    if event is None:
+                        continue
+                    if matches := await at_last(partial(saved.new, commit.index, event.changed)):
                         yield replace(event, kind="matches", matches=matches)
 
     async def list_indexes(self, request: p.Empty) -> p.IndexesReply:  # noqa: ARG002 - the shape of a verb

@@ -1,12 +1,14 @@
 """Waiting for what may never come, in places that must answer all the same."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
 from cocosearchd.errors import StoreUnavailable
 
 Answer = TypeVar("Answer")
+
+AGAIN_S = 1.0  # beside the seconds that a server takes which is frozen
 
 
 async def soon(call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
@@ -31,6 +33,15 @@ async def ended(task: "asyncio.Future[Any]", within_s: float) -> bool:
     if not done:
         task.add_done_callback(_forget)
     return bool(done)
+
+
+async def at_last(ask: Callable[[], Awaitable[Answer]]) -> Answer:
+    """What `ask` returns as soon as PostgreSQL answers it: for who listens, and has nobody that waits for an answer."""
+    while True:
+        try:
+            return await ask()
+        except StoreUnavailable:
+            await asyncio.sleep(AGAIN_S)
 
 
 def _forget(task: "asyncio.Future[Any]") -> None:

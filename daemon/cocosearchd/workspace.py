@@ -4,6 +4,7 @@ import os
 from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import anyio
@@ -18,6 +19,7 @@ from cocosearchd.indexes import Indexes, RunningIndex, limits_of
 from cocosearchd.languages.tables import languages
 from cocosearchd.model import Clock, Commit, Freshness, named_glob, named_path
 from cocosearchd.overlays import Overlays, Rules, would_not_be_searched
+from cocosearchd.patience import at_last
 from cocosearchd.search import files
 from cocosearchd.search.disk import Disk
 from cocosearchd.search.overlay import Overlay
@@ -232,7 +234,7 @@ class Workspace:
         """
         try:
             index = self._indexes.get(commit.index)
-            there = (await file_states(self._db, index.record, commit.paths)).files
+            there = (await at_last(partial(file_states, self._db, index.record, commit.paths))).files
         except NotFound:
             return None  # cleared since, maybe while it was asked
         behind = more or commits.statistics().current_buffer_used or _cut_off(commits)

@@ -28,8 +28,8 @@ log = logging.getLogger(__name__)
 
 # uvicorn itself never times out a client that sends no or half a request.
 HEADER_TIMEOUT_S = 15.0
-# Longer than clients keep a connection that they do not use: httpx, by which Python's MCP clients speak, 5 s, as uvicorn
-# does. Of requests that came within 12 ms of that, 7 % were sent on what was just being closed, and failed (measured).
+# Longer than clients keep a connection that they do not use: httpx, by which Python's MCP clients speak, 5 s, as
+# uvicorn does. Of requests that came within 12 ms of that, 7 % were sent on what was just being closed (measured).
 KEEP_ALIVE_S = 75
 # Each of the Unix socket and of TCP; both below the usual 1,024 descriptors, with room for the database pool and files.
 # The oldest idle connection makes room.

@@ -1,6 +1,7 @@
 """Saved queries and unsaved text through the real programs."""
 
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -56,6 +57,22 @@ def test_a_saved_query_tells_of_new_matches_only(shared: Daemon, project: Path) 
         shared.ctl("sync")
         event = found.get(timeout=WAIT_S)
         assert [match["path"] for match in event["matches"]] == ["src/half.py"]
+
+
+def test_a_subscription_goes_on_when_postgresql_has_said_nothing_for_a_while(daemon: Daemon, project: Path) -> None:
+    """The commit is known, and what to tell of it is asked a quarter of a second later."""
+    daemon.ctl("up", str(project), "--wait")
+    with events(daemon, index="project", query='"circuit breaker"', all_chunks=True) as found:
+        for name in ("first", "second"):
+            (project / "src" / f"{name}.py").write_text(f"def {name}():\n    return 'circuit breaker'\n")
+            assert daemon.call("sync", index="project")["fresh"]
+            servers = daemon.postgres()
+            for server in servers:
+                server.suspend()
+            time.sleep(4)  # a server is given two seconds
+            for server in servers:
+                server.resume()
+            assert [match["path"] for match in found.get(timeout=WAIT_S)["matches"]] == [f"src/{name}.py"]
 
 
 def test_what_has_nothing_to_do_with_a_saved_query_is_no_match(shared: Daemon, project: Path) -> None:
