@@ -263,7 +263,7 @@ class LiveRoot:
         try:
             paths = {path: decode_path(path) for path in picked.seqs}
             found = await asyncio.to_thread(look, scope, paths)
-            self._survey.looked(found, picked)
+            self._survey.looked(found, picked, told=self.local and not (self._hints and self._hints.blind()))
             same = self.presence.same() if self.local else await self.presence.still()
             taken = same and scope is self._survey.scope and epoch == self._epoch and self._open.is_set()
         finally:

@@ -79,13 +79,61 @@ class Folders:
             return False
 
 
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """At a file that was about to be read: its ctime, since when it has had that, and when the look was (monotonic)."""
+
+    ctime_ns: int
+    first_ns: int
+    at_ns: int
+
+
+class Young:
+    """Files that were read so soon after a change that another one may look the same, where no event would tell of it.
+
+    Of the clock that stamps files only its steps are assumed: that of a file server may be ahead. A stamp is as old as
+    it is by our clock, or as the time since it was first seen.
+    """
+
+    def __init__(self) -> None:
+        self._looks: dict[str, _Look] = {}
+
+    def looked(self, paths: Iterable[str], ctimes: Mapping[str, int]) -> None:
+        """The paths are about to be read; those that are files have these ctimes."""
+        young, now = time.time_ns() - RACY_NS, time.monotonic_ns()
+        for path in paths:
+            before, ctime = self._looks.pop(path, None), ctimes.get(path)
+            if ctime is not None and ctime >= young:
+                known = before is not None and before.ctime_ns == ctime
+                self._looks[path] = _Look(ctime, before.first_ns if before is not None and known else now, now)
+
+    def told(self, paths: Iterable[str]) -> None:
+        """The paths are about to be read, and an event will tell of the next change."""
+        for path in paths:
+            self._looks.pop(path, None)
+
+    def is_certain(self, path: str, ctime_ns: int, racy_after: int) -> bool:
+        """Whether a file that is as it was when it was read has not changed since. From any thread."""
+        look = self._looks.get(path)
+        if look is None:
+            return ctime_ns < racy_after
+        return look.ctime_ns == ctime_ns and look.at_ns - look.first_ns >= RACY_NS
+
+
 class Scan:
     """One comparison of trees of a root with `stored`, which holds at least the records at and below them."""
 
     def __init__(
-        self, scope: Scope, stored: Mapping[str, FileRecord], watch: Callable[[bytes], None], *, force: bool = False
+        self,
+        scope: Scope,
+        stored: Mapping[str, FileRecord],
+        watch: Callable[[bytes], None],
+        *,
+        force: bool = False,
+        young: Young | None = None,
     ) -> None:
         """With `force` every file counts as different."""
+        self._young = young or Young()
         self._scope, self._watch, self._force = scope, watch, force
         self._missing = dict(stored)  # what has not been seen yet
         self._stored, self._bare = stored, list[str]()
@@ -177,7 +225,7 @@ class Scan:
             found.dirty.append(path)
             return
         seen = (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode)
-        if record.fingerprint != seen or s.st_ctime_ns >= self._racy_after:
+        if record.fingerprint != seen or not self._young.is_certain(path, s.st_ctime_ns, self._racy_after):
             found.dirty.append(path)
 
 
@@ -190,6 +238,7 @@ class Looked:
     gone: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
     links: list[Linked] = field(default_factory=list)
+    ctimes: dict[str, int] = field(default_factory=dict)  # of files, in nanoseconds
 
 
 def look(scope: Scope, paths: Mapping[str, bytes]) -> Looked:
@@ -200,8 +249,10 @@ def look(scope: Scope, paths: Mapping[str, bytes]) -> Looked:
             real = folders.real(raw.rpartition(b"/")[0])
             status = os.lstat(os.path.join(scope.root, raw)) if real else None
             is_file = status is not None and stat.S_ISREG(status.st_mode)
-            if status is not None and is_file and (link := linked(path, status)):
-                found.links.append(link)
+            if status is not None and is_file:
+                found.ctimes[path] = status.st_ctime_ns
+                if link := linked(path, status):
+                    found.links.append(link)
         except (FileNotFoundError, NotADirectoryError):
             is_file = False
         except PermissionError:

@@ -14,7 +14,7 @@ from cocosearchd.roots.ignore import IGNORE_FILES, Scope
 from cocosearchd.roots.links import Links, written
 from cocosearchd.roots.marks import Picked, Tree, below
 from cocosearchd.roots.reconcile import Reconciler
-from cocosearchd.roots.scan import Found, Looked, Scan, Unread
+from cocosearchd.roots.scan import Found, Looked, Scan, Unread, Young
 from cocosearchd.settings import IndexingSettings
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Survey:
         self.took_s = 0.0
         self._audit_at = 0
         self._checked = False
-        self._links = Links()
+        self._links, self._young = Links(), Young()
         self._refused: dict[str, object] = {}  # what lstat said of files that failed
         self._checking: asyncio.Task[None] | None = None
         self._told: dict[bytes, Trouble] = {}  # what git did not answer, as it is in the log
@@ -238,7 +238,7 @@ class Survey:
         if full and not self._checked:
             damaged = tuple(await self._known.damaged_files())
         stored = {record.path: record for record in await self._stored(trees)}
-        scan = Scan(scope, stored, watch, force=force)
+        scan = Scan(scope, stored, watch, force=force, young=self._young)
         found = await asyncio.to_thread(scan.run, [decode_path(tree.path) for tree in trees])
         if not await asyncio.to_thread(still_there):
             return False
@@ -256,8 +256,12 @@ class Survey:
         self.took_s = time.monotonic() - began
         return True
 
-    def looked(self, found: Looked, picked: Picked) -> None:
-        """What is at paths that were handed out: where files have or had other names, those changed with them."""
+    def looked(self, found: Looked, picked: Picked, *, told: bool) -> None:
+        """What is at paths that were handed out: where files have or had other names, those changed with them.
+
+        `told` is whether an event will tell of the next change of each.
+        """
+        self._young.told(picked.seqs) if told else self._young.looked(picked.seqs, found.ctimes)
         links = {link.path: link for link in found.links}
         for path in [path for path in picked.seqs if path not in found.closed]:
             link, since = links.get(path), self._dirty.since(path)
