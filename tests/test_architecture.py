@@ -82,6 +82,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.workspace",
     },
     "cocosearchd.commits": set(),
+    "cocosearchd.state_dir": {"cocosearch_ipc.sockets"},
     "cocosearchd.patience": set(),
     "cocosearchd.upkeep": {"cocosearchd.store", "cocosearchd.tuning"},
     "cocosearchd.indexes": {

@@ -10,9 +10,9 @@ import logging
 import os
 import signal
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -31,7 +31,7 @@ from cocosearchd.embedding.former import Embedders
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import api_key, open_embedder, patience_s
 from cocosearchd.engine import About, Engine
-from cocosearchd.errors import BadSettings, Conflict, EmbedderUnavailable, StoreUnavailable
+from cocosearchd.errors import BadSettings, EmbedderUnavailable, StoreUnavailable
 from cocosearchd.indexes import Indexes
 from cocosearchd.indexing.cores import batches_back, usable_cores
 from cocosearchd.indexing.updater import Updater, WorkerSpec
@@ -41,10 +41,12 @@ from cocosearchd.project import OWN
 from cocosearchd.roots.clock import beat_s
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.settings import Loaded, ServerSettings, Settings, keys, value_of
+from cocosearchd.state_dir import own
 from cocosearchd.store.embedded import EmbeddedPostgres
 from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database, without_password
 from cocosearchd.store.server_log import ServerLog
+from cocosearchd.store.sole import hold
 from cocosearchd.supervise import supervise
 
 log = logging.getLogger(__name__)
@@ -99,8 +101,7 @@ async def run(loaded: Loaded, places: Places) -> None:
     """Serve until told to stop. Raises `Failure` for what keeps it from starting, maybe inside of a group."""
     started, settings = time.monotonic(), loaded.settings
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-    _prepare(places.state)
-    with _only_one(places.state / "daemon.lock", places.rpc):
+    with own(places.state, places.rpc):
         secure = _tls(settings.server, places)
         bound = sockets.bind(
             places.rpc,
@@ -167,6 +168,8 @@ async def _serve(running: Running) -> None:
     if running.store.postgres is not None:
         tasks.start_soon(supervise, "store", partial(_keep_store, running.store.postgres))
     await migrate_registry(db)
+    if running.store.postgres is None:
+        await tasks.start(hold, db)  # of an embedded server the lock of the state directory sees to that
     embedder = LateEmbedder(
         partial(open_embedder, settings.embedder, places.api_key), patience_s=patience_s(settings.embedder)
     )
@@ -372,29 +375,3 @@ async def _follow(running: Running, loaded: Loaded, engine: Engine, indexes: Ind
     differ = [key for key in keys() if value_of(settings, key) != value_of(running.settings, key)]
     later = [key for key in differ if key in STARTED or not (key.startswith(("search.", "log.")) or key in INDEXED)]
     log.info("reloaded", extra={"changed": differ, "needs_restart": later})
-
-
-def _prepare(state: Path) -> None:
-    """Make the state directory. Its files are the daemon's alone.
-
-    As root it must let others through, because PostgreSQL gives up root's rights and has its data below it.
-    """
-    os.umask(0o077)
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if os.geteuid() == 0 and state.stat().st_uid == 0:
-        state.chmod(0o711)
-
-
-@contextmanager
-def _only_one(path: Path, socket: Path) -> Iterator[None]:
-    """Holds the lock of a state directory; it says whose it is, and where that is asked.
-
-    Raises `Conflict` when another daemon holds it.
-    """
-    with path.open("ab") as file:
-        if not sockets.lock(file.fileno()):
-            raise Conflict(f"cocosearchd is already running on {path.parent}", "`cocosearchctl status` shows it")
-        file.truncate(0)
-        file.write(b"%d %s" % (os.getpid(), os.fsencode(socket)))
-        file.flush()
-        yield

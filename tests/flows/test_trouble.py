@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import signal
 import string
 import time
@@ -13,7 +14,7 @@ import psycopg
 import pytest
 
 from cocosearch_ipc.client import CallFailed
-from tests.daemon import Daemon
+from tests.daemon import Daemon, make_daemon
 from tests.embedding.ollama_server import Script, ollama_server
 
 
@@ -325,6 +326,25 @@ def test_any_other_postgresql_will_do(stopped: Daemon, project: Path, dsn: str) 
     assert stopped.json("status")["store"]["kind"] == "external"
     assert stopped.postgres() == []
     assert stopped.stop() == 0
+
+
+def test_two_daemons_do_not_share_a_database(project: Path, dsn: str) -> None:
+    """Each has its own view of the disk, and neither hears of what the other writes."""
+    first, second = (make_daemon(COCOSEARCH_DATABASE_URL=dsn) for _ in range(2))
+    try:
+        first.start()
+        first.ctl("up", str(project), "--wait")
+        refused = second.ctl("up", str(project), check=False, limit_s=60)
+        assert refused.returncode == 69
+        assert "another cocosearchd, from this machine, uses this database" in refused.stderr
+        assert first.paths("should_retry")[0] == "src/retry.py"
+        first.kill()
+        second.start()  # what a killed daemon held is free
+        assert second.paths("should_retry")[0] == "src/retry.py"
+    finally:
+        for daemon in (first, second):
+            daemon.sweep()
+            shutil.rmtree(daemon.home, ignore_errors=True)
 
 
 # Each of them kept libpq from the daemon's own server, or had it speak an encoding that lacks characters.

@@ -23,6 +23,21 @@ update cocosearch_registry set version = %(version)s where version <> %(version)
 -- name: incarnation
 select incarnation::text from cocosearch_registry
 
+-- name: name_session
+-- After a while without a sign of life the server ends it; what there is of a machine that is gone would hold its locks.
+select set_config('application_name', %(name)s, false), set_config('tcp_keepalives_idle', '20', false),
+       set_config('tcp_keepalives_interval', '10', false), set_config('tcp_keepalives_count', '3', false)
+
+-- name: try_sole_use
+select pg_try_advisory_lock(%(key)s)
+
+-- name: sole_user
+-- Who has the lock: the name of its session, and where it comes from.
+select application_name, coalesce(host(client_addr), 'this machine')
+from pg_locks join pg_stat_activity using (pid)
+where locktype = 'advisory' and granted and database = (select oid from pg_database where datname = current_database())
+  and classid::bigint << 32 | objid::bigint = %(key)s and objsubid = 1
+
 -- name: indexes
 -- All of them, or the one of a name, or those of a standing.
 select number, name, slug, root, topics, dimension, embedder, chunker, header_version, generation, made_with

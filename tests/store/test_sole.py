@@ -1,0 +1,76 @@
+"""One daemon uses a registry at a time."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import pytest
+
+from cocosearchd.store import sole
+from cocosearchd.store.pool import Database
+from cocosearchd.store.records import incarnation
+
+pytestmark = pytest.mark.anyio
+HOLDERS = (
+    "select pid from pg_stat_activity where application_name like 'cocosearchd-%' and datname = current_database()"
+)
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TAKEN_S", "LOOK_S", "AGAIN_S"):
+        monkeypatch.setattr(sole, name, 0.1)
+
+
+@asynccontextmanager
+async def held(db: Database) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(sole.hold, db)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def refused(db: Database) -> bool:
+    try:
+        async with held(db):
+            return False
+    except ExceptionGroup as group:
+        return group.subgroup(sole.Taken) is not None
+
+
+async def holders(db: Database) -> list[int]:
+    async with db.connection() as connection:
+        return [row[0] for row in await (await connection.execute(HOLDERS)).fetchall()]
+
+
+async def test_a_second_one_is_refused_until_the_first_has_gone(db: Database) -> None:
+    async with held(db):
+        assert await refused(db)
+    assert not await refused(db)
+
+
+async def test_a_session_that_is_lost_is_replaced(db: Database) -> None:
+    async with held(db):
+        (before,) = await holders(db)
+        async with db.connection() as connection:
+            await connection.execute("select pg_terminate_backend(%s)", (before,))
+        with anyio.fail_after(20):
+            while (now := await holders(db)) in ([], [before]):  # noqa: ASYNC110 - nothing tells of it
+                await anyio.sleep(0.02)
+        assert len(now) == 1
+        assert await refused(db)
+
+
+async def test_who_was_away_while_another_came_ends(db: Database) -> None:
+    """Else both would write."""
+    with pytest.raises(ExceptionGroup) as ended:
+        await away_while_another_comes(db)
+    assert ended.group_contains(sole.Taken)
+
+
+async def away_while_another_comes(db: Database) -> None:
+    key = sole.key_of(await incarnation(db))
+    async with held(db), db.session({}) as connection:
+        (pid,) = await holders(db)
+        await connection.execute("select pg_terminate_backend(%s), pg_advisory_lock(%s)", (pid, key))
+        await anyio.sleep(20)
