@@ -45,6 +45,12 @@ def decode_path(text: str) -> bytes:
     )
 
 
+# "Racy git": within this time two writes can leave the same timestamps, so equal fingerprints prove nothing yet.
+RACY_NS = 2_000_000_000
+# Set in the mode of what is stored of a file that was read within that time; no mode that a kernel knows has this bit.
+READ_YOUNG = 1 << 32
+
+
 class Fingerprint(NamedTuple):
     """What `lstat` says of a file. Equal fingerprints, old enough, mean equal content; unequal ones prove nothing.
 

@@ -13,7 +13,7 @@ import anyio
 import pytest
 
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.model import FileRecord
+from cocosearchd.model import RACY_NS, FileRecord
 from cocosearchd.roots import live as live_module
 from cocosearchd.roots import survey
 from cocosearchd.roots.hints.base import Cookie, Dirty, DirtyTree, Hint, Hints, Lost, Sink
@@ -23,7 +23,7 @@ from cocosearchd.roots.ignore import Scope
 from cocosearchd.roots.live import LiveRoot
 from cocosearchd.roots.marks import Batch
 from cocosearchd.roots.reconcile import Reconciler
-from cocosearchd.roots.scan import RACY_NS, Looked, Scan, look
+from cocosearchd.roots.scan import Looked, Scan, look
 from cocosearchd.roots.status import FAILED_SHOWN, SHOWN
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 from tests.roots.support import BACKENDS, QUICK, MemoryIndex, Mutator, digest, following, git, in_sync, on_disk

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.model import FileRecord, Fingerprint
+from cocosearchd.model import RACY_NS, FileRecord, Fingerprint
 from cocosearchd.roots.ignore import Scope
 from cocosearchd.roots.mountpoints import is_bare
-from cocosearchd.roots.scan import RACY_NS, Scan
+from cocosearchd.roots.scan import Scan
 from cocosearchd.settings import IndexingSettings
 
 

@@ -10,11 +10,12 @@ import hashlib
 import os
 import re
 import stat
+import time
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from cocosearchd.model import Fingerprint, SkipReason, decode_path
+from cocosearchd.model import RACY_NS, READ_YOUNG, Fingerprint, SkipReason, decode_path
 
 ATTEMPTS = 3  # a file that grows through three reads is a log being written: the source feeds it again, later
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -153,6 +154,7 @@ def _closed(status: os.stat_result, path: str, force: int) -> Reading:
 
 def _read_open(handle: int, path: str, limit: int, force: int) -> Reading:
     for _ in range(ATTEMPTS):
+        began = time.time_ns()
         before = os.fstat(handle)
         if not stat.S_ISREG(before.st_mode):
             return Missing(path)
@@ -161,8 +163,13 @@ def _read_open(handle: int, path: str, limit: int, force: int) -> Reading:
             return SourceFile(path, _hash(repr(seen).encode()), seen, b"", force, "too_large")
         data = os.pread(handle, before.st_size + 1, 0)
         if len(data) == before.st_size and fingerprint(os.fstat(handle)) == seen:
-            return SourceFile(path, _hash(data), seen, data, force)
+            return SourceFile(path, _hash(data), _as_read(seen, began), data, force)
     return Unread(path, "it changes while it is read")
+
+
+def _as_read(seen: Fingerprint, began_ns: int) -> Fingerprint:
+    """What is to be stored: another change may look the same if the last one was shortly before the reading began."""
+    return seen._replace(mode=seen.mode | READ_YOUNG) if seen.ctime_ns >= began_ns - RACY_NS else seen
 
 
 def fingerprint(status: os.stat_result) -> Fingerprint:

@@ -11,13 +11,11 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from cocosearchd.model import FileRecord, decode_path, encode_path
+from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord, decode_path, encode_path
 from cocosearchd.roots.ignore import Scope
 from cocosearchd.roots.links import Linked, linked
 from cocosearchd.roots.mountpoints import is_bare, unmounted
 
-# "Racy git": within this time two writes can leave the same timestamps, so equal fingerprints prove nothing yet.
-RACY_NS = 2_000_000_000
 Identity = tuple[int, int]
 
 
@@ -46,6 +44,7 @@ class Found:
     files: int = 0
     unreadable: dict[bytes, Unread] = field(default_factory=dict)
     links: list[Linked] = field(default_factory=list)
+    newest_ns: int = 0  # of the ctimes of files
 
 
 def identity(root: bytes) -> Identity | None:
@@ -91,16 +90,22 @@ class _Look:
 class Young:
     """Files that were read so soon after a change that another one may look the same, where no event would tell of it.
 
-    Of the clock that stamps files only its steps are assumed: that of a file server may be ahead. A stamp is as old as
-    it is by our clock, or as the time since it was first seen.
+    Of the clock that stamps files only its steps are assumed: that of a file server may be ahead, or behind. A stamp is
+    as old as it is by our clock and compared with the newest of the root, or as the time since it was first seen.
     """
 
     def __init__(self) -> None:
         self._looks: dict[str, _Look] = {}
+        self._newest = 0
+
+    def scanned(self, newest_ns: int) -> None:
+        """The clock that stamps files has come so far."""
+        self._newest = max(self._newest, newest_ns)
 
     def looked(self, paths: Iterable[str], ctimes: Mapping[str, int]) -> None:
         """The paths are about to be read; those that are files have these ctimes."""
-        young, now = time.time_ns() - RACY_NS, time.monotonic_ns()
+        self.scanned(max(ctimes.values(), default=0))
+        young, now = min(time.time_ns(), self._newest) - RACY_NS, time.monotonic_ns()
         for path in paths:
             before, ctime = self._looks.pop(path, None), ctimes.get(path)
             if ctime is not None and ctime >= young:
@@ -217,6 +222,7 @@ class Scan:
     def _compare(self, path: str, status: os.stat_result) -> None:
         found, s = self._found, status
         found.files += 1
+        found.newest_ns = max(found.newest_ns, s.st_ctime_ns)
         if s.st_nlink > 1 and (link := linked(path, s)):
             found.links.append(link)
         record = self._missing.pop(path, None)
@@ -225,7 +231,11 @@ class Scan:
             found.dirty.append(path)
             return
         seen = (s.st_dev, s.st_ino, s.st_size, s.st_mtime_ns, s.st_ctime_ns, s.st_mode)
-        if record.fingerprint != seen or not self._young.is_certain(path, s.st_ctime_ns, self._racy_after):
+        same = record.fingerprint == seen
+        # Also one that was read before the daemon was started, of which nothing else is known.
+        read_young = not same and record.fingerprint == (*seen[:-1], s.st_mode | READ_YOUNG)
+        racy_after = 0 if read_young else self._racy_after
+        if not (same or read_young) or not self._young.is_certain(path, s.st_ctime_ns, racy_after):
             found.dirty.append(path)
 
 

@@ -248,6 +248,7 @@ class Survey:
         kept = {path: why for path, why in self._unreadable.items() if not any(below(path, t.path) for t in trees)}
         self._unreadable = kept | {encode_path(directory): why for directory, why in found.unreadable.items()}
         self._links.scanned(found.links)
+        self._young.scanned(found.newest_ns)
         self._tell(everything=full)
         if full:
             self.force, self._checked = self.force and not force, True
