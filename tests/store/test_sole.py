@@ -4,7 +4,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import anyio
+import psycopg
 import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
 
 from cocosearchd.store import sole
 from cocosearchd.store.pool import Database
@@ -59,6 +62,29 @@ async def test_a_session_that_is_lost_is_replaced(db: Database) -> None:
                 await anyio.sleep(0.02)
         assert len(now) == 1
         assert await refused(db)
+
+
+async def test_a_server_that_is_away_for_long_is_said_once(
+    db: Database, dsn: str, server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", sole.__name__)
+    async with await psycopg.AsyncConnection.connect(server, autocommit=True) as outside, held(db):
+        (before,) = await holders(db)
+        await connections(outside, dsn, allowed=False)
+        await outside.execute("select pg_terminate_backend(%s)", (before,))
+        await anyio.sleep(1)  # ten times as long as until the next try
+        assert [record.message for record in caplog.records] == ["sole_use_lost"]
+        await connections(outside, dsn, allowed=True)
+        with anyio.fail_after(20):
+            while len(caplog.records) < 2:  # noqa: ASYNC110 - nothing tells of it
+                await anyio.sleep(0.02)
+        assert [record.message for record in caplog.records] == ["sole_use_lost", "sole_use_again"]
+        assert await refused(db)
+
+
+async def connections(outside: psycopg.AsyncConnection, dsn: str, *, allowed: bool) -> None:
+    database = sql.Identifier(str(conninfo_to_dict(dsn)["dbname"]))
+    await outside.execute(sql.SQL("alter database {} allow_connections {}").format(database, sql.Literal(allowed)))
 
 
 async def test_who_was_away_while_another_came_ends(db: Database) -> None:

@@ -34,19 +34,23 @@ async def hold(db: Database, *, task_status: TaskStatus[None]) -> None:
     after that; before there was a session, any `StoreUnavailable`.
     """
     key = key_of(await records.incarnation(db))
-    name, told = f"cocosearchd-{secrets.token_hex(8)}", False
+    name, told, lost = f"cocosearchd-{secrets.token_hex(8)}", False, False
     while True:
         try:
             async with db.session({}) as connection:
                 await _take(connection, key, name)
                 if not told:
                     task_status.started()
-                    told = True
+                elif lost:
+                    log.info("sole_use_again")
+                told, lost = True, False
                 await _until_lost(connection)
         except StoreUnavailable as error:
             if isinstance(error, Taken) or not told:
                 raise
-            log.warning("sole_use_lost", extra={"error": error.message})
+            if not lost:  # once, however long the server is away
+                log.warning("sole_use_lost", extra={"error": error.message})
+            lost = True
             await anyio.sleep(AGAIN_S)
 
 
