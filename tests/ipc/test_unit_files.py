@@ -114,6 +114,34 @@ def test_a_service_is_removed_where_its_manager_cannot_be_reached(
     assert capsys.readouterr().out == "no service is installed\n"
 
 
+def test_templates_from_which_other_users_start_services_stay(tmp_path: Path) -> None:
+    """A machine has one directory for the services of all: they run on when one of them goes."""
+    service_file, socket = tmp_path / "cocosearchd@.service", tmp_path / "cocosearchd@.socket"
+    for path, target in ((service_file, "multi-user.target"), (socket, "sockets.target")):
+        path.write_text("[Unit]\n")
+        wants = tmp_path / f"{target}.wants"
+        wants.mkdir()
+        for uid in ("1000", "1001"):
+            (wants / path.name.replace("@", f"@{uid}")).symlink_to(path)
+
+    def left() -> list[str]:
+        return sorted(path.name for path in tmp_path.rglob("*") if path.exists() and not path.is_dir())
+
+    def uninstalled(uid: str) -> list[Path]:
+        units = {service_file: f"cocosearchd@{uid}.service", socket: f"cocosearchd@{uid}.socket"}
+        return unit_files.remove(units, tmp_path / f"cocosearchd@{uid}.service.d" / "environment.conf")
+
+    assert uninstalled("1000") == [service_file, socket]
+    assert left() == [
+        "cocosearchd@.service",
+        "cocosearchd@.socket",
+        "cocosearchd@1001.service",
+        "cocosearchd@1001.socket",
+    ]
+    assert uninstalled("1001") == []
+    assert left() == []
+
+
 def test_a_property_list_is_marked_as_well(tmp_path: Path) -> None:
     content = b'<?xml version="1.0"?>\n<plist/>\n'
     path = tmp_path / "agent.plist"

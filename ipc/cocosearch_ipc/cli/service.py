@@ -32,6 +32,7 @@ class Manager:
     files: dict[Path, bytes]
     commands: dict[str, tuple[tuple[str, ...], ...]]
     drop_in: Path | None = None  # where the environment of the service goes
+    units: tuple[str, ...] = ()  # what is started from each file
 
     def installed(self) -> bool:
         """Whether every file is there, of whatever version."""
@@ -186,6 +187,7 @@ def _systemd(
             "running": ((*ctl, "is-active", units[-1]),),
         },
         target / f"{units[-1]}.d" / "environment.conf",
+        units,
     )
 
 
@@ -212,6 +214,7 @@ def _launchd(env: Env) -> Manager:
             "status": (("launchctl", "print", f"{domain}/{LABEL}"),),
             "running": (("launchctl", "print", f"{domain}/{LABEL}"),),
         },
+        units=(LABEL,),
     )
 
 
@@ -265,7 +268,8 @@ def _uninstall(found: Manager, env: Env) -> bool:
     else:
         command = " ".join(found.commands["reload"][0])
         out.note(f"`{command}` failed: a service that runs goes on until its manager ends, or `cocosearchctl down`")
-    unit_files.remove(found.files, found.drop_in)
+    for path in unit_files.remove(dict(zip(found.files, found.units, strict=True)), found.drop_in):
+        out.note(f"{path} stays: services of other users are started from it")
     if reached:
         _do(found, "reload")
     return True

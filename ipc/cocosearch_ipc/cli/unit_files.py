@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import Enum
 from fnmatch import fnmatch
@@ -62,17 +62,26 @@ def write(path: Path, wanted: bytes) -> Found:
     return found
 
 
-def remove(paths: Iterable[Path], drop_in: Path | None) -> None:
-    """Remove files, the links by which systemd starts them, and `drop_in`; other drop-ins are somebody else's."""
-    for path in paths:
-        path.unlink(missing_ok=True)
-        for link in path.parent.glob("*.wants/*"):
-            if fnmatch(link.name, path.name.replace("@", "@*")):  # of a template, each of its units
+def remove(units: Mapping[Path, str], drop_in: Path | None) -> list[Path]:
+    """Remove files, the links by which systemd starts their `units`, and `drop_in`; other drop-ins are somebody else's.
+
+    Returns what stays: templates from which units of other users are started.
+    """
+    shared = list[Path]()
+    for path, unit in units.items():
+        links = [link for link in path.parent.glob("*.wants/*") if fnmatch(link.name, path.name.replace("@", "@*"))]
+        for link in links:
+            if link.name == unit:
                 link.unlink(missing_ok=True)
+        if any(link.name != unit for link in links):
+            shared.append(path)
+    for path in units.keys() - shared:
+        path.unlink(missing_ok=True)
     if drop_in is not None:
         drop_in.unlink(missing_ok=True)
         with suppress(OSError):  # there are others, or there is none
             drop_in.parent.rmdir()
+    return shared
 
 
 def variables(env: Env) -> dict[str, str]:
