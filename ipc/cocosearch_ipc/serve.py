@@ -32,7 +32,7 @@ HEADER_TIMEOUT_S = 15.0
 # uvicorn does. Of requests that came within 12 ms of that, 7 % were sent on what was just being closed (measured).
 KEEP_ALIVE_S = 75
 # Each of the Unix socket and of TCP; both below the usual 1,024 descriptors, with room for the database pool and files.
-# The oldest idle connection makes room.
+# The connection that idles longest makes room.
 MAX_CONNECTIONS = 256
 MAX_BRIDGES = 64
 ACCEPT_AGAIN_S = 1.0  # as asyncio does for the other listeners
@@ -257,15 +257,21 @@ class _Connection(H11Protocol):
     def _is_idle(self) -> bool:
         return self.cycle is None or self.cycle.response_complete
 
+    def _idle_since(self) -> float:
+        """When its last answer ended, or else when it was made, by the loop's clock."""
+        if self.timeout_keep_alive_task is not None:
+            return self.timeout_keep_alive_task.when() - KEEP_ALIVE_S
+        return self._waiting.when() - HEADER_TIMEOUT_S if self._waiting else 0.0
+
     def _make_room(self) -> None:
-        """With too many connections of its kind, end the oldest idle one; with none idle, this one if it is TCP."""
+        """Of too many of its kind, end the connection that idles longest; with none idle, this one if it is TCP."""
         mine = self._is_tcp()
         is_open = [c for c in self.connections if isinstance(c, _Connection) and c._is_tcp() == mine]
         is_open = [c for c in is_open if not c.transport.is_closing()]
         if len(is_open) <= MAX_CONNECTIONS:
             return
         idle = [c for c in is_open if c._is_idle() and c is not self]
-        oldest = min(idle, key=lambda c: c._waiting.when() if c._waiting else 0.0, default=self)
+        oldest = min(idle, key=_Connection._idle_since, default=self)
         if oldest is not self or mine:
             oldest.transport.abort()
 

@@ -262,6 +262,20 @@ def test_many_idle_connections_leave_the_daemon_answering(served: Served, monkey
         s.close()
 
 
+def test_a_connection_that_is_used_makes_no_room(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long ago it was made: its client would meet its end with its next question."""
+    monkeypatch.setattr(serve, "MAX_CONNECTIONS", 5)
+    used, *others = [http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=5) for _ in range(12)]
+    for other in others:
+        for connection in (used, other):
+            connection.request("GET", "/healthz")
+            assert connection.getresponse().read() == b"ok\n"
+            connection.auto_open = 0
+    used.close()
+    for other in others:
+        other.close()
+
+
 def test_a_client_that_sends_too_slowly_is_let_go(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serve, "HEADER_TIMEOUT_S", 0.2)
     monkeypatch.setattr(guard, "BODY_TIMEOUT_S", 0.2)
