@@ -1,6 +1,7 @@
 """What goes wrong below a watched root: limits of the kernel, hints that lie, clocks that jump."""
 
 import asyncio
+import errno
 import os
 import random
 import subprocess
@@ -372,3 +373,28 @@ async def test_whatever_happens_while_nobody_knows_what_was_written(tmp_path: Pa
             disk = as_git_sees(os.fsencode(where), scratch)
             held = {path: found for path, found in index.contents().items() if path.lower().endswith((b".py", b".md"))}
             assert held == disk, f"round {number}: {difference(held, disk)}; {hands.said[-40:]}"
+
+
+async def test_rules_that_cannot_be_read_for_a_while(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file server fails when the root begins to be watched: its words are said, and nothing is started again."""
+    put(root, a="1")
+    (root / ".gitignore").write_text("b.py\n")
+    opened, failing = os.open, [True]
+
+    def open_failing(path: bytes, flags: int, *more: int, **others: int) -> int:
+        if failing and os.fspath(path) == os.fsencode(root / ".gitignore"):
+            raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), path)
+        return opened(path, flags, *more, **others)
+
+    # No file system of this machine fails when it is told to.
+    monkeypatch.setattr("cocosearchd.roots.ignore.os.open", open_failing)
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        answer = await live.sync(0.5)
+        assert not answer.fresh
+        assert "Stale file handle" in (answer.reason or "")
+        assert "Stale file handle" in (live.status().reason or "")
+        failing.clear()
+        await in_sync(live)
+        assert held(index) == {"a.py"}

@@ -99,7 +99,8 @@ class LiveRoot:
         self._lost = lost = asyncio.Event()
         self._epoch = f"{self._life}.{next(self._epochs)}"
         told = partial(asyncio.get_running_loop().call_soon_threadsafe, partial(self._absorb, lost))
-        await self._survey.open()
+        if trouble := await self._survey.open():
+            return self._lose(trouble)
         with anyio.CancelScope(shield=True):  # what has been opened must be closed
             hints, reason = await asyncio.to_thread(open_hints, self._root, self._sync_dir, self._watching, told)
         self._watcher = f"{hints.name} ({reason})" if reason else hints.name
@@ -170,8 +171,7 @@ class LiveRoot:
         pause = self._watching.retry_base_s
         while True:
             await self._dirty.to_scan.wait()
-            trees = self._dirty.begin_scan()
-            done = False
+            trees, done = self._dirty.begin_scan(), False
             try:
                 done = await self._scan(trees)
                 if done:

@@ -105,9 +105,14 @@ class Survey:
             return f"file systems are not mounted: {len(away)}, the first at {away[0]}/; what was indexed there is kept"
         return f"directories may not be read: {len(closed)}, the first is {closed[0]}" if closed else None
 
-    async def open(self) -> None:
-        """Read the rules of now."""
-        self.scope = await self._anew()
+    async def open(self) -> str | None:
+        """Read the rules of now; why they cannot be read, if that may pass."""
+        try:
+            self.scope = await self._anew()
+        except OSError as error:  # of an ignore file on a failing server, say
+            name = encode_path(os.fsencode(error.filename)) if error.filename else "the root"
+            return f"what is to be indexed is not known: {name}: {error.strerror}"
+        return None
 
     async def _anew(self) -> Scope:
         if self.scope is None:
