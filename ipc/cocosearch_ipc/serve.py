@@ -249,6 +249,12 @@ class _Connection(H11Protocol):
                 self._waiting.cancel()
             super().connection_lost(exc)
 
+    def data_received(self, data: bytes) -> None:
+        """Half a request after others is waited for as long as a first one."""
+        super().data_received(data)
+        if self._waiting is not None and self._is_idle() and self._waiting.when() < self.loop.time():
+            self._waiting = self.loop.call_later(HEADER_TIMEOUT_S, self._close_if_idle)
+
     def _close_if_idle(self) -> None:
         """One that has sent nothing, or half a request. What waits for its next one has another end: see above."""
         if self._is_idle() and self.timeout_keep_alive_task is None:

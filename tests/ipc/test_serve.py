@@ -262,6 +262,18 @@ def test_many_idle_connections_leave_the_daemon_answering(served: Served, monkey
         s.close()
 
 
+def test_half_a_second_request_is_let_go(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serve, "HEADER_TIMEOUT_S", 0.2)
+    slow = http.client.HTTPConnection("127.0.0.1", served.bound.port, timeout=5)
+    for _ in range(2):
+        slow.request("GET", "/healthz")
+        assert slow.getresponse().read() == b"ok\n"
+        time.sleep(0.5)
+    slow.sock.sendall(b"GET /hea")
+    assert _closed(slow.sock)
+    slow.close()
+
+
 def test_a_connection_that_is_used_makes_no_room(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long ago it was made: its client would meet its end with its next question."""
     monkeypatch.setattr(serve, "MAX_CONNECTIONS", 5)
