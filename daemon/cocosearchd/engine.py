@@ -195,21 +195,21 @@ class Engine(Workspace):
         asked = p.SearchRequest(query, limit=request.limit, min_score=least, all_chunks=request.all_chunks)
         saved = SavedQuery(self.search, asked)
         async with self._indexes.commits() as commits:
-            missed = await self._since(request, commits)
-            if missed is not None:
-                changed = None if missed.kind == "missed" else missed.changed
-                if (matches := await saved.begin(missed.index, changed)) or changed is None:
-                    yield replace(missed, kind="matches" if matches else missed.kind, matches=matches)
+            missed = {event.index: event for event in await self._since(request, commits)}
+            for name, event in missed.items():
+                changed = None if event.kind == "missed" else event.changed
+                if (matches := await saved.begin(name, changed)) or changed is None:
+                    yield replace(event, kind="matches" if matches else event.kind, matches=matches)
             for index in await self._wanted(replace(asked, index=request.index, all_indexes=request.index is None)):
-                if missed is None or index.record.name != missed.index:
+                if index.record.name not in missed:
                     await saved.begin(index.record.name)
             while batch := await gathered(commits):
                 for commit in batch:
-                    event = await self._event(commit, commits) if request.index in (None, commit.index) else None
-                    if event is None:
+                    told = await self._event(commit, commits) if request.index in (None, commit.index) else None
+                    if told is None:
                         continue
-                    if matches := await at_last(partial(saved.new, commit.index, event.changed)):
-                        yield replace(event, kind="matches", matches=matches)
+                    if matches := await at_last(partial(saved.new, commit.index, told.changed)):
+                        yield replace(told, kind="matches", matches=matches)
 
     async def list_indexes(self, request: p.Empty) -> p.IndexesReply:  # noqa: ARG002 - the shape of a verb
         """All indexes, by name."""

@@ -175,7 +175,7 @@ class Workspace:
         if request.index is not None:
             self._indexes.get(request.index)
         async with self._indexes.commits() as commits:
-            if (missed := await self._since(request, commits)) is not None:
+            for missed in await self._since(request, commits):
                 yield missed
             found = self._lives(commits) if request.lifecycle else self._committed(commits)
             async for event in found:
@@ -183,9 +183,16 @@ class Workspace:
                     yield event
 
     async def _committed(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
+        """An index that was cleared and made again tells of what it holds now, and of nothing that went meanwhile."""
+        lives = {name: life for name, event in self._seen().items() if (life := _life(event.as_of))}
         async for commit in commits:
-            if (event := await self._event(commit, commits)) is not None:
-                yield event
+            if (event := await self._event(commit, commits)) is None:
+                continue
+            life = _life(event.as_of)
+            if lives.setdefault(event.index, life) != life:
+                lives[event.index] = life
+                yield replace(event, kind="missed", changed=(), removed=(), as_of=replace(event.as_of, seq=0))
+            yield event
 
     async def _lives(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
         """Commits, and what became of the indexes themselves. Looks only when something happens or just happened."""
@@ -206,26 +213,33 @@ class Workspace:
             if _cut_off(commits) and not commits.statistics().current_buffer_used:
                 return
 
-    async def _since(self, request: w.WatchRequest, commits: Commits) -> w.WatchEvent | None:
-        """What has changed since the clock of a request, as one event; None if none was given or nothing has."""
+    async def _since(self, request: w.WatchRequest, commits: Commits) -> tuple[w.WatchEvent, ...]:
+        """What has changed since the clock of a request, one event an index; none where nothing has."""
         if request.since is None:
-            return None
-        index = await self._indexes.one(request.index, request.cwd)
-        paths = index.root.since(Clock(request.since.epoch, request.since.seq))
+            return ()
+        among = tuple(index for index in self._indexes.all() if index.refusal is None)
+        if request.index is not None or request.cwd is not None:
+            among = (await self._indexes.one(request.index, request.cwd),)
+        clock = Clock(request.since.epoch, request.since.seq)
+        found = [await self._changed(index, clock, commits) for index in among]
+        return tuple(event for event in found if event is not None)
+
+    async def _changed(self, index: RunningIndex, clock: Clock, commits: Commits) -> w.WatchEvent | None:
+        paths, now = index.root.since(clock), index.root.clock()
         if paths is None:
-            return replace(self._seen()[index.record.name], kind="missed")
-        missed = Commit(index.record.name, index.record.generation, paths or (), as_of=index.root.clock())
+            return self._state(index, kind="missed")
+        missed = Commit(index.record.name, index.record.generation, paths, as_of=now)
         return await self._event(missed, commits) if paths else None
 
     def _seen(self) -> dict[str, w.WatchEvent]:
         """Each index as an event of its state."""
-        found = {}
-        for index in self._indexes.all():
-            status = index.root.status()
-            state = "refused" if index.refusal is not None else status.state
-            name, generation = index.record.name, index.record.generation
-            found[name] = w.WatchEvent(name, replies.as_of(status.clock), generation, state=state, kind="state")
-        return found
+        return {index.record.name: self._state(index) for index in self._indexes.all()}
+
+    def _state(self, index: RunningIndex, kind: str = "state") -> w.WatchEvent:
+        status = index.root.status()
+        state = "refused" if index.refusal is not None else status.state
+        name, generation = index.record.name, index.record.generation
+        return w.WatchEvent(name, replies.as_of(status.clock), generation, state=state, kind=kind)
 
     async def _event(self, commit: Commit, commits: Commits, *, more: bool = False) -> w.WatchEvent | None:
         """What to tell of a commit, None of an index that is gone. `more` are to be told than wait in `commits`.
@@ -350,6 +364,11 @@ def least(found: Sequence[Freshness]) -> Freshness:
 def _waiting(commits: Commits) -> tuple[Commit, ...]:
     """The commits that can be told now."""
     return tuple(commits.receive_nowait() for _ in range(commits.statistics().current_buffer_used))
+
+
+def _life(clock: p.AsOf) -> str:
+    """What the clocks of a root have in common, from when it is begun to be watched until it is not."""
+    return clock.epoch.rpartition(".")[0]
 
 
 def _cut_off(commits: Commits) -> bool:

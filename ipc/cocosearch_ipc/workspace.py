@@ -139,8 +139,9 @@ class WatchRequest:
     `query`: only what this question would show in the files that changed, and has not shown before. Filters stand in
     the question; `limit` is how many results it is compared by. What is there at the start counts as shown.
 
-    `since`: first what has changed in one index (around `cwd`, if none is named) after a clock that an answer or an
-    event had. A clock too old, or of another run of the daemon, gives an event `missed`: then look at everything.
+    `since`: first what has changed after a clock that an answer or an event had, in the index that is named, or is
+    around `cwd`; with neither in each. An index that knows nothing of that clock (too old, of another index or another
+    run of the daemon) gives an event `missed`: then look at everything. So does one that was cleared and made again.
     """
 
     index: str | None = None

@@ -28,7 +28,6 @@ Env = Mapping[str, str]
 LOST = {"code": -32001, "message": "cocosearchd was restarted while it answered; ask again"}
 TOO_LONG = {"code": INVALID_REQUEST, "message": f"a message has at most {MAX_LINE_BYTES >> 20} MiB; send less at once"}
 RECONNECT_S = 20.0
-LOOK_S = 1.0  # between two looks for a daemon by whoever only listens
 REPLAYED = "cocosearch-bridge-again"  # the id of an `initialize` that the client did not send
 
 
@@ -194,11 +193,10 @@ class Relay:
 
     def _listen_again(self) -> None:
         while True:
-            time.sleep(LOOK_S)
-            if client.reachable(address.bridge_socket(self._env)):
-                with contextlib.suppress(client.CallFailed):
-                    self._connected(start=False)
-                    return
+            daemon.await_socket(address.bridge_socket(self._env))
+            with contextlib.suppress(client.CallFailed):
+                self._connected(start=False)
+                return
 
     def _tell_of_a_gap(self) -> None:
         """What the client listens to may have changed while there was no daemon."""

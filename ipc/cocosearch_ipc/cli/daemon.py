@@ -16,6 +16,7 @@ Env = Mapping[str, str]
 
 START_S, STOP_S = 180.0, 40.0  # a first start makes a database; a stop drains and lets PostgreSQL write a checkpoint
 POLL_S, LONG_S = 0.05, 1.0
+LOOK_S = 1.0  # between two looks for a daemon by whoever only listens
 LOCK_S = 10.0  # from a process to its lock: imports
 MAX_LOG_BYTES = 8 << 20
 
@@ -223,6 +224,13 @@ def _alive(pid: int) -> bool:
     except (OSError, IndexError):
         return not Path("/proc/self").exists()  # gone meanwhile; without /proc the signal's word counts
     return state != "Z"
+
+
+def await_socket(path: str) -> None:
+    """Until a daemon is there again that somebody else starts, however long that takes."""
+    time.sleep(LOOK_S)
+    while not client.reachable(path):
+        time.sleep(LOOK_S)
 
 
 def locked(path: Path) -> bool:

@@ -7,13 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import asking, exits, query
+from cocosearch_ipc.cli import asking, exits, following, query
 from cocosearch_ipc.extent import place
 from cocosearch_ipc.render import answers, out, tables
 
 Env = Mapping[str, str]
-# A watched project may rest for as long as it likes.
-QUIET_S = 365 * 86_400.0
 
 
 def files(args: argparse.Namespace, env: Env) -> int:
@@ -92,7 +90,10 @@ def related(args: argparse.Namespace, env: Env) -> int:
 
 
 def watch(args: argparse.Namespace, env: Env) -> int:
-    """One line (or JSON object) for each batch that became searchable, or new match, until interrupted."""
+    """One line (or JSON object) for each batch that became searchable, or new match, until interrupted.
+
+    A daemon that goes is waited for.
+    """
     given = ("index", "query", "limit", "min_score", "all_chunks")
     params = {name: value for name in given if (value := getattr(args, name)) not in (None, False)}
     if args.since is not None:
@@ -105,7 +106,7 @@ def watch(args: argparse.Namespace, env: Env) -> int:
         params = query.with_place(params | {"since": {"epoch": epoch, "seq": int(number)}})
     if sys.stdout.isatty() and not args.json:
         out.note("what becomes searchable is shown as it does; Ctrl-C ends it")
-    for event in client.stream(address.rpc_socket(env), "watch", params, QUIET_S):
+    for event in following.events(address.rpc_socket(env), params, out.note):
         if args.json:
             out.line(json.dumps(event))
         else:

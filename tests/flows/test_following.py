@@ -1,0 +1,138 @@
+"""`cocosearchctl watch` goes on when its daemon does: restarted, killed, or with an index that is made again."""
+
+import json
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from queue import Queue
+from typing import IO, Any
+
+import pytest
+
+from cocosearch_ipc.cli import exits, following
+from tests.daemon import Daemon
+
+WAIT_S = 30.0
+
+
+@contextmanager
+def watching(
+    daemon: Daemon, *arguments: str
+) -> Iterator[tuple["subprocess.Popen[str]", "Queue[dict[str, Any]]", "Queue[str]"]]:
+    """`watch --json` with what it prints, from when something was told: the file that was written for that is gone."""
+    found, said = Queue[dict[str, Any]](), Queue[str]()
+
+    def read_out(lines: IO[str]) -> None:
+        for line in lines:
+            found.put(json.loads(line))
+
+    def read_said(lines: IO[str]) -> None:
+        for line in lines:
+            said.put(line.strip())
+
+    with daemon.begin("watch", "--json", *arguments) as process:
+        readers = (
+            threading.Thread(target=read_out, args=(process.stdout,)),
+            threading.Thread(target=read_said, args=(process.stderr,)),
+        )
+        for reader in readers:
+            reader.start()
+        try:
+            yield process, found, said
+        finally:
+            process.kill()
+            for reader in readers:
+                reader.join()
+
+
+def begun(found: "Queue[dict[str, Any]]", project: Path, text: str = "BEGUN") -> None:
+    """Waits until the subscription has begun, which is some time after its program has."""
+    end = time.monotonic() + WAIT_S
+    while found.empty():
+        assert time.monotonic() < end
+        (project / "begun.py").write_text(f"{text} = {time.monotonic_ns()}\n")
+        time.sleep(0.2)
+
+
+def until(found: "Queue[dict[str, Any]]", wanted: str, name: str = "project") -> dict[str, Any]:
+    """The next event of a kind, or one that tells of a path."""
+    while True:
+        event = found.get(timeout=WAIT_S)
+        paths = [*event["changed"], *(match["path"] for match in event["matches"])]
+        if event["index"] == name and (event["kind"] == wanted or wanted in paths):
+            return event
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_who_follows_need_not_be_restarted_with_the_daemon(daemon: Daemon, project: Path, end: str) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    with watching(daemon, "--index", "project") as (process, found, said):
+        begun(found, project)
+        getattr(daemon, end)()
+        (project / "meanwhile.py").write_text("MEANWHILE = 1\n")
+        assert said.get(timeout=WAIT_S) == following.GONE
+        daemon.start()
+        assert until(found, "missed")["index"] == "project"
+        assert daemon.call("sync", index="project")["fresh"]
+        (project / "later.py").write_text("LATER = 1\n")
+        assert until(found, "later.py")["kind"] == "commit"
+        assert said.empty()
+        process.send_signal(signal.SIGINT)
+        assert process.wait(WAIT_S) == exits.INTERRUPTED
+
+
+def test_who_follows_every_index_is_told_of_each_that_something_may_be_missed(
+    daemon: Daemon, project: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "a.py").write_text("A = 1\n")
+    daemon.ctl("up", str(tmp_path / "other"), "--wait")
+    daemon.ctl("up", str(project), "--wait")
+    with watching(daemon) as (process, found, said):
+        begun(found, project)
+        daemon.kill()
+        assert said.get(timeout=WAIT_S) == following.GONE
+        daemon.start()
+        missed = [event for event in (found.get(timeout=WAIT_S) for _ in range(2)) if event["kind"] == "missed"]
+        while len(missed) < 2:
+            event = found.get(timeout=WAIT_S)
+            missed += [event] if event["kind"] == "missed" else []
+        assert {event["index"] for event in missed} == {"project", "other"}
+        (tmp_path / "other" / "later.py").write_text("LATER = 1\n")
+        until(found, "later.py", "other")
+        assert process.poll() is None
+
+
+def test_a_saved_query_finds_what_was_written_while_no_daemon_was_there(daemon: Daemon, project: Path) -> None:
+    daemon.ctl("up", str(project), "--wait")
+    with watching(daemon, "--index", "project", "--query", '"circuit breaker"') as (_, found, said):
+        begun(found, project, "CIRCUIT = 'circuit breaker'; AT")
+        daemon.kill()
+        (project / "meanwhile.py").write_text("def meanwhile():\n    return 'circuit breaker'\n")
+        assert said.get(timeout=WAIT_S) == following.GONE
+        daemon.start()
+        assert until(found, "meanwhile.py")["kind"] == "matches"
+
+
+def test_without_a_daemon_nothing_is_waited_for(stopped: Daemon) -> None:
+    done = stopped.ctl("watch", check=False)
+    assert done.returncode == exits.NOT_RUNNING
+    assert "cocosearchd is not running" in done.stderr
+
+
+def test_of_an_index_that_was_made_again_it_is_said_that_something_may_be_missed(shared: Daemon, project: Path) -> None:
+    """What went while there was no index is in no event: who keeps a copy would keep it for ever."""
+    shared.ctl("up", str(project), "--wait")
+    with watching(shared, "--index", "project") as (_, found, said):
+        begun(found, project)
+        shared.ctl("clear", "project", "--yes")
+        (project / "src" / "server.go").unlink()
+        shared.ctl("up", str(project), "--wait")
+        missed = until(found, "missed")
+        assert (missed["changed"], missed["removed"]) == ([], [])
+        assert until(found, "src/retry.py")["as_of"]["epoch"] == missed["as_of"]["epoch"]
+        assert said.empty()
