@@ -91,7 +91,7 @@ class Engine(Workspace):
         if len(indexes) == 1:
             return await self._search_one(indexes[0], request, asked, notes, until)
         began = time.perf_counter()
-        freshness = least(await self._all_fresh(indexes, until))
+        freshness = least(indexes, await self._all_fresh(indexes, until))
         synced = time.perf_counter()
         merged = await search_several(
             self._pipeline,
@@ -101,7 +101,7 @@ class Engine(Workspace):
             overlays=await self._unsaved(request.session, indexes),
         )
         for answer in merged.answers:
-            freshness = _judged(freshness, answer)
+            freshness = _judged(freshness, answer, f"{answer.index}: ")
         if merged.failed:
             freshness = replace(freshness, fresh=False, reason=merged.lacking)
         for index in indexes:
@@ -244,14 +244,15 @@ class Engine(Workspace):
     async def sync(self, request: p.SyncRequest) -> p.SyncReply:
         """Wait for pending changes: of one index, or of all when none is named and `cwd` is in none."""
         here = await self._indexes.around(request.cwd) if request.cwd else None
-        every = tuple(index for index in self._indexes.all() if index.refusal is None)
+        every = self._indexes.all()
         until = self._until(request.timeout_ms)
         if request.index is None and here is None and len(every) > 1:
-            found = await self._all_fresh(every, until)
-            names = tuple(index.record.name for index in every)
-            return replace(
-                replies.sync(*min(zip(names, found, strict=True), key=lambda one: one[1].fresh)), indexes=names
-            )
+            found = zip(every, await self._all_fresh(every, until), strict=True)
+            # One that is refused stays so: it speaks for all only when there is nothing to wait for.
+            index, told = min(found, key=lambda one: (one[1].fresh, one[0].refusal is not None))
+            names = tuple(each.record.name for each in every)
+            refused = {each.record.name: _said_of(each.refusal) for each in every if each.refusal is not None}
+            return replace(replies.sync(index.record.name, told), indexes=names, refused=refused)
         index = await self._indexes.one(request.index, request.cwd)
         if index.refusal is not None:
             raise index.refusal
@@ -374,12 +375,12 @@ class Engine(Workspace):
         return {**asdict(fingerprint), "digest": fingerprint.digest(), "state": "up"}
 
 
-def _judged(freshness: Freshness, answer: Answer) -> Freshness:
-    """What waiting promised, less what answering has seen."""
+def _judged(freshness: Freshness, answer: Answer, of: str = "") -> Freshness:
+    """What waiting promised, less what answering has seen; said as `of` an index."""
     if answer.outdated is not None:
-        return Freshness(False, freshness.as_of, answer.outdated, freshness.pending)
+        return Freshness(False, freshness.as_of, f"{of}{answer.outdated}", freshness.pending)
     if freshness.fresh and answer.changed_paths:
-        reason = "files changed while the question was answered"
+        reason = f"{of}files changed while the question was answered"
         return Freshness(False, freshness.as_of, reason, answer.changed_paths[:20])
     return freshness
 

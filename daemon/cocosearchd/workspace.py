@@ -49,7 +49,7 @@ class Workspace:
         until = self._until(request.sync_timeout_ms)
 
         async def below(among: tuple[RunningIndex, ...], under: str) -> tuple[files.FilePage, Freshness]:
-            freshness = least(await self._all_fresh(among, until))
+            freshness = least(among, await self._all_fresh(among, until))
             page = await files.list_files(
                 self._db,
                 [index.record for index in among],
@@ -356,9 +356,10 @@ class Workspace:
         return anyio.current_time() + min(timeout_ms, MAX_SYNC_MS) / 1000 if timeout_ms > 0 else None
 
 
-def least(found: Sequence[Freshness]) -> Freshness:
-    """That of all together: the first that is not fresh speaks for them."""
-    return next((freshness for freshness in found if not freshness.fresh), found[0])
+def least(indexes: Sequence[RunningIndex], found: Sequence[Freshness]) -> Freshness:
+    """That of all together: the first that is not fresh speaks for them, by its name where there are several."""
+    index, one = min(zip(indexes, found, strict=True), key=lambda each: each[1].fresh)
+    return one if one.fresh or len(indexes) == 1 else replace(one, reason=f"{index.record.name}: {one.reason}")
 
 
 def _waiting(commits: Commits) -> tuple[Commit, ...]:

@@ -277,7 +277,8 @@ class ClearReply:
 class SyncReply:
     """Whether the index is known to equal the disk as it was when the request came.
 
-    Of several, `index` is one that is not fresh, if there is one; `indexes` are all of them.
+    Of several, `index` is one that is not fresh, if there is one; `indexes` are all of them. `refused` are those that
+    cannot be searched as they are, however long one waits, each with why and what would help.
     """
 
     index: str
@@ -286,6 +287,7 @@ class SyncReply:
     reason: str | None = None
     pending: tuple[str, ...] = ()
     indexes: tuple[str, ...] = ()
+    refused: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from psycopg import sql
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc import protocol as p
+from cocosearch_ipc.cli import exits
 from tests.daemon import Daemon
 from tests.embedding.ollama_server import Script, ollama_server
 from tests.flows.test_switch import until_switched
@@ -93,6 +94,40 @@ def test_an_index_that_fails_leaves_no_answer_of_several_fresh(
     assert {hit["index"] for hit in reply["results"]} == {"project"}
     assert (reply["fresh"], reply["indexes"]) == (False, ["other", "project"])
     assert reply["stale_reason"].startswith("other: not searched: "), reply["stale_reason"]
+
+
+def test_of_several_indexes_the_one_that_is_not_fresh_is_named(shared: Daemon, project: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    shared.ctl("up", str(tmp_path / "other"), "--topic", "both", "--wait")
+    shared.ctl("up", str(project), "--topic", "both", "--wait")
+    project.rename(tmp_path / "elsewhere")
+    asked = {"query": "should_retry", "all_indexes": True}
+    for reply in (shared.call("search", **asked), shared.call("list_files", topic="both", sync_timeout_ms=100)):
+        assert reply["fresh"] is False
+        assert reply["stale_reason"].startswith("project: "), reply["stale_reason"]
+    assert not shared.call("search", query="x", index="project")["stale_reason"].startswith("project: ")
+
+
+def test_a_refused_index_is_named_where_all_are_waited_for(stopped: Daemon, project: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "policy.py").write_text("def should_retry_elsewhere():\n    pass\n")
+    stopped.start()
+    stopped.ctl("up", str(project), "--wait")
+    stopped.stop()
+    with ollama_server(Script(dimension=32)) as url:
+        stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_EMBEDDER_OLLAMA_URL": url}
+        stopped.start()
+        stopped.ctl("up", str(tmp_path / "other"), "--wait")
+        done = stopped.ctl("sync", check=False, cwd=tmp_path, limit_s=20)  # 30 s are waited for what may pass
+        assert done.returncode == exits.FAILED
+        (line,) = done.stdout.splitlines()
+        assert line.startswith("project: not fresh: ")
+        assert "cocosearchctl reindex project" in line
+        reply = stopped.call("sync")
+        assert (reply["fresh"], reply["index"], [*reply["refused"]]) == (False, "project", ["project"])
+        (tmp_path / "other").rename(tmp_path / "elsewhere")
+        lines = stopped.ctl("sync", "--timeout", "1", check=False, cwd=tmp_path).stdout.splitlines()
+        assert [line.partition(": not fresh: ")[0] for line in lines] == ["other", "project"]
 
 
 UNSAVED = "def give_up_quietly(error):\n    return None\n"

@@ -46,6 +46,7 @@ class FixedEngine:
         self.busy = 0.0
         self.fresh_files = True
         self.worker = "running"
+        self.paused: str | None = None
         self.version = "0.1.0"
         self.cancelled = 0
         self.indexes = {"demo": "/srv/demo"}
@@ -140,10 +141,11 @@ class FixedEngine:
             mcp=self.mcp,
             store={"kind": "embedded", "state": "ok"},
             embedder={"provider": "builtin", "state": "ok"},
-            worker={"state": self.worker},
+            worker={"state": self.worker, "paused": self.paused},
             cache={"hits": 1},
             rss_bytes={"daemon": 1 << 20, "total": 1 << 20},
             indexes=tuple(self._status(name) for name in sorted(self.indexes)),
+            warnings=(self.paused, "port 7 is taken") if self.paused else (),
             queries={"count": 3, "p50_ms": 4.0, "p95_ms": 90.0, "recent_ms": [4.0, 3.5, 90.0]},
         )
 

@@ -197,6 +197,16 @@ def test_doctor_is_content_with_a_healthy_daemon(served: Served, capsys: pytest.
     assert "ok    index demo: live, 2 files, inotify" in shown
 
 
+def test_what_waits_by_itself_needs_no_restart(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
+    served.engine.paused = "indexing waits: 9 MiB are free in /srv, 512 are wanted"
+    assert run(["doctor", "--json"], served.environment) == exits.OK
+    found = [f for f in json.loads(capsys.readouterr().out)["findings"] if f["what"] == "warning"]
+    assert [(f["message"], f["fix"]) for f in found] == [
+        (served.engine.paused, "it goes on by itself, when its cause is gone"),
+        ("port 7 is taken", "cocosearchctl restart, when its cause is gone"),
+    ]
+
+
 def test_a_worker_that_starts_is_not_broken(served: Served, capsys: pytest.CaptureFixture[str]) -> None:
     served.engine.worker = "starting"
     assert run(["doctor"], served.environment) == exits.OK

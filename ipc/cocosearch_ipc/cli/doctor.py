@@ -158,7 +158,9 @@ def _daemon(env: Env) -> Iterator[Finding]:
     for part in ("store", "embedder", "worker"):
         yield _part(part, status[part])
     for warning in status.get("warnings") or ():
-        yield Finding("warning", "warn", warning, "cocosearchctl restart, when its cause is gone")
+        waits = warning == status["worker"].get("paused")
+        fix = "it goes on by itself" if waits else "cocosearchctl restart"
+        yield Finding("warning", "warn", warning, f"{fix}, when its cause is gone")
     for index in status["indexes"]:
         yield from _index(index)
 

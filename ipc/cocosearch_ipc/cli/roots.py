@@ -121,7 +121,7 @@ def sync(args: argparse.Namespace, env: Env) -> int:
     end = time.monotonic() + args.timeout
     reply = _synced(env, params, min(args.timeout, SHORT_S))
     progress = Progress()
-    while not reply["fresh"] and time.monotonic() < end:
+    while not reply["fresh"] and reply["index"] not in reply.get("refused", ()) and time.monotonic() < end:
         # It is answered at once where waiting is of no use now: of a missing root, of files that fail.
         time.sleep(AGAIN_S)
         if progress.live:
@@ -133,7 +133,11 @@ def sync(args: argparse.Namespace, env: Env) -> int:
     else:
         state = "fresh" if reply["fresh"] else f"not fresh: {lacking(reply['reason'], reply['pending'])}"
         several = reply["fresh"] and reply.get("indexes")
-        out.line(f"{', '.join(several) if several else reply['index']}: {state}")
+        refused = reply.get("refused") or {}
+        if reply["index"] not in refused:
+            out.line(f"{', '.join(several) if several else reply['index']}: {state}")
+        for name, why in refused.items():
+            out.line(f"{name}: not fresh: {out.printable(why, keep='')}")
     return exits.OK if reply["fresh"] else exits.FAILED
 
 
