@@ -282,6 +282,7 @@ BROAD_EXCEPT_IN = {"cocosearchd.supervise", "cocosearch_ipc.rpc", "cocosearch_ip
 LATE_IMPORT_IN = {
     "cocosearch_ipc.app",  # MCP's libraries cost a second of CPU: the daemon answers before they are loaded
     "cocosearch_ipc.cli.main",  # the hot path does not pay for argparse
+    "cocosearch_ipc.cli.query",  # nor for asking the service manager, unless nothing comes
     "cocosearchd.search.rerankers.spacy",  # optional extra
 }
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 400, 60

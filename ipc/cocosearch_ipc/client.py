@@ -26,6 +26,7 @@ SPEAKS = 1  # protocol.PROTOCOL_VERSION; not imported, because dataclasses cost 
 UNAVAILABLE, TIMED_OUT = -32001, -32006  # protocol's codes
 NOT_RUNNING, REFUSED_SOCKET = "not running", "socket refused"
 MAX_REPLY_BYTES = 256 << 20
+LOOK_S = 2.0  # of silence
 SESSION_S = 365 * 86_400.0  # an editor may rest for as long as it likes
 LINUX = sys.platform == "linux"
 
@@ -49,14 +50,18 @@ def call(
     params: Params | None = None,
     timeout_s: float = 60.0,
     other: Callable[[str], object] | None = None,
+    silent: Callable[[], object] | None = None,
 ) -> Any:
     """The result of one call over the socket at `path`. Raises `CallFailed`.
 
-    `other` is told the daemon's version when that is not this client's.
+    `other` is told the daemon's version when that is not this client's. `silent` is called every two seconds in which
+    nothing comes; what it raises ends the call.
     """
     with _connected(path, timeout_s) as s:
         try:
             _send(s, method, params or {}, timeout_s, b"application/json")
+            if silent is not None:
+                _look(s, timeout_s, silent)
             head, _, payload = b"".join(_chunks(_received(s, 1 << 18))).partition(b"\r\n\r\n")
         except TimeoutError:
             raise _timed_out(method, timeout_s) from None
@@ -169,6 +174,20 @@ def _send(s: _socket.socket, method: str, params: Params, timeout_s: float | Non
     except (BrokenPipeError, ConnectionResetError):
         if not s.recv(1, _socket.MSG_PEEK):  # else it was refused at its head, and what is said of that can be read
             raise
+
+
+def _look(s: _socket.socket, timeout_s: float, silent: Callable[[], object]) -> None:
+    """Until something comes, or `LOOK_S` are left."""
+    while timeout_s > LOOK_S:
+        s.settimeout(LOOK_S)
+        try:
+            s.recv(1, _socket.MSG_PEEK)
+        except TimeoutError:
+            silent()
+            timeout_s -= LOOK_S
+        else:
+            break
+    s.settimeout(timeout_s)
 
 
 def _received(s: _socket.socket, most: int) -> Iterator[bytes]:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from cocosearch_ipc.cli import completion, doctor, exits, install, service, unit
 from cocosearch_ipc.cli.main import run
 from cocosearch_ipc.client import CallFailed
 from tests.ipc.conftest import Served
+from tests.ipc.test_cli import CTL
 
 
 @pytest.fixture
@@ -224,7 +226,7 @@ def test_a_worker_that_runs_again_is_not_broken() -> None:
 SYSTEMCTL = """#!{python}
 import os, sys
 open(os.environ["HOME"] + "/calls", "a").write(" ".join(sys.argv[1:]) + "\\n")
-print(os.environ.get("SAYS", "active"))
+print(os.environ.get("SAYS", "active") if "show" not in sys.argv else os.environ.get("SHOWS", "ActiveState=active"))
 inactive = "is-active" in sys.argv and os.environ.get("SAYS", "active") != "active"
 sys.exit(3 if inactive or "fail" in os.environ.get("MODE", "") else 0)
 """
@@ -280,6 +282,40 @@ def test_the_service_is_installed_once_and_removed(
     assert run(["service", "status"], systemd) == exits.NOT_RUNNING
     with pytest.raises(Exception, match="no service is installed"):
         run(["service", "start"], systemd)
+
+
+FAILED = "ActiveState=failed\nSubState=failed\nResult=exit-code\nExecMainStatus=1"
+AGAIN = "ActiveState=activating\nSubState=auto-restart\nResult=exit-code\nExecMainStatus="
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("shown", [FAILED, AGAIN + "1"])
+@pytest.mark.parametrize("line", [["up", "."], ["down"], ["query", "retry"], ["query", "retry", "--limit=3", "--full"]])
+def test_a_service_that_fails_is_not_waited_for(
+    systemd: dict[str, str], tmp_path: Path, shown: str, line: list[str]
+) -> None:
+    """Its manager holds the socket: who connects is accepted by nobody, and no answer comes."""
+    env = systemd | {"XDG_RUNTIME_DIR": str(tmp_path / "r"), "SHOWS": shown}
+    assert run(["service", "install"], env) == exits.OK
+    place = Path(address.rpc_socket(env))
+    place.parent.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(place))
+        listener.listen(100)
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("COCOSEARCH_")}
+        done = subprocess.run([*CTL, *line], env=kept | env, cwd=tmp_path, capture_output=True, text=True, timeout=15)
+    assert done.returncode == exits.NOT_RUNNING
+    assert "error: the service cocosearchd has failed (exit-code, exit code 1)" in done.stderr
+    assert "journalctl --user -u cocosearchd" in done.stderr
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
+@pytest.mark.parametrize("shown", ["ActiveState=active\nSubState=running", "ActiveState=inactive", "", AGAIN + "69"])
+def test_a_service_that_may_still_come_is_waited_for(systemd: dict[str, str], shown: str) -> None:
+    """With 69 its database is not there yet."""
+    assert run(["service", "install"], systemd) == exits.OK
+    service.look(systemd | {"SHOWS": shown})
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")

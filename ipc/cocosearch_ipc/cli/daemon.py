@@ -66,6 +66,7 @@ def _version(env: Env, say: Callable[[str], object]) -> str | None:
             return str(client.call(address.rpc_socket(env), "status", timeout_s=5.0)["version"])
         except client.CallFailed as failed:
             reason = failed
+        service.look(env)
         if time.monotonic() - began > START_S:
             raise _silent(reason)
         if patient and time.monotonic() - began > LONG_S:
@@ -83,6 +84,7 @@ def _silent(reason: client.CallFailed) -> client.CallFailed:
 def stop(env: Env, say: Callable[[str], object]) -> int | None:
     """Stop the daemon and wait until its process is gone; its pid, or None when none runs. Long waits are said."""
     path = address.rpc_socket(env)
+    service.look(env)  # before its manager is asked to start it once more, by who connects
     _until_reachable(env, say)
     if not client.reachable(path):
         return None
@@ -196,6 +198,8 @@ def _wait(env: Env, process: subprocess.Popen[bytes] | None, offset: int) -> Non
         if process is not None and process.poll() == exits.ALREADY_RUNNING:
             ended = ended or time.monotonic()
             _not_elsewhere(env, ended)
+        if process is None:
+            service.look(env)
         if time.monotonic() > end:
             raise _silent(reason)
         time.sleep(POLL_S)

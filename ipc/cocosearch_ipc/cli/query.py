@@ -46,7 +46,13 @@ def waited(
 ) -> dict[str, Any]:
     """The reply of a method that first waits for changes, and then works."""
     patience_s = WORK_S + params.get("sync_timeout_ms", 0) / 1000
-    reply: dict[str, Any] = client.call(address.rpc_socket(env), method, params, patience_s, other)
+
+    def silent() -> None:
+        from cocosearch_ipc.cli import service
+
+        service.look(env)
+
+    reply: dict[str, Any] = client.call(address.rpc_socket(env), method, params, patience_s, other, silent)
     return reply
 
 

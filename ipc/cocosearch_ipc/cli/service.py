@@ -21,6 +21,7 @@ Env = Mapping[str, str]
 STOP_S = 40.0
 MAY_FAIL = "-"  # before a command whose failure means that there was nothing to do
 LABEL = "org.cocosearch.cocosearchd"
+_SHOWN = ("ActiveState", "SubState", "Result", "ExecMainStatus")
 # What the unit files name as the program, to be replaced by the one that is installed.
 PLACEHOLDERS = ("%h/.local/bin/cocosearchd", "/usr/local/bin/cocosearchd")
 
@@ -62,6 +63,26 @@ def state(env: Env) -> str:
         return ""
     command = ("systemctl", "--user", "is-active", "cocosearchd.service")
     return subprocess.run(command, check=False, capture_output=True, text=True, env=dict(env)).stdout.strip()
+
+
+def look(env: Env) -> None:
+    """Raises `client.CallFailed` when the installed service has failed: its socket takes questions that nobody reads.
+
+    One that is started again in a while has failed as well, unless it waits for its database.
+    """
+    if sys.platform == "darwin" or not is_installed(env):
+        return
+    command = ("systemctl", "--user", "show", "--property", ",".join(_SHOWN), "cocosearchd.service")
+    said = subprocess.run(command, check=False, capture_output=True, text=True, env=dict(env)).stdout
+    found = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+    active, sub, result, code = (found.get(name, "") for name in _SHOWN)
+    again = sub == "auto-restart" and result == "exit-code" and code != str(exits.NOT_RUNNING)
+    if active == "failed" or again:
+        message = (
+            f"the service cocosearchd has failed ({result}{f', exit code {code}' if code not in ('', '0') else ''})"
+        )
+        hint = "journalctl --user -u cocosearchd says why; then cocosearchctl service start"
+        raise client.CallFailed(message, hint, reason=client.NOT_RUNNING)
 
 
 def start(env: Env) -> None:
