@@ -11,6 +11,7 @@ Said once, for all modules:
 """
 
 import re
+import unicodedata
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
@@ -194,7 +195,14 @@ class Filter:
     not_paths: tuple[str, ...] = ()
     symbol_types: tuple[str, ...] = ()
     symbol_name: str | None = None  # case-insensitive glob over the qualified and the last name
-    phrases: tuple[str, ...] = ()  # each must occur in the chunk, case-insensitive
+    phrases: tuple[str, ...] = ()  # each must occur in the chunk, case-insensitive, in any of its `spellings`
+
+
+def spellings(phrase: str) -> tuple[str, ...]:
+    """A phrase as it is, and in both normal forms of Unicode: an é may be one character or two, and looks the same."""
+    if phrase.isascii():
+        return (phrase,)
+    return tuple(dict.fromkeys((phrase, unicodedata.normalize("NFC", phrase), unicodedata.normalize("NFD", phrase))))
 
 
 @dataclass(frozen=True, slots=True)

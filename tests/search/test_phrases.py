@@ -1,9 +1,11 @@
 """Quoted phrases: what memory rules out, and every way in which texts are read, against looking at each text."""
 
 import random
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from cocosearchd.indexing.chunk import Limits
 from cocosearchd.indexing.outliner import Outliner
-from cocosearchd.model import Filter, Hit
+from cocosearchd.model import Filter, Hit, spellings
 from cocosearchd.overlays import Overlays, Rules
 from cocosearchd.search import code_phrases, lexical_choice
 from cocosearchd.search.lexical_living import files_of
@@ -50,6 +52,11 @@ def made(dice: random.Random, count: int) -> dict[str, str]:
     }
 
 
+def holds(text: str, phrase: str) -> bool:
+    """Looked at, not asked."""
+    return any(each.lower() in text.lower() for each in spellings(phrase))
+
+
 def cut(dice: random.Random, text: str) -> str:
     """A part of a text, in any case."""
     start = dice.randrange(len(text))
@@ -80,7 +87,7 @@ def test_no_chunk_that_holds_a_phrase_is_ruled_out(seed: int) -> None:
             (path, number)
             for path, texts in living.items()
             for number, text in enumerate(texts)
-            if all(phrase.lower() in text.lower() for phrase in phrases)
+            if all(holds(text, phrase) for phrase in phrases)
             if allowed is None or path.startswith("src")
         }
         assert holders <= numbered(sure, living), phrases
@@ -150,7 +157,7 @@ async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
         phrase = cut(dice, dice.choice(list(files.values())).replace('"', ""))
         if not phrase:
             continue
-        holders = {key for key, text in stored.items() if phrase.lower() in text.lower()}
+        holders = {key for key, text in stored.items() if holds(text, phrase)}
         query = Query(f'"{phrase}" common', limit=200, all_chunks=True)
         answer = await corpus.ask(query)
         found = {(hit.path, hit.start_byte) for hit in answer.hits}
@@ -250,6 +257,27 @@ async def test_punctuation_that_is_quoted_is_found_without_memory(
         assert [hit.path for hit in unsaved.hits] == ["b.js", "d.js"]
         words = await corpus.pipeline.run(corpus.record, replace(asked, text="=> {"), Trace(), overlay=overlay)
         assert not words.hits
+
+
+@pytest.mark.parametrize("profile", ["code", "classic"])
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+async def test_what_looks_the_same_is_the_same_phrase(
+    db: Database, tmp_path: Path, outliner: Outliner, form: Literal["NFC", "NFD"], profile: str
+) -> None:
+    """macOS and some editors write an e and an accent where a keyboard makes one character."""
+    words = tmp_path / "words" if profile == "code" else None
+    files = {f"{name}.py": unicodedata.normalize(name, "# ouvre le café déjà là\n") for name in ("NFC", "NFD")}
+    corpus = await new_corpus(db, tmp_path / "root", files, lexical=words)
+    for phrase in ("le café déjà", "café", "CAFÉ", "ouvre le café"):
+        asked = Query(f'"{unicodedata.normalize(form, phrase)}"', profile=profile, use_cache=False)
+        assert paths_of((await corpus.ask(asked)).hits) == set(files), phrase
+    overlays = Overlays(lambda _: corpus.embedder, outliner)
+    with overlays.session() as session:
+        for path, text in files.items():
+            await overlays.put(session, corpus.record, path, text.encode(), RULES)
+        overlay = await overlays.of(session, corpus.record)
+        answer = await corpus.pipeline.run(corpus.record, asked, Trace(), overlay=overlay)
+        assert paths_of(answer.hits) == set(files)
 
 
 def paths_of(hits: tuple[Hit, ...]) -> set[str]:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.model import spellings
 from cocosearchd.search.lexical_living import Living
 from cocosearchd.search.lexical_segment import Part
 from cocosearchd.search.lexical_terms import WORD, Terms, parts, term_hash
@@ -45,12 +46,22 @@ def phrase_words(phrases: Iterable[str], terms: Terms) -> PhraseWords:
     """What is to be looked for, in any case. Words of other letters than ASCII are left out."""
     inner, outer = dict[Forms, None](), dict[Forms, None]()
     for phrase in phrases:
-        for found in _WORD.finditer(phrase):
-            within = found.start() > 0 and found.end() < len(phrase)
-            for word in WORD.findall(found[0]) if found[0].isascii() else ():
-                if forms := _forms(word.lower(), terms):
-                    (inner if within else outer)[forms] = None
+        found = [_words_of(spelling, terms) for spelling in spellings(phrase)]
+        common = [forms for forms in found[0] if all(forms in others for others in found)]
+        inner |= dict.fromkeys(forms for forms in common if all(others[forms] for others in found))
+        outer |= dict.fromkeys(forms for forms in common if forms not in inner)
     return PhraseWords(tuple(inner), tuple(outer))
+
+
+def _words_of(phrase: str, terms: Terms) -> dict[Forms, bool]:
+    """The words of one spelling, and whether each begins and ends inside of it somewhere."""
+    words = dict[Forms, bool]()
+    for found in _WORD.finditer(phrase):
+        within = found.start() > 0 and found.end() < len(phrase)
+        for word in WORD.findall(found[0]) if found[0].isascii() else ():
+            if forms := _forms(word.lower(), terms):
+                words[forms] = within or words.get(forms, False)
+    return words
 
 
 def holding(

@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.model import Chunk, Filter
+from cocosearchd.model import Chunk, Filter, spellings
 from cocosearchd.search.disk import Text
 from cocosearchd.search.lexical_document import ChunkText, FileText, names_of
 from cocosearchd.store.file_states import FileState
@@ -171,7 +171,7 @@ def _any_glob(globs: Sequence[str], path: str) -> bool:
 def _chunk_passes(chunk: Chunk, where: Filter) -> bool:
     """As `store.filters` says it in SQL."""
     text = chunk.text.lower()
-    if not all(phrase.lower() in text for phrase in where.phrases):
+    if not all(any(each.lower() in text for each in spellings(phrase)) for phrase in where.phrases):
         return False
     if not where.symbol_types and not where.symbol_name:
         return True

@@ -7,7 +7,7 @@ from typing import Any
 
 from psycopg import sql
 
-from cocosearchd.model import Filter
+from cocosearchd.model import Filter, spellings
 from cocosearchd.store.globs import path_regex, symbol_regex
 
 _LETTERS = re.compile(r"[A-Za-z]{1,100}")  # shorter than `identifiers.MAX_WORD`, where words are cut
@@ -76,12 +76,16 @@ def _restrictions(where: Filter) -> Iterator[_Restriction]:
 
 def _texts(where: Filter) -> Iterator[_Restriction]:
     for phrase in where.phrases:
-        yield "strpos(lower(content_text), lower({phrase})) > 0", {"phrase": phrase.replace("\0", "")}
+        given = {f"phrase{n}": each.replace("\0", "") for n, each in enumerate(spellings(phrase))}
+        conditions = [f"strpos(lower(content_text), lower({{{name}}})) > 0" for name in given]
+        yield f"({' or '.join(conditions)})", given
 
 
 def _words(where: Filter) -> Iterator[_Restriction]:
     for phrase in where.phrases:
-        if words := words_of_phrase(phrase):
+        found = [words_of_phrase(each) for each in spellings(phrase)]
+        if all(found):
+            words = " | ".join(f"({words})" for words in dict.fromkeys(found))
             yield "content_tsv @@ to_tsquery('simple', {words})", {"words": words}
 
 
