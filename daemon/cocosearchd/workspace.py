@@ -184,7 +184,8 @@ class Workspace:
 
     async def _committed(self, commits: Commits) -> AsyncGenerator[w.WatchEvent, None]:
         """An index that was cleared and made again tells of what it holds now, and of nothing that went meanwhile."""
-        lives = {name: life for name, event in self._seen().items() if (life := _life(event.as_of))}
+        clocks = {index.record.name: replies.as_of(index.root.clock()) for index in self._indexes.all()}
+        lives = {name: _life(clock) for name, clock in clocks.items() if clock.epoch}
         async for commit in commits:
             if (event := await self._event(commit, commits)) is None:
                 continue
