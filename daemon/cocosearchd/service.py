@@ -167,9 +167,9 @@ async def _serve(running: Running) -> None:
     tasks.start_soon(_signals, stop, running, engines)
     if running.store.postgres is not None:
         tasks.start_soon(supervise, "store", partial(_keep_store, running.store.postgres))
+    if running.store.postgres is None:  # of an embedded server the lock of the state directory sees to that
+        await tasks.start(hold, db)  # before anything is changed there that another daemon uses
     await migrate_registry(db)
-    if running.store.postgres is None:
-        await tasks.start(hold, db)  # of an embedded server the lock of the state directory sees to that
     embedder = LateEmbedder(
         partial(open_embedder, settings.embedder, places.api_key), patience_s=patience_s(settings.embedder)
     )

@@ -11,7 +11,6 @@ from psycopg.conninfo import conninfo_to_dict
 
 from cocosearchd.store import sole
 from cocosearchd.store.pool import Database
-from cocosearchd.store.records import incarnation
 
 pytestmark = pytest.mark.anyio
 HOLDERS = (
@@ -73,13 +72,18 @@ async def test_a_server_that_is_away_for_long_is_said_once(
         await connections(outside, dsn, allowed=False)
         await outside.execute("select pg_terminate_backend(%s)", (before,))
         await anyio.sleep(1)  # ten times as long as until the next try
-        assert [record.message for record in caplog.records] == ["sole_use_lost"]
+        assert said(caplog) == ["sole_use_lost"]
         await connections(outside, dsn, allowed=True)
         with anyio.fail_after(20):
-            while len(caplog.records) < 2:  # noqa: ASYNC110 - nothing tells of it
+            while len(said(caplog)) < 2:  # noqa: ASYNC110 - nothing tells of it
                 await anyio.sleep(0.02)
-        assert [record.message for record in caplog.records] == ["sole_use_lost", "sole_use_again"]
+        assert said(caplog) == ["sole_use_lost", "sole_use_again"]
         assert await refused(db)
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Here, beside what the pool says of its connections."""
+    return [record.message for record in caplog.records if record.name == sole.__name__]
 
 
 async def connections(outside: psycopg.AsyncConnection, dsn: str, *, allowed: bool) -> None:
@@ -95,8 +99,14 @@ async def test_who_was_away_while_another_came_ends(db: Database) -> None:
 
 
 async def away_while_another_comes(db: Database) -> None:
-    key = sole.key_of(await incarnation(db))
     async with held(db), db.session({}) as connection:
-        (pid,) = await holders(db)
+        key, (pid,) = await sole.key_of(connection), await holders(db)
         await connection.execute("select pg_terminate_backend(%s), pg_advisory_lock(%s)", (pid, key))
         await anyio.sleep(20)
+
+
+async def test_registries_in_other_schemas_are_others(db: Database) -> None:
+    async with db.connection() as connection:
+        await connection.execute("create schema other")
+    async with held(db), db.session({"search_path": "other"}) as elsewhere, db.session({}) as here:
+        assert await sole.key_of(elsewhere) != await sole.key_of(here)

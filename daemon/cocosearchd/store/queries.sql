@@ -28,6 +28,13 @@ select incarnation::text from cocosearch_registry
 select set_config('application_name', %(name)s, false), set_config('tcp_keepalives_idle', '20', false),
        set_config('tcp_keepalives_interval', '10', false), set_config('tcp_keepalives_count', '3', false)
 
+-- name: registry_schema
+-- Where the registry is, or will be.
+select coalesce(
+    (select relnamespace::regnamespace::text from pg_class where oid = to_regclass('cocosearch_registry')),
+    current_schema()
+)
+
 -- name: try_sole_use
 select pg_try_advisory_lock(%(key)s)
 

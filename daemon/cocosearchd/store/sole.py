@@ -12,7 +12,6 @@ import anyio
 from anyio.abc import TaskStatus
 
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.store import records
 from cocosearchd.store.patient import SILENCE_S
 from cocosearchd.store.pool import Connection, Database
 from cocosearchd.store.statements import statement
@@ -33,12 +32,11 @@ async def hold(db: Database, *, task_status: TaskStatus[None]) -> None:
     A session that is lost is replaced. Raises `Taken` when another daemon uses the registry, be it at the start or
     after that; before there was a session, any `StoreUnavailable`.
     """
-    key = key_of(await records.incarnation(db))
     name, told, lost = f"cocosearchd-{secrets.token_hex(8)}", False, False
     while True:
         try:
             async with db.session({}) as connection:
-                await _take(connection, key, name)
+                await _take(connection, name)
                 if not told:
                     task_status.started()
                 elif lost:
@@ -61,10 +59,11 @@ async def _until_lost(connection: Connection) -> None:
             await connection.execute("select 1")
 
 
-async def _take(connection: Connection, key: int, name: str) -> None:
+async def _take(connection: Connection, name: str) -> None:
     """Returns when the lock is held. Raises `Taken`."""
     with connection.patient(SILENCE_S):
         await connection.execute(statement("name_session"), {"name": name})
+        key = await key_of(connection)
         end = anyio.current_time() + TAKEN_S
         while True:
             row = await (await connection.execute(statement("try_sole_use"), {"key": key})).fetchone()
@@ -80,6 +79,8 @@ async def _take(connection: Connection, key: int, name: str) -> None:
             await anyio.sleep(AGAIN_S if ours else AGAIN_S / 10)
 
 
-def key_of(incarnation: str) -> int:
-    """Positive, as the halves by which PostgreSQL shows a lock are."""
-    return int.from_bytes(hashlib.blake2b(incarnation.encode(), digest_size=7).digest())
+async def key_of(connection: Connection) -> int:
+    """Of the registry, which need not be there yet. Positive, as the halves by which PostgreSQL shows a lock are."""
+    row = await (await connection.execute(statement("registry_schema"))).fetchone()
+    schema = row[0] if row and row[0] else ""
+    return int.from_bytes(hashlib.blake2b(schema.encode(), digest_size=7).digest())
