@@ -51,8 +51,15 @@ async def outline(outliner: Outliner, data: bytes = TEXT, path: str = "a.py") ->
 
 
 def mates() -> list[psutil.Process]:
-    """Those that live: a process that has ended has no command line, and PostgreSQL may be a child of the tests too."""
-    return [one for one in psutil.Process().children() if one.cmdline()[:1] == [sys.executable]]
+    """Those that live; PostgreSQL may be a child of the tests too."""
+    return [one for one in psutil.Process().children() if is_mate(one)]
+
+
+def is_mate(process: psutil.Process) -> bool:
+    try:
+        return bool(process.cmdline()[:1] == [sys.executable])
+    except psutil.NoSuchProcess:  # it has just ended, and nobody has waited for it yet
+        return False
 
 
 async def none_left() -> None:
