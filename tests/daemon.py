@@ -131,7 +131,8 @@ class Daemon:
         found = []
         for process in psutil.process_iter(["cmdline"]):
             if str(self.home) in " ".join(process.info["cmdline"] or []) and "postgres" in (process.info["cmdline"][0]):
-                found += [process, *process.children(recursive=True)]
+                with contextlib.suppress(psutil.NoSuchProcess):  # it ends just now
+                    found += [process, *process.children(recursive=True)]
         return found
 
     def kill(self) -> None:
@@ -143,7 +144,8 @@ class Daemon:
     def kill_postgres(self) -> None:
         """kill -9 of the postmaster alone; its children notice by themselves."""
         for process in self.postgres()[:1]:
-            process.kill()
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
 
     def stop(self) -> int:
         """SIGTERM, wait, and make sure that nothing is left."""
