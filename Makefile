@@ -43,7 +43,7 @@ types: $(STAMP)
 unit: $(STAMP)
 	$(MAKE) --jobs 3 --no-print-directory programs written parts
 
-PROGRAMS := tests/flows
+PROGRAMS := tests/flows tests/hostile
 WRITTEN := tests/indexing tests/embedding tests/quality tests/store
 PYTEST := set -o pipefail; $(BIN)/python -m pytest -m "not slow"
 LINES := | { trap "" INT; grep --line-buffered ""; }

@@ -1,0 +1,39 @@
+"""A root beside a hostile one: a save in it must be in the next fresh answer within two seconds."""
+
+import time
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+
+from tests.daemon import Daemon
+
+FRESH_WITHIN_S = 2.0
+
+
+@dataclass
+class Neighbour:
+    """A well-behaved project. Its saves measure whether the daemon still serves everybody else."""
+
+    root: Path
+    names: "count[int]" = field(default_factory=lambda: count(1))
+
+    def watch(self, daemon: Daemon) -> None:
+        """Index it and wait until it is searchable."""
+        daemon.ctl("up", str(self.root), "--wait")
+
+    def save_and_query(self, daemon: Daemon) -> float:
+        """Save a new function, query it once; return the seconds. Fails where the answer lacks it or is not fresh."""
+        name = f"saved_beside_number_{next(self.names)}"
+        began = time.monotonic()
+        (self.root / "saved.py").write_text(f"def {name}():\n    pass\n")
+        answer = daemon.call("search", query=name, index=self.root.name)
+        took_s = time.monotonic() - began
+        assert answer["fresh"], f"not fresh after {took_s:.2f} s: {answer.get('stale_reason')}\n{daemon.log[-4000:]}"
+        assert [result["path"] for result in answer["results"]][:1] == ["saved.py"], answer
+        return took_s
+
+    def assert_fresh(self, daemon: Daemon, rounds: int = 3) -> None:
+        """Save and query several times; each round must be fresh within `FRESH_WITHIN_S`."""
+        for _ in range(rounds):
+            took_s = self.save_and_query(daemon)
+            assert took_s < FRESH_WITHIN_S, f"a save beside the hostile root took {took_s:.2f} s"
