@@ -5,6 +5,7 @@ error quotes more of a file than a key.
 """
 
 import os
+import re
 import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from dotenv.parser import parse_stream
 from cocosearchd.errors import BadSettings
 
 MAX_BYTES = 256 * 1024
+# python-dotenv looks for a comment after each blank of a value: n blanks in a row cost n^2 steps.
+_LONG_BLANK = re.compile(r"[^\S\r\n]{200}")
 _OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -53,7 +56,10 @@ def read_env(path: Path, *, links: bool = True) -> tuple[Entry, ...]:
 
     Lines that are no assignments are passed over, as shells' own files have them. Raises `BadSettings`.
     """
-    bindings = parse_stream(StringIO(_text(path, links=links)))
+    text = _text(path, links=links)
+    if _LONG_BLANK.search(text):
+        raise BadSettings(f"cannot read {path}: it has 200 blanks in a row", "mend the file")
+    bindings = parse_stream(StringIO(text))
     return tuple(
         Entry(one.key, one.value or "", f"{path}:{one.original.line}") for one in bindings if one.key and not one.error
     )

@@ -1,0 +1,94 @@
+"""Settings files of a hostile repository: each is read in time linear to its length, or refused in one sentence."""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cocosearchd.errors import BadSettings
+from cocosearchd.project import read_project
+from cocosearchd.settings_files import MAX_BYTES, read_env, read_yaml
+
+SIZE = 60_000
+LONGEST_S = 2.0  # CPU; the slowest linear case takes 0.4 s for as many bytes on a slow machine
+YAML_PUMPS: dict[str, bytes] = {
+    "items": b"a:\n" + b" - a\n" * (SIZE // 5),
+    "sequences": b"[" * SIZE,
+    "mappings": b"{a: " * (SIZE // 4),
+    "indents": b"".join(b" " * i + b"a:\n" for i in range(300)),
+    "keys": b"".join(b"k%d: 1\n" % i for i in range(SIZE // 9)),
+    "escapes": b'a: "' + b"\\\\" * (SIZE // 2),
+    "doubled quotes": b"a: '" + b"''" * (SIZE // 2),
+    "blanks": b'a: "' + b" " * SIZE + b'"',
+    "line ends": b'a: "' + b"\n" * SIZE + b'"',
+    "anchors": b"a: [" + b",".join(b"&a%d b" % i for i in range(SIZE // 10)) + b"]",
+    "aliases": b"a: &a [b]\nc: [" + b"*a," * (SIZE // 3) + b"]",
+    "laughs": b"a0: &a0 [x]\n" + b"".join(b"a%d: &a%d [*a%d, *a%d]\n" % (i, i, i - 1, i - 1) for i in range(1, 60)),
+    "digits": b"a: " + b"1" * SIZE,
+    "digits with lines": b"a: " + b"1_" * (SIZE // 2) + b"x",
+    "base sixty": b"a: " + b"1:1" * (SIZE // 3) + b"x",
+    "date": b"a: 2001-01-01" + b" " * SIZE + b"x",
+    "words": b"a: " + b"b " * (SIZE // 2),
+    "block": b"a: |\n" + b"   \n" * (SIZE // 4),
+    "comments": b"#" * SIZE,
+    "binary": b"a: !!binary " + b"A" * SIZE,
+}
+ENV_PUMPS: dict[str, bytes] = {
+    "blanks before a comment": b"A=b" + b" " * SIZE + b"c",
+    "tabs before a comment": b"A=b" + b"\t " * (SIZE // 2) + b"c",
+    "comments": b"A=b" + b" #" * (SIZE // 2),
+    "escaped quotes": b"A='" + b"\\'" * (SIZE // 2),
+    "escaped double quotes": b'A="' + b'\\"' * (SIZE // 2),
+    "open quotes": b"A='\n" * (SIZE // 4),
+    "exports": b"export " * (SIZE // 7),
+    "equals": b"=" * SIZE,
+    "name": b"A" * SIZE,
+    "blank lines": b"\n" * SIZE + b"A=1",
+}
+PUMPS = [
+    *((read_yaml, name, text) for name, text in YAML_PUMPS.items()),
+    *((read_env, name, text) for name, text in ENV_PUMPS.items()),
+]
+
+
+def refusal(read: Callable[[], object]) -> BadSettings | None:
+    """The error of a call that may refuse a file; None where it does not."""
+    try:
+        read()
+    except BadSettings as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(("read", "name", "text"), PUMPS, ids=[f"{read.__name__} {name}" for read, name, _ in PUMPS])
+def test_a_pumped_file_costs_no_more_than_it_is_long(
+    tmp_path: Path, read: Callable[[Path], object], name: str, text: bytes
+) -> None:
+    file = tmp_path / "settings"
+    file.write_bytes(text)
+    assert len(text) <= MAX_BYTES
+    began = time.thread_time()
+    error = refusal(lambda: read(file))
+    assert time.thread_time() - began < LONGEST_S
+    assert error is None or (error.hint and "\n" not in error.message)
+
+
+@given(
+    text=st.one_of(
+        st.binary(max_size=400),
+        st.text(st.sampled_from("a:[]{}&*!|>'\"%@`#,?- \n\t\\0~<=$"), max_size=200).map(str.encode),
+        st.text(max_size=200).map(lambda text: text.encode("utf-8", "surrogatepass")),
+    ),
+    name=st.sampled_from(["cocosearch.yaml", ".cocosearch.yaml", ".env"]),
+)
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_bytes_are_settings_or_one_sentence(tmp_path: Path, text: bytes, name: str) -> None:
+    (tmp_path / name).write_bytes(text)
+    error = refusal(lambda: read_project(os.fsencode(tmp_path), {}))
+    (tmp_path / name).unlink()
+    assert error is None or error.hint
+    assert error is None or str(tmp_path) not in error.message, "places are relative to the project"
