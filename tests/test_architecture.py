@@ -147,6 +147,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.project",
     },
     "cocosearchd.model": set(),
+    "cocosearchd.exclusion": set(),
     "cocosearchd.errors": {"cocosearch_ipc.protocol"},
     "cocosearch_ipc": set(),
     "cocosearch_ipc.protocol": set(),
@@ -214,7 +215,13 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
 }
 # Every unit of the daemon may import these; no unit of ipc may, but `spans`.
-LEAVES = {"cocosearchd.model", "cocosearchd.errors", "cocosearchd.settings", "cocosearch_ipc.spans"}
+LEAVES = {
+    "cocosearchd.model",
+    "cocosearchd.exclusion",
+    "cocosearchd.errors",
+    "cocosearchd.settings",
+    "cocosearch_ipc.spans",
+}
 
 # Third-party package -> the one place that may import it.
 ONLY_IN = {

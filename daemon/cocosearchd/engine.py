@@ -18,6 +18,7 @@ from cocosearchd import places, replies
 from cocosearchd.embedding.base import digest_of
 from cocosearchd.embedding.former import Embedders
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, InvalidInput, NotFound, StoreUnavailable
+from cocosearchd.exclusion import EXCLUSIONS
 from cocosearchd.indexes import Indexes, RunningIndex
 from cocosearchd.indexing.outliner import Outliner
 from cocosearchd.indexing.updater import Updater
@@ -39,6 +40,7 @@ from cocosearchd.workspace import AT_REST, Workspace, least
 
 FOLLOW_S = 0.2  # a progress line that a person reads needs no more than five a second
 FAILURES_SHOWN = 200
+EXCLUDED_SHOWN = 20
 STATUS_S = 2.0  # `status` is what people ask when something hangs
 
 
@@ -345,7 +347,16 @@ class Engine(Workspace):
             return replies.refused_status(index.record, _said_of(index.refusal), stored)
         found = replies.index_status(index.record, index.root.status(), stored)
         notes = (*index.said, *await self._lacking(index))
-        return replace(found, notes=notes, linked=index.settings.project.linked_indexes)
+        excluded = await self._excluded(index) if stored.skipped else ()
+        return replace(found, notes=notes, linked=index.settings.project.linked_indexes, excluded=excluded)
+
+    async def _excluded(self, index: RunningIndex) -> tuple[p.ExcludedFile, ...]:
+        """Some of the files that are not searched; none while PostgreSQL is away."""
+        read = records.excluded_files(self._db, index.record, tuple(EXCLUSIONS), EXCLUDED_SHOWN)
+        try:
+            return replies.excluded(await soon(read, STATUS_S))
+        except StoreUnavailable:
+            return ()
 
     async def _lacking(self, index: RunningIndex) -> tuple[str, ...]:
         """A warning while rows of before the newest columns are left; they are counted as long as there are any."""

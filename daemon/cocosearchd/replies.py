@@ -8,6 +8,7 @@ from typing import Literal
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
+from cocosearchd.exclusion import exclusion, exclusion_sentence
 from cocosearchd.model import Clock, Freshness, Hit, IndexRecord
 from cocosearchd.roots.status import RootStatus
 from cocosearchd.store.records import Counts, IndexStatistics, ParseFailure
@@ -74,6 +75,17 @@ def index_status(record: IndexRecord, status: RootStatus, stored: Counts) -> p.I
     )
 
 
+def excluded(files: tuple[tuple[str, str], ...]) -> tuple[p.ExcludedFile, ...]:
+    """Files that are not searched, from their paths and reasons."""
+    return tuple(p.ExcludedFile(path, code, exclusion_sentence(path, code)) for path, code in files)
+
+
+def failure(failed: ParseFailure) -> dict[str, object]:
+    """A file that is not, or not wholly, searched; of one that was skipped also why, and what to do."""
+    reason = exclusion(failed.error_message).sentence if failed.status == "skipped" else ""
+    return {**asdict(failed), "reason": reason}
+
+
 def model_use(record: IndexRecord, following: IndexRecord | None, digest: str, configured: str | None) -> w.ModelUse:
     """What an index was made by, `digest`, beside the digest of the configured embedder, None if that is not known."""
     made = dict(record.identity.embedder)
@@ -136,7 +148,7 @@ def stats(
         last_change=found.last_change.astimezone(UTC).isoformat() if found.last_change else None,
         embedder=dict(record.identity.embedder),
         generation=found.generation,
-        failures=tuple(asdict(failure) for failure in failures),
+        failures=tuple(failure(each) for each in failures),
         fresh=freshness.fresh,
         stale_reason=freshness.reason,
         as_of=as_of(freshness.as_of),

@@ -181,6 +181,15 @@ class FailedFile:
 
 
 @dataclass(frozen=True, slots=True)
+class ExcludedFile:
+    """A file in scope that is not searched. `reason` is a code; `sentence` names path, cause and remedy for people."""
+
+    path: str
+    reason: str
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True)
 class IndexStatus:
     """One index, as `list` and `status` show it. `files` can be searched; those that are skipped are counted apart."""
 
@@ -201,6 +210,7 @@ class IndexStatus:
     notes: tuple[str, ...] = ()  # what a person should know of its settings and rows
     linked: tuple[str, ...] = ()  # indexes that a question to this one is put to as well
     failed_count: int = 0
+    excluded: tuple[ExcludedFile, ...] = ()  # some of `skipped`, at most 20; those of a fault in the file first
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ import pytest
 from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, InvalidInput, StoreUnavailable
+from cocosearchd.exclusion import exclusion
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
@@ -387,7 +388,7 @@ async def test_why_not_a_skipped_file(corpus: Corpus) -> None:
     (corpus.root / "later.py").write_text("x = 1\n")
     trace = Trace(explain=True)
     await corpus.ask(Query("x", why_not="big.py"), trace)
-    assert trace.details["why_not"]["reason"] == "seen and skipped: it is larger than indexing.max_file_bytes"
+    assert trace.details["why_not"]["reason"] == f"seen and skipped: {exclusion('too_large').sentence}"
     await corpus.ask(Query("x", why_not="later.py"), trace)
     assert trace.details["why_not"]["on_disk"] is True
 

@@ -6,6 +6,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from cocosearchd.exclusion import exclusion
 from cocosearchd.model import FileRecord, IndexRecord, decode_path
 from cocosearchd.patience import ended
 from cocosearchd.roots.absence import why_absent, why_left_out
@@ -64,7 +65,7 @@ class WatchedRoot(LiveRoot):
         """Why a file is not in the index, for people. `path` is relative to the root."""
         failed = next((file.error for file in self.failed() if file.path == path), None)
         if failed is not None:
-            return f"it could not be indexed: {failed}"
+            return f"{exclusion('failed').cause}: {failed}"
         scope = self._survey.scope
         if scope is None:
             return self.freshness().reason or "the root has not been looked at yet"

@@ -12,6 +12,7 @@ from functools import partial
 from typing import Literal
 
 from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd.exclusion import exclusion
 from cocosearchd.model import IndexRecord, SkipReason
 from cocosearchd.search.bounds import check_filters
 from cocosearchd.search.disk import Disk, Text
@@ -24,14 +25,6 @@ from cocosearchd.store.pool import Database
 
 MAX_FILES = 1000
 SUGGESTED = 3  # files of the same name
-SKIPPED: dict[SkipReason, str] = {
-    "binary": "it is no text",
-    "too_large": "it is larger than indexing.max_file_bytes",
-    "minified": "its lines are too long for code that people write",
-    "unreadable": "it may not be read",
-    "secret": "it holds a secret (indexing.index_secrets)",
-    "unsupported": "its type is not one that is indexed",
-}
 LISTED = "`cocosearchctl files` lists what is indexed"
 # Between two chunks that are not neighbours, in content that is put together.
 GAP = "…"
@@ -162,7 +155,7 @@ async def _check_text(db: Database, record: IndexRecord, path: str, *, readable:
     row = next((row for row in await records.file_records(db, record, path) if row.path == path), None)
     skipped = row.skip_reason if row is not None else None
     if skipped is not None and (skipped == "binary" or not readable):
-        raise NotFound(f"{path} is not in index {record.name}: {SKIPPED[skipped]}", "read it from the disk")
+        raise NotFound(f"{path} is not in index {record.name}: {exclusion(skipped).cause}", exclusion(skipped).remedy)
 
 
 async def holder(

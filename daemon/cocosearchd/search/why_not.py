@@ -8,10 +8,10 @@ import anyio
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.exclusion import exclusion
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.model import FileRecord, Filter, IndexRecord, decode_path
 from cocosearchd.search.explain import describe_one
-from cocosearchd.search.files import SKIPPED
 from cocosearchd.search.look import Asked
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
@@ -65,7 +65,8 @@ def _unsaved(plan: Plan, overlay: Overlay, path: str, scored: list[Scored]) -> d
 
 def _absent(record: IndexRecord, path: str, stored: FileRecord | None) -> dict[str, Any]:
     if stored is not None and stored.skip_reason is not None:
-        return {"status": "skipped", "reason": f"seen and skipped: {SKIPPED[stored.skip_reason]}"}
+        row = exclusion(stored.skip_reason)
+        return {"status": "skipped", "reason": f"seen and skipped: {row.sentence}", "exclusion": stored.skip_reason}
     if stored is not None:
         return {"status": "empty", "reason": "the file has nothing to search"}
     there = os.path.lexists(os.path.join(record.root, decode_path(path)))  # noqa: PTH118 - bytes

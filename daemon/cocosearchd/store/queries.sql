@@ -170,6 +170,14 @@ select language, parse_status, count(*) from {parses} group by language, parse_s
 -- name: statistics_skipped
 select skip_reason, count(*) from {files} where skip_reason is not null group by skip_reason order by skip_reason
 
+-- name: excluded_files
+-- Files that are not searched, by the order of reasons in `codes`; unknown reasons first.
+select filename, skip_reason
+from {files}
+where skip_reason is not null
+order by array_position(%(codes)s::text[], skip_reason) nulls first, filename
+limit %(limit)s
+
 -- name: lacking
 -- Chunks whose rows are older than the columns of their symbols.
 select count(*) from {chunks} where symbol_kinds is null and {live}

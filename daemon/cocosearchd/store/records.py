@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import re
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -250,6 +250,16 @@ async def parse_failures(db: Database, record: IndexRecord, limit: int = 100) ->
     async with db.connection() as connection:
         rows = await (await connection.execute(statement("parse_failures", record), {"limit": limit})).fetchall()
     return tuple(ParseFailure(*row) for row in rows)
+
+
+async def excluded_files(
+    db: Database, record: IndexRecord, codes: Sequence[str], limit: int
+) -> tuple[tuple[str, str], ...]:
+    """Path and reason of files that are not searched; the reasons in the order of `codes`."""
+    async with db.connection() as connection:
+        values = {"codes": list(codes), "limit": limit}
+        rows = await (await connection.execute(statement("excluded_files", record), values)).fetchall()
+    return tuple((path, reason) for path, reason in rows)
 
 
 async def table_digest(db: Database, record: IndexRecord) -> tuple[int, str, str, str]:

@@ -9,7 +9,7 @@ from cocosearch_ipc.render import out
 _OF_STORE = ("kind", "state", "server", "pgvector", "reason", "hint")
 _OF_EMBEDDER = ("provider", "model", "dimension", "state", "reason", "hint")
 BAR = 24  # characters
-FAILURES_SHOWN = 5
+FAILURES_SHOWN, EXCLUDED_SHOWN = 5, 5
 _STATES = {"live": out.GREEN, "failed": out.RED, "root_missing": out.RED, "lost": out.RED, "degraded": out.YELLOW}
 
 
@@ -95,6 +95,18 @@ def _trouble(index: dict[str, Any], style: out.Style) -> Iterator[str]:
     if count > FAILURES_SHOWN:
         listed = "lists them" if count == len(troubled) else f"lists {len(troubled)}"
         yield style.paint(f"  … and {count - FAILURES_SHOWN:,} more; `--json` {listed}", out.RED)
+    yield from _excluded(index, style)
+
+
+def _excluded(index: dict[str, Any], style: out.Style) -> Iterator[str]:
+    """Files that are not searched, each with its reason and what to do."""
+    files = (index.get("excluded") or ())[:EXCLUDED_SHOWN]
+    for file in files:
+        yield style.paint(f"  {_line(file['sentence'])}", out.DIM)
+    rest = sum(index.get("skipped", {}).values()) - len(files)
+    if files and rest > 0:
+        more = f"… and {rest:,} more; `cocosearchctl stats {index['name']} --failures` lists them"
+        yield style.paint(f"  {more}", out.DIM)
 
 
 def status(reply: dict[str, Any], style: out.Style) -> Iterator[str]:

@@ -1,0 +1,61 @@
+"""Files that are left out are named in `status`, each with why and what to do."""
+
+from pathlib import Path
+from typing import get_args
+
+from cocosearchd.exclusion import EXCLUSIONS, ExclusionCode, exclusion, exclusion_sentence
+from cocosearchd.model import SkipReason
+from tests.daemon import Daemon
+
+_KEY = b"-----BEGIN RSA PRIVATE KEY-----\n" + b"MIIEow" * 100 + b"\n-----END RSA PRIVATE KEY-----\n"
+LEFT_OUT = {
+    "huge.py": ("too_large", b"x = 1\n" * 200_000),
+    "key.py": ("secret", _KEY),
+    "made.js": ("minified", b"var a=1;" * 20_000),
+    "photo.py": ("binary", b"\0\1\2" * 100),
+}
+
+
+def test_each_reason_has_a_cause_and_a_remedy() -> None:
+    codes = {code for part in get_args(ExclusionCode) for code in (get_args(part) or (part,))}
+    assert codes == set(EXCLUSIONS)
+    assert set(get_args(SkipReason)) <= codes
+    for row in EXCLUSIONS.values():
+        assert row.cause, row
+        assert row.remedy, row
+        assert "; " not in row.cause, "the sentence has two parts"
+
+
+def test_a_reason_of_a_newer_version_is_no_error() -> None:
+    assert "newer version" in exclusion("melted").cause
+    assert exclusion_sentence("a.py", "quarantined", "SIGSEGV").startswith("a.py is left out: it ended or stalled")
+
+
+def test_status_names_what_is_left_out_and_what_to_do(shared: Daemon, hostile_root: Path) -> None:
+    for name, (_, data) in LEFT_OUT.items():
+        (hostile_root / name).write_bytes(data)
+    (hostile_root / "main.py").write_text("def main():\n    return 1\n")
+    shared.ctl("up", str(hostile_root), "--wait")
+    (status,) = shared.call("status")["indexes"]
+    assert {file["path"]: file["reason"] for file in status["excluded"]} == {
+        name: reason for name, (reason, _) in LEFT_OUT.items()
+    }
+    shown = shared.ctl("status").stdout
+    for name, (reason, _) in LEFT_OUT.items():
+        sentence = exclusion_sentence(name, reason)
+        assert sentence in [file["sentence"] for file in status["excluded"]]
+        assert sentence in shown
+        answer = shared.query("main", "--why-not", name)
+        assert exclusion(reason).remedy in answer["explain"]["why_not"]["reason"]
+    listed = shared.ctl("stats", status["name"], "--failures").stdout
+    assert all(exclusion(reason).remedy in listed for reason, _ in LEFT_OUT.values())
+
+
+def test_of_many_excluded_files_status_names_the_worst_and_counts_the_rest(shared: Daemon, hostile_root: Path) -> None:
+    for number in range(40):
+        (hostile_root / f"a{number:02}.py").write_bytes(b"\0\1")
+    (hostile_root / "z.py").write_bytes(b"x = 1\n" * 200_000)
+    shared.ctl("up", str(hostile_root), "--wait")
+    (status,) = shared.call("status")["indexes"]
+    assert (len(status["excluded"]), status["excluded"][0]["path"]) == (20, "z.py")
+    assert "36 more; `cocosearchctl stats hostile --failures` lists them" in shared.ctl("status").stdout
