@@ -189,7 +189,12 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.metrics",
         "cocosearch_ipc.credentials",
     },
-    "cocosearch_ipc.sockets": {"cocosearch_ipc.protocol", "cocosearch_ipc.address"},
+    "cocosearch_ipc.port_holder": set(),
+    "cocosearch_ipc.sockets": {
+        "cocosearch_ipc.protocol",
+        "cocosearch_ipc.address",
+        "cocosearch_ipc.port_holder",
+    },
     "cocosearch_ipc.serve": {
         "cocosearch_ipc.sockets",
         "cocosearch_ipc.app",
@@ -211,6 +216,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.address",
         "cocosearch_ipc.credentials",
         "cocosearch_ipc.finding",
+        "cocosearch_ipc.port_holder",
         "cocosearch_ipc.protocol",
     },
 }
@@ -261,6 +267,7 @@ STDLIB_ONLY = {
     "cocosearch_ipc.tls",
     "cocosearch_ipc.client",
     "cocosearch_ipc.credentials",
+    "cocosearch_ipc.port_holder",
     "cocosearch_ipc.finding",
     "cocosearch_ipc.extent",
     "cocosearch_ipc.render",

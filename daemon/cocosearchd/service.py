@@ -103,14 +103,7 @@ async def run(loaded: Loaded, places: Places) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
     with own(places.state, places.rpc):
         secure = _tls(settings.server, places)
-        bound = sockets.bind(
-            places.rpc,
-            places.bridge,
-            host=settings.server.host,
-            port=settings.server.port if settings.server.enabled else None,
-            inherited=dict(places.sockets),
-            tls=secure is not None,
-        )
+        bound = _bound(loaded, places, secure=secure is not None)
         try:
             async with _store(settings, places) as store, anyio.create_task_group() as tasks:
                 await _serve(Running(loaded, places, bound, store, tasks, started, secure))
@@ -118,6 +111,27 @@ async def run(loaded: Loaded, places: Places) -> None:
         finally:
             bound.close()
     log.info("stopped")
+
+
+def _bound(loaded: Loaded, places: Places, *, secure: bool) -> sockets.Bound:
+    """The listening sockets. Raises `BadSettings` when another program holds a port that a setting names.
+
+    The default port alone is not worth a daemon: a second one of the same user answers without it, and says so.
+    """
+    server, origin = loaded.settings.server, loaded.origins.get("server.port")
+    try:
+        return sockets.bind(
+            places.rpc,
+            places.bridge,
+            host=server.host,
+            port=server.port if server.enabled else None,
+            port_needed=origin is not None,
+            inherited=dict(places.sockets),
+            tls=secure,
+        )
+    except sockets.PortTaken as taken:
+        set_by = f"server.port in {origin.place}: " if origin else ""
+        raise BadSettings(f"{set_by}{taken.message}", taken.hint) from None
 
 
 @dataclass(frozen=True, slots=True)

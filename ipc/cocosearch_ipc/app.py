@@ -16,7 +16,14 @@ import anyio.lowlevel
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from cocosearch_ipc.credentials import TokenFile
+from cocosearch_ipc.credentials import (
+    CHALLENGE,
+    CHALLENGED_PORT,
+    MAX_CHALLENGE_BYTES,
+    PROOF,
+    PortProof,
+    TokenFile,
+)
 from cocosearch_ipc.guard import REQUEST_ID, App, Drainable, LimitedBody, LoopbackGuard, Receive, Scope, Send
 from cocosearch_ipc.metrics import CONTENT_TYPE, exposition
 from cocosearch_ipc.page import site
@@ -54,6 +61,7 @@ class FrontEnd:
         hosts: Iterable[str] = (),
     ) -> None:
         self.engine, self.token, self.version = engine, token, version
+        self._proof = PortProof()
         allowed = LOOPBACK_HOSTS | {f"[{host}]" if ":" in host else host.lower() for host in hosts}
         self.rpc, self._looking = Dispatcher(engine), Dispatcher(engine, only=site.METHODS)
         self._mcp = _LateMcp(engine, version, allowed)
@@ -63,7 +71,7 @@ class FrontEnd:
                 "/rpc": _handler("POST", partial(self._rpc, self.rpc)),
                 "/mcp": http,
                 "/metrics": _handler("GET", self._metrics),
-                "/healthz": _handler("GET", _health),
+                "/healthz": _handler("GET", self._health),
                 "/readyz": _handler("GET", self._ready),
             }
         )
@@ -73,7 +81,7 @@ class FrontEnd:
                 "/sse": sse,
                 "/messages": sse,
                 "/metrics": _handler("GET", self._metrics),
-                "/healthz": _handler("GET", _health),
+                "/healthz": _handler("GET", self._health),
                 site.PREFIX: _either(
                     site.RPC, _handler("POST", partial(self._rpc, self._looking)), _handler("GET", _page)
                 ),
@@ -134,6 +142,14 @@ class FrontEnd:
         """What lets an older or newer client say so."""
         named = {"X-Cocosearch-Protocol": str(PROTOCOL_VERSION), "X-Cocosearch-Version": self.version}
         return named | {"X-Request-Id": REQUEST_ID.get("")}
+
+    async def _health(self, request: Request) -> Response:
+        """Says that something is here; to a challenge, that it is the daemon of the Unix socket."""
+        challenge = request.headers.get(CHALLENGE, "").encode("latin-1")
+        port = _challenged_port(request)
+        if port is None or not 0 < len(challenge) <= MAX_CHALLENGE_BYTES:
+            return PlainTextResponse("ok\n")
+        return PlainTextResponse("ok\n", headers={PROOF: self._proof.answer(challenge, port)})
 
     async def _metrics(self, _: Request) -> Response:
         return Response(exposition(await self.engine.status(Empty())), media_type=CONTENT_TYPE)
@@ -265,14 +281,19 @@ async def _page(request: Request) -> Response:
     return Response(found.content, media_type=found.kind, headers=site.HEADERS)
 
 
-async def _health(_: Request) -> Response:
-    return PlainTextResponse("ok\n")
-
-
 async def _cancel_on_disconnect(request: Request, scope: anyio.CancelScope) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     scope.cancel()
+
+
+def _challenged_port(request: Request) -> int | None:
+    """The port of a challenge: over TCP the listener's own, over the Unix socket the one that is asked about."""
+    own = request.scope["server"][1]
+    if own is not None:
+        return int(own)
+    wanted = request.headers.get(CHALLENGED_PORT, "")
+    return int(wanted) if wanted.isdecimal() and len(wanted) <= MAX_DIGITS else None
 
 
 def _deadline_s(request: Request) -> float:

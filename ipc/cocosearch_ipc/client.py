@@ -130,11 +130,16 @@ def _connected(path: str, timeout_s: float) -> _Connection:
     except OSError as error:
         s.close()
         raise _unreachable(path, error) from None
+    require_own_peer(s, path)
+    return s
+
+
+def require_own_peer(s: _socket.socket, path: str) -> None:
+    """Close a connected Unix socket and raise `CallFailed` when another user than this one, or root, answers it."""
     if peer_uid(s) not in (os.geteuid(), 0):
         s.close()
         message = f"the socket {path} belongs to another user"
         raise CallFailed(message, "set COCOSEARCH_RUNTIME_DIR to a directory of yours", reason=REFUSED_SOCKET)
-    return s
 
 
 def peer_uid(s: _socket.socket) -> int:

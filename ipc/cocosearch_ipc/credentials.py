@@ -1,17 +1,39 @@
 """The bearer token of the loopback listener: one random text in a file that only its owner can read.
 
-The file is read again when it has changed, so a rotation needs no restart.
+The file is read again when it has changed, so a rotation needs no restart. Before a client sends the token to a port it
+asks for a `PortProof`: whoever else listens there would have the token.
 """
 
+import contextlib
+import errno
 import hmac
 import os
 import secrets
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 from cocosearch_ipc.protocol import REFUSED, Failure
 
-_MIN_CHARS = 16
+# Headers of a request to /healthz, and of its answer.
+CHALLENGE, CHALLENGED_PORT, PROOF = "X-Cocosearch-Challenge", "X-Cocosearch-Port", "X-Cocosearch-Proof"
+MAX_CHALLENGE_BYTES = 128
+_MIN_CHARS, _MAX_BYTES = 16, 4096
+
+
+class PortProof:
+    """Proves over TCP that the daemon behind the Unix socket is the one that listens on a port.
+
+    Both listeners answer a challenge with an HMAC (RFC 2104) under a key that never leaves the process. Over TCP the
+    port is the one where the challenge came in, so that no other program can pass on an answer from another port.
+    """
+
+    def __init__(self) -> None:
+        self._key = secrets.token_bytes(32)
+
+    def answer(self, challenge: bytes, port: int) -> str:
+        """The answer to a challenge that came in on `port`, in hexadecimal digits."""
+        return hmac.new(self._key, b"%d:" % port + challenge, "sha256").hexdigest()
 
 
 class TokenFile:
@@ -19,11 +41,11 @@ class TokenFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._token, self._version = b"", (0, 0)
+        self._token, self._version = b"", (0, 0, 0)
 
     def ensure(self) -> str:
         """The token; made if there is none. Raises `Failure` when others can read the file."""
-        if not self.path.exists():
+        if not os.path.lexists(self.path):
             self.rotate()
         return self._read().decode()
 
@@ -47,13 +69,34 @@ class TokenFile:
             return False
 
     def _read(self) -> bytes:
-        found = self.path.lstat()
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-            raise Failure(f"others can read the token file {self.path}", f"chmod 600 {self.path}", code=REFUSED)
-        version = (found.st_mtime_ns, found.st_ino)
-        if version != self._version:
-            token = self.path.read_bytes().strip()
-            if len(token) < _MIN_CHARS:
-                raise Failure(f"the token file {self.path} is empty or too short", "delete it", code=REFUSED)
-            self._token, self._version = token, version
+        """The token; read anew when the file has changed. Raises `Failure`, also for a link: it may lead anywhere."""
+        with self._opened() as descriptor:
+            status = os.fstat(descriptor)
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+                raise self._untrusted()
+            version = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+            if version != self._version:
+                token = os.read(descriptor, _MAX_BYTES).strip()
+                if len(token) < _MIN_CHARS or not token.isascii():
+                    raise Failure(f"the token file {self.path} is empty or too short", "delete it", code=REFUSED)
+                self._token, self._version = token, version
         return self._token
+
+    @contextlib.contextmanager
+    def _opened(self) -> Iterator[int]:
+        """What is checked is what is read: the file is opened once, and neither a link nor a FIFO holds this up."""
+        try:
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno in (errno.ELOOP, errno.EACCES):
+                raise self._untrusted() from None
+            raise
+        try:
+            yield descriptor
+        finally:
+            os.close(descriptor)
+
+    def _untrusted(self) -> Failure:
+        message = f"others can read the token file {self.path}, or it is no file of yours"
+        hint = f"chmod 600 {self.path} if you made it, else `cocosearchctl token --rotate`"
+        return Failure(message, hint, code=REFUSED)

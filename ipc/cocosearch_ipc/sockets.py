@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cocosearch_ipc.address import SOCKET_PATH_BYTES
+from cocosearch_ipc.port_holder import describe_holder
 from cocosearch_ipc.protocol import CONFLICT, REFUSED, Failure
 
 BACKLOG = 128
@@ -26,9 +27,15 @@ FIRST_INHERITED_FD = 3  # sd_listen_fds(3)
 Identity = tuple[int, int]  # st_dev, st_ino
 
 
+class PortTaken(Failure):
+    """Another program listens on the port that a setting names."""
+
+    code = REFUSED
+
+
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """Listening sockets. `tcp` is None where the loopback listener is switched off."""
+    """Listening sockets. `tcp` is None where the loopback listener is switched off, or cannot be had: see `lacking`."""
 
     rpc: socket.socket
     bridge: socket.socket
@@ -36,7 +43,7 @@ class Bound:
     lock: io.FileIO
     files: Mapping[Path, Identity | None]  # the lock's, then those by which clients come; None: it was not there
     owned: tuple[Path, ...]  # socket files that `close` removes; those of a service manager are not ours
-    warnings: tuple[str, ...] = ()
+    lacking: str = ""  # why there is no `tcp` although it is wanted
     tls: bool = False  # whether `tcp` is to be spoken to in TLS
 
     @property
@@ -44,10 +51,15 @@ class Bound:
         """The loopback port really taken."""
         return None if self.tcp is None else int(self.tcp.getsockname()[1])
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a person should know of the sockets."""
+        return (self.lacking,) if self.lacking else ()
+
     def urls(self) -> dict[str, str]:
-        """What `status` says under `mcp`; empty without a TCP listener."""
+        """What `status` says under `mcp`: addresses; nothing without a TCP listener, or the `error` that costs it."""
         if self.tcp is None:
-            return {}
+            return {"error": self.lacking} if self.lacking else {}
         host = self.tcp.getsockname()[0]
         base = f"http{'s' if self.tls else ''}://{f'[{host}]' if ':' in host else host}:{self.port}"
         return {"url": f"{base}/mcp", "sse_url": f"{base}/sse", "page_url": f"{base}/status"}
@@ -69,13 +81,15 @@ def bind(
     *,
     host: str = "127.0.0.1",
     port: int | None = 8765,
+    port_needed: bool = True,
     inherited: Mapping[str, socket.socket] | None = None,
     tls: bool = False,
 ) -> Bound:
     """Bind both Unix sockets (0600 in a private directory) and loopback TCP; `port` None leaves TCP out.
 
-    A taken port is replaced by a free one, with a warning: a second instance must start. Raises `Failure`: CONFLICT
-    when another daemon holds the lock, REFUSED for a directory that others can write.
+    A port that another program holds is never replaced: clients would go on sending their token to that program.
+    Without `port_needed` the TCP listener is left out and `Bound.lacking` says so: a second instance must start. Raises
+    `Failure`: `PortTaken`, CONFLICT when another daemon holds the lock, REFUSED for a directory that others can write.
     """
     given = dict(inherited or {})
     rpc_path.parent.parent.mkdir(parents=True, exist_ok=True)
@@ -85,14 +99,18 @@ def bind(
         owned = tuple(path for name, path in (("rpc", rpc_path), ("bridge", bridge_path)) if name not in given)
         rpc = given.get("rpc") or stack.enter_context(_unix(rpc_path))
         bridge = given.get("bridge") or stack.enter_context(_unix(bridge_path))
-        warnings: tuple[str, ...] = ()
-        tcp = given.get("mcp")
+        tcp, lacking = given.get("mcp"), ""
         if tcp is None and port is not None:
-            tcp, warnings = _tcp(host, port)
+            try:
+                tcp = _tcp(host, port)
+            except PortTaken as taken:
+                if port_needed:
+                    raise
+                lacking = f"MCP over TCP is off, because {taken.message}; {taken.hint}"
         stack.pop_all()
     ours = [path for path, listening in ((rpc_path, rpc), (bridge_path, bridge)) if _path(listening) == path]
     files = {path: _identity(path) for path in (_lock_path(rpc_path), *ours)}
-    return Bound(rpc, bridge, tcp, lock, files, owned, warnings, tls)
+    return Bound(rpc, bridge, tcp, lock, files, owned, lacking, tls)
 
 
 def renewed(bound: Bound) -> Bound:
@@ -199,16 +217,17 @@ def _unix(path: Path) -> socket.socket:
     return s
 
 
-def _tcp(host: str, port: int) -> tuple[socket.socket, tuple[str, ...]]:
+def _tcp(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        return _listening(family, host, port), ()
+        return _listening(family, host, port)
     except OSError as error:
-        if error.errno != errno.EADDRINUSE or port == 0:
-            hint = "set server.host and server.port"
-            raise Failure(f"cannot listen on {host}:{port}: {error.strerror}", hint, code=REFUSED) from None
-    found = _listening(family, host, 0)
-    return found, (f"port {port} is taken; MCP clients must use port {found.getsockname()[1]} until the next start",)
+        if error.errno == errno.EADDRINUSE and port != 0:
+            message = f"port {port} of {host} is held by {describe_holder(host, port)}"
+            hint = "stop that program and run `cocosearchctl restart`, or set server.port to a free port"
+            raise PortTaken(message, hint) from None
+        hint = "set server.host and server.port"
+        raise Failure(f"cannot listen on {host}:{port}: {error.strerror}", hint, code=REFUSED) from None
 
 
 def _listening(family: socket.AddressFamily, host: str, port: int) -> socket.socket:

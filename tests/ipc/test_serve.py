@@ -20,7 +20,7 @@ import pytest
 from cocosearch_ipc import client, guard, serve
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.credentials import TokenFile
-from cocosearch_ipc.sockets import bind, inherited, lock, private_directory
+from cocosearch_ipc.sockets import PortTaken, bind, inherited, lock, private_directory
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
 
 pytestmark = SDK_LEAVES_STREAMS
@@ -111,18 +111,20 @@ def test_a_second_daemon_is_refused_and_a_left_over_socket_is_not(tmp_path: Path
     second.close()
 
 
-def test_a_taken_port_is_replaced_and_said(tmp_path: Path) -> None:
-    taken = socket.create_server(("127.0.0.1", 0))
-    port = taken.getsockname()[1]
-    bound = bind(tmp_path / "run" / "rpc.sock", tmp_path / "run" / "mcp.sock", port=port)
-    assert bound.port not in (None, port)
-    assert bound.warnings[0].startswith(f"port {port} is taken")
-    assert bound.urls()["sse_url"] == f"http://127.0.0.1:{bound.port}/sse"
-    bound.close()
-    taken.close()
+def test_a_taken_port_is_an_error_that_names_its_holder_and_never_another_port(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(PortTaken, match=rf"port {port} of 127\.0\.0\.1 is held by .*\(pid {os.getpid()}, user "):
+            bind(run / "rpc.sock", run / "mcp.sock", port=port)
+        bound = bind(run / "rpc.sock", run / "mcp.sock", port=port, port_needed=False)
+        assert (bound.tcp, bound.port) == (None, None)
+        assert bound.lacking.startswith(f"MCP over TCP is off, because port {port} of 127.0.0.1 is held by ")
+        assert (bound.warnings, bound.urls()) == ((bound.lacking,), {"error": bound.lacking})
+        bound.close()
     with pytest.raises(p.Failure, match=r"cannot listen on 203\.0\.113\.1:80"):
-        bind(tmp_path / "run" / "rpc.sock", tmp_path / "run" / "mcp.sock", host="203.0.113.1", port=80)
-    bind(tmp_path / "run" / "rpc.sock", tmp_path / "run" / "mcp.sock", port=0).close()  # nothing was left locked
+        bind(run / "rpc.sock", run / "mcp.sock", host="203.0.113.1", port=80)
+    bind(run / "rpc.sock", run / "mcp.sock", port=0).close()  # nothing was left locked
 
 
 def test_a_path_too_long_for_the_kernel_is_a_sentence(tmp_path: Path) -> None:

@@ -163,6 +163,7 @@ class Relay:
         except OSError as error:
             connection.close()
             raise client.CallFailed(f"cannot connect to {path}: {error.strerror}", "cocosearchctl doctor") from None
+        client.require_own_peer(connection, path)
         return connection
 
     def _relay_down(self, connection: socket.socket) -> None:

@@ -6,19 +6,17 @@ import http.client
 import os
 import resource
 import shutil
-import ssl
 import stat
 import sys
 import tempfile
 import time
-import urllib.parse
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import exits, service
+from cocosearch_ipc.cli import exits, listener, service
 from cocosearch_ipc.credentials import TokenFile
 from cocosearch_ipc.finding import Finding
 from cocosearch_ipc.protocol import Failure
@@ -153,11 +151,13 @@ def _daemon(env: Env) -> Iterator[Finding]:
     if status["version"] != client.VERSION:
         yield Finding("version", "warn", f"this is {client.VERSION}", "cocosearchctl restart")
     yield _bridge(env)
-    yield _loopback(env, str(status["mcp"].get("url") or ""))
+    yield _loopback(env, status["mcp"])
     yield from _watches(int(status["pid"]))
     for part in ("store", "embedder", "worker"):
         yield _part(part, status[part])
     for warning in status.get("warnings") or ():
+        if warning == status["mcp"].get("error"):
+            continue  # the finding `mcp` says it
         waits = warning == status["worker"].get("paused")
         fix = "it goes on by itself" if waits else "cocosearchctl restart"
         yield Finding("warning", "warn", warning, f"{fix}, when its cause is gone")
@@ -172,32 +172,34 @@ def _bridge(env: Env) -> Finding:
     return Finding("bridge socket", "fail", f"{path} is gone", "cocosearchctl restart")
 
 
-def _loopback(env: Env, url: str) -> Finding:
-    """Whether the listener of assistants answers, and takes the token."""
+def _loopback(env: Env, mcp: dict[str, str]) -> Finding:
+    """The listener of assistants: whether it is the daemon's, answers, and takes the token."""
+    url = mcp.get("url", "")
+    if mcp.get("error"):
+        fix = "stop that program and run `cocosearchctl restart`, or set server.port, or server.enabled: false"
+        return Finding("mcp", "fail", mcp["error"], fix)
     if not url:
         return Finding("mcp", "ok", "the listener is switched off; `cocosearchctl mcp` works without it")
-    at = urllib.parse.urlsplit(url)
-    connection = http.client.HTTPConnection(str(at.hostname), at.port, timeout=5.0)
-    if at.scheme == "https":
-        connection = http.client.HTTPSConnection(str(at.hostname), at.port, timeout=5.0, context=_unverified())
     try:
+        listener.require_own(env, url)
         token = TokenFile(Path(address.token_file(env))).ensure()
-        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
-        code = connection.getresponse().status
+        code = _metrics_code(url, token)
+    except client.CallFailed as failed:
+        return Finding("mcp", "fail", failed.message, failed.hint)
     except (OSError, http.client.HTTPException, Failure) as error:
         return Finding("mcp", "fail", f"{url} does not answer: {error}", "cocosearchctl restart")
-    finally:
-        connection.close()
     if code != http.HTTPStatus.OK:
         return Finding("mcp", "fail", f"{url} refuses the token ({code})", "cocosearchctl restart")
     return Finding("mcp", "ok", f"{url} takes the token")
 
 
-def _unverified() -> ssl.SSLContext:
-    """The daemon itself said where it listens: an address that its certificate need not name."""
-    context = ssl.create_default_context()
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    return context
+def _metrics_code(url: str, token: str) -> int:
+    connection = listener.connect(url)
+    try:
+        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
 
 
 def _watches(pid: int) -> Iterator[Finding]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cocosearch_ipc import address
-from cocosearch_ipc.cli import exits
+from cocosearch_ipc.cli import exits, listener
 from cocosearch_ipc.credentials import TokenFile
 from cocosearch_ipc.render import out
 
@@ -27,9 +27,12 @@ _SENT_ON = """\
 
 
 def open_page(status: dict[str, Any], env: Mapping[str, str], *, as_json: bool) -> int:
-    """Open the page, or print its address where there is no browser. `status` is the daemon's reply."""
+    """Open the page, or print its address where there is no browser. `status` is the daemon's reply.
+
+    Raises `client.CallFailed` when another program than the daemon would be sent the token.
+    """
     page = status["mcp"].get("page_url")
-    if page is None:
+    if not listener.require_token_address(env, status) or page is None:
         out.error("the daemon listens on no port", "set server.enabled to true", as_json=as_json)
         return exits.FAILED
     url = f"{page}#token={TokenFile(Path(address.token_file(env))).ensure()}"

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import asking, daemon, exits, query
+from cocosearch_ipc.cli import asking, daemon, exits, listener, query
 from cocosearch_ipc.render import out, tables
 from cocosearch_ipc.render.answers import lacking
 from cocosearch_ipc.render.progress import Progress
@@ -36,6 +36,7 @@ def up(args: argparse.Namespace, env: Env) -> int:
     except KeyboardInterrupt:
         progress.say(f"{args.path} is as it was: `cocosearchctl up` again to watch it")
         raise
+    listener.warn_of_trouble(client.call(address.rpc_socket(env), "status"), progress.say)
     params = {"path": path} | _given(name=args.name, topics=args.topic)
     reply = client.call(address.rpc_socket(env), "index_codebase", params)
     last = reply["progress"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import daemon, exits, page, service
+from cocosearch_ipc.cli import daemon, exits, listener, page, service
 from cocosearch_ipc.render import out, tables
 
 Env = Mapping[str, str]
@@ -47,6 +47,7 @@ def restart(args: argparse.Namespace, env: Env) -> int:
     before = daemon.stop(env, out.note)
     daemon.ensure_running(env, out.note)
     reply = client.call(address.rpc_socket(env), "status")
+    listener.warn_of_trouble(reply, out.note)
     if args.json:
         out.document({"stopped": before, "pid": reply["pid"], "version": reply["version"]})
     else:
