@@ -72,8 +72,10 @@ class TokenFile:
         """The token; read anew when the file has changed. Raises `Failure`, also for a link: it may lead anywhere."""
         with self._opened() as descriptor:
             status = os.fstat(descriptor)
-            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
+            if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid():
                 raise self._untrusted()
+            if status.st_mode & 0o077:
+                raise Failure(f"others can read the token file {self.path}", f"chmod 600 {self.path}", code=REFUSED)
             version = (status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
             if version != self._version:
                 token = os.read(descriptor, _MAX_BYTES).strip()
@@ -97,6 +99,5 @@ class TokenFile:
             os.close(descriptor)
 
     def _untrusted(self) -> Failure:
-        message = f"others can read the token file {self.path}, or it is no file of yours"
-        hint = f"chmod 600 {self.path} if you made it, else `cocosearchctl token --rotate`"
-        return Failure(message, hint, code=REFUSED)
+        message = f"the token file {self.path} is no file of yours"
+        return Failure(message, "remove it, then `cocosearchctl token --rotate`", code=REFUSED)
