@@ -108,6 +108,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cocosearchd.indexing": {
         "cocosearchd.interpreter",
+        "cocosearchd.sandbox",
         "cocosearchd.patience",
         "cocosearchd.store",
         "cocosearchd.embedding",
@@ -121,6 +122,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.store": set(),
     "cocosearchd.kept": set(),
     "cocosearchd.interpreter": set(),
+    "cocosearchd.sandbox": {"cocosearchd.interpreter", "cocosearch_ipc.protocol"},
     "cocosearchd.embedding": {"cocosearchd.kept", "cocosearchd.patience"},
     "cocosearchd.languages": set(),
     "cocosearchd.settings": set(),

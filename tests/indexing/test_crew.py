@@ -22,11 +22,9 @@ from cocosearchd.embedding.remembering import Counters, RememberingEmbedder
 from cocosearchd.embedding.vectors import VectorStore
 from cocosearchd.indexing import mate
 from cocosearchd.indexing.chunk import Limits
-from cocosearchd.indexing.crew import FAILURES, Crew, Terms
+from cocosearchd.indexing.crew import COMMAND, FAILURES, Crew, Terms
 from cocosearchd.indexing.group import GroupWriter
-from cocosearchd.indexing.installed import installed
 from cocosearchd.indexing.making import Maker, Rules
-from cocosearchd.indexing.mates import COMMAND, STOP_S
 from cocosearchd.indexing.outlines import Outlines
 from cocosearchd.indexing.portion import LARGEST_FILE_BYTES, PORTION_BYTES, PORTION_FILES, Asked, Made, Order, portions
 from cocosearchd.indexing.precedence import Precedence
@@ -35,6 +33,8 @@ from cocosearchd.indexing.threads import Threads
 from cocosearchd.indexing.wire import WorkerSpec
 from cocosearchd.kept import Kept
 from cocosearchd.model import IndexIdentity, IndexRecord
+from cocosearchd.sandbox.installed import installed_code
+from cocosearchd.sandbox.process import STOP_S
 from cocosearchd.settings import IndexingSettings
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import FileWrite
@@ -57,10 +57,13 @@ SCRIPT = """
 import os, socket, sys, time
 from cocosearchd.embedding.builtin import BuiltinEmbedder
 from cocosearchd.indexing import mate, portion
+from cocosearchd.sandbox.frames import frame, read_frame
+def answer(made):
+    return frame(portion.made_to_bytes(made))
 stream = socket.socket(fileno=int(sys.argv[1])).makefile("rwb")
-stream.write(portion.made_to_frame([]))
+stream.write(frame(b""))
 stream.flush()
-order = portion.order_of(stream.read(portion.body_bytes(stream.read(portion.HEADER_BYTES))))
+order = portion.order_of(read_frame(stream))
 {act}
 stream.flush()
 time.sleep(60)
@@ -70,11 +73,11 @@ ACTS = {
     "ends": "sys.exit(7)",
     "hangs": "pass",
     "babbles": "stream.write(os.urandom(4096))",
-    "cuts off": "stream.write(portion.made_to_frame([])[:-1]); stream.flush(); os._exit(0)",
-    "errs in a bit": "frame = bytearray(portion.made_to_frame(mate.made(order, BuiltinEmbedder()))); "
+    "cuts off": "stream.write(answer([])[:-1]); stream.flush(); os._exit(0)",
+    "errs in a bit": "frame = bytearray(answer(mate.made(order, BuiltinEmbedder()))); "
     "frame[-1] ^= 1; stream.write(frame)",
-    "answers of others": "stream.write(portion.made_to_frame([None] * 999))",
-    "answers twice": "stream.write(portion.made_to_frame([None]) * 9)",
+    "answers of others": "stream.write(answer([None] * 999))",
+    "answers twice": "stream.write(answer([None]) * 9)",
 }
 
 
@@ -106,7 +109,7 @@ async def pause() -> None:
 async def crew_of(
     size: int = 2, terms: Terms = EAGER, command: Sequence[str] = COMMAND, *, code: str = ""
 ) -> AsyncIterator[Watched]:
-    crew = Watched(size, code or installed(), terms, command)
+    crew = Watched(size, code or installed_code(), terms, command)
     try:
         yield crew
     finally:

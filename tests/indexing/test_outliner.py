@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from cocosearchd.indexing.chunk import Limits
-from cocosearchd.indexing.mates import COMMAND
+from cocosearchd.indexing.crew import COMMAND
 from cocosearchd.indexing.outline import Outline, outlined
 from cocosearchd.indexing.outliner import Outliner
 
@@ -23,6 +23,7 @@ TEXT = b"def first():\n    return 1\n\n\ndef second():\n    return 2\n"
 SCRIPT = """
 import os, time
 from cocosearchd.indexing import mate, outline
+from cocosearchd.sandbox.serving import run_worker
 parse = outline.parse
 def odd(path, data, *rest):
     if b"CRASH" in data:
@@ -31,7 +32,7 @@ def odd(path, data, *rest):
         time.sleep(60)
     return parse(path, data, *rest)
 outline.parse = odd
-mate.main()
+run_worker(mate.open_handler)
 """
 ODD = (sys.executable, "-c", SCRIPT)
 
@@ -43,7 +44,7 @@ async def opened(command: Sequence[str] = COMMAND, **rest: float) -> AsyncIterat
         yield outliner
     finally:
         await outliner.aclose()
-        assert not outliner._lives
+        assert not outliner._pool.pids
 
 
 async def outline(outliner: Outliner, data: bytes = TEXT, path: str = "a.py") -> Outline | None:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.indexing import updater
-from cocosearchd.indexing.giving_way import read_last
 from cocosearchd.indexing.restraint import Restraint, free_bytes, on_battery
 from cocosearchd.indexing.updater import WorkerSpec
+from cocosearchd.sandbox.priority import lower_io_priority
 from cocosearchd.settings import IndexingSettings
 from cocosearchd.store.pool import Database
 from tests.indexing.support import Change, new_record, running
@@ -72,6 +72,6 @@ def test_bulk_threads_read_last() -> None:
     def priority() -> int:
         return int(ctypes.CDLL(None).syscall(252, 1, 0))  # ioprio_get of this thread
 
-    with ThreadPoolExecutor(1, initializer=read_last) as threads:
+    with ThreadPoolExecutor(1, initializer=lower_io_priority) as threads:
         assert threads.submit(priority).result() == (2 << 13) | 7
     assert priority() != (2 << 13) | 7

@@ -8,16 +8,25 @@ What a person has just saved it always makes itself.
 
 import asyncio
 import logging
+import sys
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from cocosearchd.indexing.mates import COMMAND, Lost, Mate, started
-from cocosearchd.indexing.portion import OTHER_CODE, Asked, Made, Order, portions
+from cocosearchd.indexing import portion
+from cocosearchd.indexing.portion import Asked, Made, Order, portions
+from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.limits import ResourceLimits
+from cocosearchd.sandbox.process import WorkerLost, WorkerProcess
+from cocosearchd.sandbox.serving import OTHER_CODE
 
 log = logging.getLogger(__name__)
 
+COMMAND = (sys.executable, "-P", "-m", "cocosearchd.indexing.mate")
+
+# NumPy and the model reserve 0.1 GiB more than a parser does (measured).
+LIMITS = ResourceLimits()
 FAILURES = 3  # so many that did not end as they were told to, and the child works alone for a while
 AT_ONCE = 2  # orders that a mate has, so that it does not wait for the child
 
@@ -41,7 +50,7 @@ class Crew:
         """At most `size` mates, started by `command`. `installed`: what that function said when the process began."""
         self._size, self._installed = size, installed
         self._terms, self._command = terms or Terms(), command
-        self._mates: list[Mate] = []
+        self._mates: list[WorkerProcess] = []
         self._lives: set[asyncio.Task[None]] = set()
         self._failed_at: deque[float] = deque(maxlen=FAILURES)
         self._bytes, self._used_at = 0, 0.0
@@ -81,7 +90,7 @@ class Crew:
 
     async def _serve(
         self,
-        mate: Mate,
+        mate: WorkerProcess,
         order: Order,
         files: Sequence[Asked],
         left: deque[range],
@@ -93,13 +102,15 @@ class Crew:
             if not left:
                 return
             part = left.popleft()
+            body = portion.order_to_bytes(replace(order, files=tuple(files[number] for number in part)))
             try:
-                made = await mate.ask(
-                    replace(order, files=tuple(files[number] for number in part)), self._terms.patience_s
-                )
-            except Lost:
+                response = await mate.request(body, self._terms.patience_s)
+                answers[part.start : part.stop] = portion.made_of(response, len(part))
+            except WorkerLost:
                 return  # the child makes them: the next mate might end of them as well
-            answers[part.start : part.stop] = made
+            except (Garbled, ValueError, EOFError, TypeError) as error:
+                mate.give_up(f"{type(error).__name__}: {error}")
+                return
 
     def _count(self, size: int) -> None:
         """Count bytes that are to be made; start lives of mates while bytes are worth more of them, unless it rests."""
@@ -117,19 +128,19 @@ class Crew:
     async def _live(self) -> None:
         """The life of one mate: started, and why it has failed if it was not told to end."""
         try:
-            mate = await started(self._command, self._installed)
+            mate = await WorkerProcess.start(self._command, self._installed, LIMITS)
         except OSError as error:
             self._failed(f"it cannot be started: {error}")
             return
         if not self._size:
-            mate.tell_to_end()
+            mate.stop()
         self._mates.append(mate)
         try:
-            why = await mate.live()
+            why = await mate.wait_closed()
         finally:
             self._mates.remove(mate)
         if mate.process.returncode == OTHER_CODE:
-            self._size, why = 0, "other code is installed than runs here: restart the daemon"
+            self._size = 0
         if why is not None:
             self._failed(why)
 
@@ -146,5 +157,5 @@ class Crew:
     def _dismiss(self) -> None:
         if not self._busy:
             for mate in self._mates:
-                mate.tell_to_end()
+                mate.stop()
             self._wait_for_idleness()  # of those that are just being started

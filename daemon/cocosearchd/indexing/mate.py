@@ -1,39 +1,22 @@
-"""A process of the crew: `python -P -m cocosearchd.indexing.mate FD PARENT INSTALLED`. Makes what the child asks for.
+"""A process of the crew: a worker process (`sandbox.serving`) that makes what the child asks for.
 
 It parses, cuts, describes and embeds what it is sent, and knows nothing else: it opens no file, no database and no
 index, and loads neither CocoIndex nor the driver of PostgreSQL. It ends when the child hangs up.
 """
 
-import contextlib
-import io
-import signal
-import socket
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
 import numpy as np
 
-from cocosearchd import interpreter
 from cocosearchd.embedding.builtin import BuiltinEmbedder
 from cocosearchd.indexing import outline, sheet
 from cocosearchd.indexing.chunk import keywords
-from cocosearchd.indexing.giving_way import end_with, read_last
-from cocosearchd.indexing.installed import installed
-from cocosearchd.indexing.portion import (
-    HEADER_BYTES,
-    OTHER_CODE,
-    Asked,
-    Made,
-    Order,
-    body_bytes,
-    checked,
-    made_to_frame,
-    order_of,
-)
+from cocosearchd.indexing.portion import Asked, Made, Order, made_to_bytes, order_of
 from cocosearchd.indexing.texts import embedded_texts
 from cocosearchd.languages import scopes
 from cocosearchd.model import Chunk
+from cocosearchd.sandbox.serving import Handler, run_worker
 from cocosearchd.store.sheets import new_places, placed
 
 
@@ -69,37 +52,11 @@ def _halves(order: Order, chunks: Sequence[Sequence[Chunk]], embedder: BuiltinEm
     return [vectors[first:last].tobytes() for first, last in pairwise(ends)]
 
 
-def serve(stream: io.BufferedRWPair, embedder: BuiltinEmbedder) -> None:
-    """Write to the stream what was made of each order in it, flushed, until end of file."""
-    stream.write(made_to_frame([]))
-    stream.flush()
-    for order in _orders(stream):
-        stream.write(made_to_frame(made(order, embedder)))
-        stream.flush()
-
-
-def _orders(stream: io.BufferedRWPair) -> Iterator[Order]:
-    while len(header := stream.read(HEADER_BYTES)) == HEADER_BYTES:
-        length = body_bytes(header)
-        body = stream.read(length)
-        if len(body) < length:
-            return
-        yield order_of(checked(header, body))
-
-
-def main() -> None:
-    """The process. Ends with 0 when the child hangs up, however that was."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the daemon says when to stop
-    end_with(int(sys.argv[2]))
-    read_last()
-    if sys.argv[3] != installed():
-        sys.exit(OTHER_CODE)
+def open_handler() -> Handler:
+    """Load the model; return what answers an order with what was made of its files."""
     embedder = BuiltinEmbedder()
-    interpreter.prepare()
-    connection = socket.socket(fileno=int(sys.argv[1]))
-    with contextlib.suppress(ConnectionError), connection, connection.makefile("rwb") as stream:
-        serve(stream, embedder)
+    return lambda body: made_to_bytes(made(order_of(body), embedder))
 
 
 if __name__ == "__main__":
-    main()
+    run_worker(open_handler)

@@ -5,8 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from cocosearchd.indexing.giving_way import read_last
 from cocosearchd.indexing.precedence import Precedence
+from cocosearchd.sandbox.priority import lower_io_priority
 
 BULK_THREADS = 2  # parsing holds the interpreter for most of its time: more threads only take turns
 EDIT_THREADS = 8  # made as they are needed
@@ -53,7 +53,7 @@ class Threads:
             self._begin()
 
     def _begin(self) -> None:
-        self._bulk = ThreadPoolExecutor(BULK_THREADS, "bulk", initializer=read_last)
+        self._bulk = ThreadPoolExecutor(BULK_THREADS, "bulk", initializer=lower_io_priority)
         self._edits = ThreadPoolExecutor(EDIT_THREADS, "edits")
 
     def _end(self) -> None:

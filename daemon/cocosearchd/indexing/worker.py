@@ -35,9 +35,7 @@ from cocosearchd.indexing import wire
 from cocosearchd.indexing.app import IndexApp, Outcome, describe
 from cocosearchd.indexing.cores import crew_size, usable_cores
 from cocosearchd.indexing.crew import Crew
-from cocosearchd.indexing.giving_way import end_with, step_back
 from cocosearchd.indexing.index_file import Tools
-from cocosearchd.indexing.installed import installed
 from cocosearchd.indexing.making import Rules
 from cocosearchd.indexing.outlines import Outlines, made_by, opened
 from cocosearchd.indexing.precedence import Precedence
@@ -45,6 +43,8 @@ from cocosearchd.indexing.shaping import identity_of, limits_of, query_notes
 from cocosearchd.indexing.target import FileTarget
 from cocosearchd.kept import Kept
 from cocosearchd.model import IndexRecord
+from cocosearchd.sandbox.installed import installed_code
+from cocosearchd.sandbox.priority import die_with_parent, renice
 from cocosearchd.settings import EmbedderSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
@@ -67,7 +67,7 @@ class Worker:
         self._embedders = Embedders(
             LateEmbedder(partial(self._opened_embedder, spec.embedder)), spec.embedder, self._opened_embedder
         )
-        self._crew = Crew(crew_size(spec.indexing.processes, usable_cores()), installed())
+        self._crew = Crew(crew_size(spec.indexing.processes, usable_cores()), installed_code())
         self._opening = asyncio.Lock()
         self._store: tuple[Database, Path] | None = None
         self._made_by = b""  # until the first index is opened
@@ -263,8 +263,8 @@ async def run(descriptor: int, parent: int) -> None:
     connection = socket.socket(fileno=descriptor)
     reader, writer = await asyncio.open_connection(sock=connection, limit=wire.LINE_BYTES)
     spec = wire.spec_from_json(wire.decode(await reader.readline()))
-    step_back(spec.indexing.nice)
-    end_with(parent)
+    renice(spec.indexing.nice)
+    die_with_parent(parent)
     await hold_lock(Path(spec.state_dir), reader)
     async with contextlib.AsyncExitStack() as stack:
         await Worker(spec, writer, stack).serve(reader)

@@ -1,4 +1,4 @@
-"""How processes and threads for indexing give way to others, and end with who started them."""
+"""The priority of processes that work in the background, and how they end with the process that started them."""
 
 import ctypes
 import os
@@ -11,8 +11,8 @@ PR_SET_PDEATHSIG = 1  # <linux/prctl.h>
 IOPRIO_SET = {"x86_64": 251, "aarch64": 30}  # the number of the system call, by machine: <asm/unistd.h>
 
 
-def step_back(nice: int) -> None:
-    """Make all threads of this process, and what they start, as nice as this: they step back for queries."""
+def renice(nice: int) -> None:
+    """Make all threads of this process, and what they start, as nice as this."""
     threads = Path("/proc/self/task")
     if threads.exists():  # on Linux, niceness is a thread's; libraries have started some by now
         for thread in threads.iterdir():
@@ -21,7 +21,7 @@ def step_back(nice: int) -> None:
         os.nice(nice)
 
 
-def end_with(parent: int) -> None:
+def die_with_parent(parent: int) -> None:
     """Exit when the parent process ends, or has ended already."""
     if sys.platform == "linux":
         # End of file says the same, but a thread that is stuck in native code does not read.
@@ -30,8 +30,8 @@ def end_with(parent: int) -> None:
         sys.exit(0)
 
 
-def read_last() -> None:
-    """What this thread asks of a disk comes after what others ask; where the kernel is not Linux, nothing happens."""
+def lower_io_priority() -> None:
+    """Give this thread the lowest best-effort I/O priority (`ionice -c2 -n7`); only on Linux."""
     number = IOPRIO_SET.get(platform.machine())
     if number is not None and sys.platform == "linux":
         ctypes.CDLL(None).syscall(number, 1, 0, (2 << 13) | 7)  # this thread; best effort, the last of eight levels

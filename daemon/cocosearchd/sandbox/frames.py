@@ -1,0 +1,62 @@
+"""Messages between a process and its workers: a frame is a length, a checksum and a body.
+
+A worker may have been corrupted by what it parsed, so whatever is not a frame is `Garbled`, and nothing of it is used.
+The checksum finds accidents. It is no signature: it does not stop code that runs in a worker.
+"""
+
+import hashlib
+import struct
+from typing import Protocol
+
+# A file of 2 MiB makes some 10 MiB of texts, words and vectors.
+LARGEST_FRAME_BYTES = 128 << 20
+CHECKSUM_BYTES = 8
+_HEADER = struct.Struct(f">I{CHECKSUM_BYTES}s")
+HEADER_BYTES = _HEADER.size
+
+
+class Garbled(Exception):
+    """The bytes on the socket are not a message."""
+
+
+class Readable(Protocol):
+    """A blocking stream of bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """Return `size` bytes, or fewer at the end of the stream."""
+
+
+def frame(body: bytes) -> bytes:
+    """Return the message that carries a body. Raises `ValueError` for a body above `LARGEST_FRAME_BYTES`."""
+    if len(body) > LARGEST_FRAME_BYTES:
+        raise ValueError(f"a message of {len(body)} bytes")
+    return _HEADER.pack(len(body), _checksum(body)) + body
+
+
+def body_size(header: bytes) -> int:
+    """Return the length of the body that follows a header. Raises `Garbled`."""
+    length: int = _HEADER.unpack(header)[0]
+    if length > LARGEST_FRAME_BYTES:
+        raise Garbled(f"a message of {length} bytes")
+    return length
+
+
+def verified(header: bytes, body: bytes) -> bytes:
+    """Return the body if it is the one that its header was made for. Raises `Garbled`."""
+    if _HEADER.unpack(header)[1] != _checksum(body):
+        raise Garbled("a message with a wrong checksum")
+    return body
+
+
+def read_frame(stream: Readable) -> bytes | None:
+    """Read one body from a blocking stream; None at its end, also amid a message. Raises `Garbled`."""
+    header = stream.read(HEADER_BYTES)
+    if len(header) < HEADER_BYTES:
+        return None
+    length = body_size(header)
+    body = stream.read(length)
+    return verified(header, body) if len(body) == length else None
+
+
+def _checksum(body: bytes) -> bytes:
+    return hashlib.blake2b(body, digest_size=CHECKSUM_BYTES).digest()
