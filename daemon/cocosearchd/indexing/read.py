@@ -122,15 +122,16 @@ def _read(folder: int, path: str, limit: int, force: int) -> Reading:
 def _parent(folder: int, path: bytes) -> Iterator[tuple[int, bytes]]:
     """The open directory that the path is in, and the name there."""
     *parents, name = path.split(b"/")
-    opened: list[int] = []
+    root = folder
     try:
         for parent in parents:
-            folder = os.open(parent, _FOLDER, dir_fd=folder)
-            opened.append(folder)
+            above, folder = folder, os.open(parent, _FOLDER, dir_fd=folder)
+            if above != root:  # one handle is held, however deep the path is
+                os.close(above)
         yield folder, name
     finally:
-        for handle in opened:
-            os.close(handle)
+        if folder != root:
+            os.close(folder)
 
 
 def _read_in(parent: int, name: bytes, path: str, limit: int, force: int) -> Reading:

@@ -15,11 +15,15 @@ from cocosearchd.roots.git import repository_at
 from cocosearchd.roots.ignore import Scope
 from cocosearchd.settings import IndexingSettings
 
+_TOO_LONG = f"it is left out by its length: {defaults.LENGTH_RULE}"
+
 
 def why_absent(scope: Scope, settings: IndexingSettings, path: bytes) -> str | None:
     """The reason, for a path relative to the root; None for a file that belongs into the index. Blocking."""
     if path.startswith(b"/") or b".." in path.split(b"/"):
         return f"it is outside of the root {encode_path(scope.root)}"
+    if defaults.too_long(path):  # before the disk is asked, which may take no name of this length
+        return _TOO_LONG
     try:
         return _on_disk(scope.root, path) or _by_rules(scope, settings, path)
     except OSError as error:
@@ -78,7 +82,7 @@ def _above(path: bytes) -> Iterator[bytes]:
 def _rule(scope: Scope, settings: IndexingSettings, entry: bytes) -> str:
     """Which rule leaves out an entry that is left out; a directory ends in `/`. In the order of `Scope`."""
     if defaults.too_long(entry):
-        return f"its length: paths have at most {defaults.LONGEST_PATH:,} bytes"
+        return f"its length: {defaults.LENGTH_RULE}"
     name = entry.rstrip(b"/").rpartition(b"/")[2] + (b"/" if entry.endswith(b"/") else b"")
     ours = patterns.parse("\n".join((*settings.exclude, *settings.extend_exclude)).encode())
     if name.rstrip(b"/") != b".git" and ours.ignores(entry, name):

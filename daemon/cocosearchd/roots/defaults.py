@@ -6,6 +6,8 @@ from cocosearchd.roots import patterns
 # Bytes of a path as it is stored. PostgreSQL's B-trees take rows of 2,704 with what belongs to them, and a path that is
 # longer would fail the files that are stored together with it.
 LONGEST_PATH = 2_600
+LENGTH_RULE = f"paths have at most {LONGEST_PATH:,} bytes"
+LONGEST_NAME = 255  # bytes of one part of a path (NAME_MAX in limits.h)
 
 # Version control, installed dependencies, caches, generated text. Only the user's own patterns can take these back.
 EXCLUDED = patterns.parse(

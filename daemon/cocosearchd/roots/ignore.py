@@ -273,10 +273,12 @@ class Scope:
         return above or folder.out or _by_git(folder, path, name)
 
     def _hidden_directory(self, directory: bytes) -> bool:
-        parent, _, name = directory.rpartition(b"/")
-        return _by_git(self._folder(parent), directory + b"/", name + b"/") or (
-            bool(parent) and self._hidden_directory(parent)
-        )
+        while directory:
+            parent, _, name = directory.rpartition(b"/")
+            if _by_git(self._folder(parent), directory + b"/", name + b"/"):
+                return True
+            directory = parent
+        return False
 
     def _folder(self, directory: bytes) -> _Folder:
         missing = list[bytes]()

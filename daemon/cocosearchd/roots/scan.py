@@ -8,10 +8,12 @@ import errno
 import os
 import stat
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord, decode_path, encode_path
+from cocosearchd.roots import defaults
 from cocosearchd.roots.ignore import Scope
 from cocosearchd.roots.links import Linked, linked
 from cocosearchd.roots.mountpoints import is_bare, unmounted
@@ -45,6 +47,7 @@ class Found:
     unreadable: dict[bytes, Unread] = field(default_factory=dict)
     links: list[Linked] = field(default_factory=list)
     newest_ns: int = 0  # of the ctimes of files
+    too_long: Counter[bytes] = field(default_factory=Counter)  # directory -> entries left out
 
 
 def identity(root: bytes) -> Identity | None:
@@ -65,11 +68,14 @@ class Folders:
 
     def real(self, directory: bytes) -> bool:
         """Whether this is a directory, and no part of its path is a link. Raises `OSError` if that cannot be seen."""
-        known = self._real.get(directory)
-        if known is None:
-            known = self.real(directory.rpartition(b"/")[0]) and self._is_directory(directory)
-            self._real[directory] = known
-        return known
+        unknown = list[bytes]()
+        while (real := self._real.get(directory)) is None:
+            unknown.append(directory)
+            directory = directory.rpartition(b"/")[0]
+        for path in reversed(unknown):  # from the root down: depth costs no recursion
+            real = real and self._is_directory(path)
+            self._real[path] = real
+        return real
 
     def _is_directory(self, directory: bytes) -> bool:
         try:
@@ -175,6 +181,8 @@ class Scan:
             self._walk(tree)
         elif inside:
             self._compare(encode_path(tree), status)
+        else:
+            self._count_too_long(tree)
 
     def _walk(self, top: bytes) -> None:
         stack = [top]
@@ -183,11 +191,22 @@ class Scan:
             self._watch(directory)
             self._scope.entered(directory)
             try:
-                stack += [folder for folder in self._list(directory) if not self._scope.prunes(folder)]
+                stack += [folder for folder in self._list(directory) if self._enters(folder)]
             except (FileNotFoundError, NotADirectoryError):
                 continue  # its parent's watch tells
             except OSError as error:
                 self._not_read(directory, error)
+
+    def _enters(self, directory: bytes) -> bool:
+        if not self._scope.prunes(directory):
+            return True
+        self._count_too_long(directory + b"/")
+        return False
+
+    def _count_too_long(self, entry: bytes) -> None:
+        """Count an entry that is left out, if its length is the reason. A directory ends in `/`."""
+        if defaults.too_long(entry):
+            self._found.too_long[entry.rstrip(b"/").rpartition(b"/")[0]] += 1
 
     def _not_read(self, directory: bytes, error: OSError) -> None:
         closed = error.errno in _CLOSED and directory != b""
@@ -205,6 +224,9 @@ class Scan:
 
     def _files(self, directory: bytes, entries: Mapping[bytes, os.DirEntry[bytes]]) -> None:
         lead = encode_path(directory + b"/") if directory else ""
+        if defaults.too_long(directory + b"/" + b"x" * defaults.LONGEST_NAME):
+            for name in filter(self._scope.considers, entries):
+                self._count_too_long(directory + b"/" + name)
         for name in self._scope.filter_files(directory, entries):
             path = lead + encode_path(name)
             try:

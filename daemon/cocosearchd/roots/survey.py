@@ -5,9 +5,10 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from cocosearchd.model import FileRecord, decode_path, encode_path
+from cocosearchd.roots.defaults import LENGTH_RULE
 from cocosearchd.roots.git import Trouble
 from cocosearchd.roots.hints.base import Dirty, DirtyTree
 from cocosearchd.roots.ignore import IGNORE_FILES, Scope
@@ -20,7 +21,9 @@ from cocosearchd.settings import IndexingSettings
 log = logging.getLogger(__name__)
 
 AUDIT_SHARE = 144  # of the files are read again at each periodic scan, every 10 minutes: all of them within a day
+SHOWN_LENGTH = 80  # characters of a long path in a sentence
 MANY_TREES = 16  # more than that are compared with one reading of the whole store
+Item = TypeVar("Item")
 
 
 class KnownFiles(Protocol):
@@ -49,6 +52,7 @@ class Survey:
         self.total: int | None = None
         self.closed_files: tuple[str, ...] = ()
         self._unreadable: dict[str, Unread] = {}
+        self._too_long: dict[str, int] = {}  # directory -> entries that are left out for their length
         self.force = False  # at the next scan of the whole root, every file counts as different
         self.audit_due = False
         self.took_s = 0.0
@@ -90,7 +94,20 @@ class Survey:
     def reason(self) -> str | None:
         """What to say of a root that is as well as it can be."""
         refused = "git does not read a repository, so what it tracks is not known"
-        return self.unknown_reason() or self.closed_reason() or self._git_reason(refused, passes=False)
+        return (
+            self.unknown_reason()
+            or self.closed_reason()
+            or self._git_reason(refused, passes=False)
+            or self._length_reason()
+        )
+
+    def _length_reason(self) -> str | None:
+        """What to say of entries that are left out because their paths are too long."""
+        if not self._too_long:
+            return None
+        directory, count = next(iter(self._too_long)), sum(self._too_long.values())
+        shown = directory if len(directory) <= SHOWN_LENGTH else directory[:SHOWN_LENGTH] + "…"
+        return f"left out for the length of their paths: {count}, the first in {shown}/: {LENGTH_RULE}"
 
     def _git_reason(self, what: str, *, passes: bool) -> str | None:
         troubles = self.scope.troubles() if self.scope is not None else {}
@@ -250,8 +267,11 @@ class Survey:
         refused = await asyncio.to_thread(self._still_refused, () if force else tuple(found.dirty))
         for path in damaged:
             self._dirty.mark(path, urgent=False, force=True, scanned=True, since=trees[0].since)
-        kept = {path: why for path, why in self._unreadable.items() if not any(below(path, t.path) for t in trees)}
-        self._unreadable = kept | {encode_path(directory): why for directory, why in found.unreadable.items()}
+        self._unreadable = _outside(self._unreadable, trees) | {
+            encode_path(directory): why for directory, why in found.unreadable.items()
+        }
+        lengthy = {encode_path(directory): count for directory, count in found.too_long.items()}
+        self._too_long = _outside(self._too_long, trees) | lengthy
         self._links.scanned(found.links)
         self._young.scanned(found.newest_ns)
         self._tell(everything=full)
@@ -315,3 +335,13 @@ class Survey:
         except OSError as error:
             return error.errno
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode
+
+
+def _outside(by_directory: Mapping[str, Item], trees: Sequence[Tree]) -> dict[str, Item]:
+    """The items of directories that are in none of the trees."""
+    inside = [tree.path for tree in trees]
+    return {
+        directory: item
+        for directory, item in by_directory.items()
+        if not any(below(directory, tree) for tree in inside)
+    }

@@ -1,0 +1,106 @@
+"""Every function that may call itself is listed here with what bounds its depth: nothing recurses over its input."""
+
+import ast
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ("daemon/cocosearchd", "ipc/cocosearch_ipc")
+
+# (File name, function) -> what bounds how deep it goes. Functions that call each other in a circle are listed as well.
+# What the event loop calls, or runs as a task, begins at its level again and is none.
+BOUNDED = {
+    ("__main__.py", "_first_failure"): "groups of exceptions are nested as task groups of the program are",
+    ("batches.py", "_ask_or_split"): "halves a batch: its depth is the logarithm of its length",
+    ("app.py", "IndexApp._confirm"): "calls itself once, with again=False",
+    ("cuts.py", "_cut"): "goes at most _MAX_ROUNDS deep",
+    ("group.py", "GroupWriter._fill"): "parts a group into single files, which have no parts",
+    ("group.py", "GroupWriter._settle"): "parts a group into single files; what was made whole is not outdated again",
+    ("installed.py", "_files"): "walks the installed package, which is ours",
+    ("outlines.py", "_sources"): "walks the installed package, which is ours",
+    ("symbols.py", "_clean"): "a name has at most 400 bytes, and each call takes 8 of them",
+    ("git.py", "GitRules.keeps"): "calls itself once, without the slash at the end",
+    ("settings.py", "_convert"): "goes as deep as the annotations of settings",
+    ("settings_files.py", "_entries"): "sections have no sections",
+    ("settings_files.py", "_value"): "lists have no lists",
+    ("settings_layers.py", "_expand"): "lists have no lists",
+    ("answering.py", "_spelled_all"): "goes as deep as a reply of the protocol",
+    ("openrpc.py", "_nested"): "goes as deep as the protocol's own types",
+    ("openrpc.py", "_type"): "goes as deep as the protocol's own types",
+    ("explain.py", "_flat"): "goes as deep as the daemon's explanation",
+    ("explain.py", "outline"): "goes as deep as the daemon's explanation",
+    ("shapes.py", "_object_schema"): "goes as deep as the protocol's own types",
+    ("shapes.py", "_value"): "goes as deep as the protocol's own types",
+    ("shapes.py", "decode"): "goes as deep as the protocol's own types",
+    ("shapes.py", "schema"): "goes as deep as the protocol's own types",
+}
+TASKS = frozenset(["create_task", "ensure_future"])
+
+Functions = Mapping[str, ast.FunctionDef | ast.AsyncFunctionDef]
+
+
+def test_what_calls_itself_is_bounded() -> None:
+    circles = {
+        (path.name, name)
+        for package in PACKAGES
+        for path in (ROOT / package).rglob("*.py")
+        for name in circular(path.read_text("utf-8"))
+    }
+    assert circles - BOUNDED.keys() == set(), "iterate, or list what bounds the depth"
+    assert BOUNDED.keys() - circles == set(), "these call themselves no more: take them off the list"
+
+
+def test_circles_are_seen() -> None:
+    assert circular("def f(x):\n    return f(x)") == {"f"}
+    assert circular("class A:\n    def f(self):\n        self.g()\n    def g(self):\n        self.f()") == {
+        "A.f",
+        "A.g",
+    }
+    assert circular("def f(x):\n    return g(x)\ndef g(x):\n    return x") == set()
+
+
+def circular(source: str) -> set[str]:
+    """Names of the functions of a module that may call themselves, directly or through others."""
+    functions = dict(_functions(ast.parse(source), ""))
+    calls = {name: set(_calls(name, function, functions)) for name, function in functions.items()}
+    return {name for name in calls if name in _reached(calls, name)}
+
+
+def _functions(node: ast.AST, lead: str) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield lead + child.name, child
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield from _functions(child, f"{lead}{child.name}.")
+        else:
+            yield from _functions(child, lead)
+
+
+def _calls(name: str, function: ast.AST, functions: Functions) -> Iterator[str]:
+    owner = name.rpartition(".")[0]
+    for node in _waited_for(function):
+        called = node.func
+        if isinstance(called, ast.Name):
+            candidates = [f"{name}.{called.id}", called.id]
+        elif isinstance(called, ast.Attribute) and isinstance(called.value, ast.Name):
+            candidates = [f"{owner}.{called.attr}"] if called.value.id in ("self", "cls") else []
+        else:
+            candidates = []
+        yield from (candidate for candidate in candidates if candidate in functions)
+
+
+def _waited_for(function: ast.AST) -> Iterator[ast.Call]:
+    """The calls in a function whose end it waits for: not those that become tasks of their own."""
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    tasks = {id(argument) for call in calls if getattr(call.func, "attr", "") in TASKS for argument in call.args}
+    return (call for call in calls if id(call) not in tasks)
+
+
+def _reached(calls: Mapping[str, set[str]], start: str) -> set[str]:
+    reached, waiting = set[str](), list(calls[start])
+    while waiting:
+        name = waiting.pop()
+        if name not in reached:
+            reached.add(name)
+            waiting += calls[name]
+    return reached
