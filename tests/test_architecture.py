@@ -5,6 +5,7 @@ Changing a table is a decision about the architecture: change the document in th
 """
 
 import ast
+import os
 import sys
 from collections.abc import Iterator
 from graphlib import TopologicalSorter
@@ -117,7 +118,13 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.settings_files",
     },
     # Scope must know which file types are supported at all.
-    "cocosearchd.roots": {"cocosearchd.store", "cocosearchd.languages", "cocosearchd.patience"},
+    "cocosearchd.roots": {
+        "cocosearchd.store",
+        "cocosearchd.languages",
+        "cocosearchd.patience",
+        "cocosearchd.regular_files",
+    },
+    "cocosearchd.regular_files": set(),
     "cocosearchd.logs": set(),
     "cocosearchd.store": set(),
     "cocosearchd.kept": set(),
@@ -287,7 +294,13 @@ PURE = {
 IMPURE = {"asyncio", "anyio", "os", "pathlib", "socket", "subprocess", "tempfile", "time"}
 
 # Habits, and the files that have a reason to differ.
-ENVIRON_IN = {"cocosearchd.settings", "cocosearch_ipc.address", "cocosearchd.indexing", "cocosearchd"}
+ENVIRON_IN = {
+    "cocosearchd.settings",
+    "cocosearch_ipc.address",
+    "cocosearchd.indexing",
+    "cocosearchd",
+    "cocosearchd.roots.git_command",  # gives git a few of its variables, and none of the others
+}
 EFFECT_IN_INIT = {
     "cocosearchd.indexing",  # turns CocoIndex's telemetry off before CocoIndex can be imported
     "cocosearchd",  # keeps OpenBLAS to one thread before NumPy can be imported
@@ -301,6 +314,7 @@ LATE_IMPORT_IN = {
     "cocosearch_ipc.cli.query",  # nor for asking the service manager, unless nothing comes
     "cocosearchd.search.rerankers.spacy",  # optional extra
 }
+GIT_IN = "cocosearchd.roots.git_command"
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 400, 60
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -421,6 +435,18 @@ def test_habits(path: Path) -> None:
         if isinstance(node, ast.ExceptHandler) and named(node.type) & {"bare", "Exception", "BaseException"}:
             assert me in BROAD_EXCEPT_IN, f"{where}: catch what you can name"
     assert me in ENVIRON_IN or not {"os.environ", "os.getenv"} & set(imports(tree)), f"{me}: environment"
+
+
+@every_module
+def test_git_is_started_in_one_place(path: Path) -> None:
+    """A repository's configuration can name programs: only the module that shuts it out may start git."""
+    me, tree = parsed(path)
+    if me == GIT_IN:
+        return
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str | bytes):
+            words = os.fsencode(node.value).split()
+            assert words[:1] != [b"git"] or len(words) > 2, f"{me}, line {node.lineno}: git is run by {GIT_IN} alone"
 
 
 @every_module

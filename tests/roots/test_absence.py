@@ -82,13 +82,14 @@ def test_what_is_not_included(root: Path) -> None:
 def test_rules_that_cannot_be_read_now_are_said_to_be(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Taking the process's last file handle would fail the test's own tools first."""
     scope, real_open = Scope(os.fsencode(root), SETTINGS), os.open
+    (root / "src" / ".gitignore").touch()
 
     def stumbling(path: Any, *arguments: Any, **named: Any) -> int:
         if os.fsdecode(path).endswith("src/.gitignore"):
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
         return real_open(path, *arguments, **named)
 
-    monkeypatch.setattr("cocosearchd.roots.ignore.os.open", stumbling)
+    monkeypatch.setattr("cocosearchd.regular_files.os.open", stumbling)
     why = why_absent(scope, SETTINGS, b"src/e.py")
     assert (
         why == f"the rules that decide cannot be read now: {root}/src/.gitignore: Too many open files; ask again soon"

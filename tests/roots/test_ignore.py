@@ -230,11 +230,11 @@ def test_excludes_file_of_the_configuration(tmp_path: Path) -> None:
     root = tmp_path / "root"
     root.mkdir()
     git(root, "init", "-q")
-    (tmp_path / "mine").write_text("*.mine.py\n")
-    git(root, "config", "core.excludesFile", str(tmp_path / "mine"))
+    (root / ".git" / "mine").write_text("*.mine.py\n")
+    git(root, "config", "core.excludesFile", ".git/mine")
     scope = scope_of(root)
     assert not scope.allows(b"x.mine.py")
-    (tmp_path / "mine").write_text("*.other.py\n")
+    (root / ".git" / "mine").write_text("*.other.py\n")
     assert scope.outdated()
     assert scope.refreshed() is None, "files may be in or out that were not"
     assert scope.renewed().allows(b"x.mine.py")

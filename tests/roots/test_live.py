@@ -420,8 +420,8 @@ async def test_rules_outside_of_the_tree(root: Path, tmp_path: Path) -> None:
         (root / ".git" / "info" / "exclude").write_text("a.py\n")
         await in_sync(live)
         assert held(index) == {"b.py", "c.py"}
-        (tmp_path / "mine").write_text("b.py\n")
-        git(root, "config", "core.excludesFile", str(tmp_path / "mine"))
+        (root / ".git" / "mine").write_text("b.py\n")
+        git(root, "config", "core.excludesFile", ".git/mine")
         await in_sync(live)
         assert held(index) == {"c.py"}
         git(root, "add", "-f", "a.py")

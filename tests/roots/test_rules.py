@@ -247,17 +247,32 @@ async def test_an_ignore_file_that_is_written_by_another_of_its_names(root: Path
         assert held(index) == {"a.py", "sub/a.py", "sub/b.py"}
 
 
-@pytest.mark.parametrize("place", ["one that is", "one that is not yet", "of a branch"])
-async def test_a_file_that_the_configuration_of_git_includes(root: Path, tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize(
+    ("place", "whose"),
+    [
+        ("one that is", "the repository's"),
+        ("one that is", "the user's"),
+        ("one that is not yet", "the repository's"),
+        ("one that is not yet", "the user's"),
+        ("of a branch", "the user's"),  # a repository's own conditions are not followed
+    ],
+)
+async def test_a_file_that_the_configuration_of_git_includes(
+    root: Path, tmp_path: Path, place: str, whose: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     git(root, "init", "-q", "-b", "main")
     put(root, a="1", b="1")
-    (tmp_path / "patterns").write_text("a.py\n")
-    included, chosen = tmp_path / "included", f"[core]\n\texcludesFile = {tmp_path}/patterns\n"
+    home = root / ".git" if whose == "the repository's" else tmp_path
+    (home / "patterns").write_text("a.py\n")
+    included, chosen = home / "included", f"[core]\n\texcludesFile = {home}/patterns\n"
+    level = "--local" if whose == "the repository's" else "--global"
     if place == "of a branch":
-        git(root, "config", "includeIf.onbranch:other.path", str(included))
+        git(root, "config", level, "includeIf.onbranch:other.path", str(included))
         included.write_text(chosen)
     else:
-        git(root, "config", "include.path", str(included))
+        git(root, "config", level, "include.path", str(included))
     if place == "one that is":
         included.write_text("[user]\n\tname = somebody\n")
     async with following(root, tmp_path / "sync") as (live, index):

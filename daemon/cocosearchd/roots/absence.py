@@ -6,13 +6,13 @@ For people who ask, so it may take its time: ignore files are read anew, to name
 import os
 import stat
 from collections.abc import Iterator
-from pathlib import Path
 
 from cocosearchd.languages.detect import supported
 from cocosearchd.model import encode_path
 from cocosearchd.roots import defaults, patterns
 from cocosearchd.roots.git import repository_at
 from cocosearchd.roots.ignore import Scope
+from cocosearchd.roots.ignore_files import read_ignore_file
 from cocosearchd.settings import IndexingSettings
 
 _TOO_LONG = f"it is left out by its length: {defaults.LENGTH_RULE}"
@@ -103,10 +103,7 @@ def _line(root: bytes, entry: bytes, name: bytes, file_name: bytes, *, up: bool)
     directory = os.path.dirname(place)
     while True:
         file = os.path.join(directory, file_name)
-        try:
-            text = Path(os.fsdecode(file)).read_bytes()
-        except OSError:
-            text = b""
+        text = read_ignore_file(file, follow_links=False).content
         found = patterns.deciding(text, os.path.relpath(place, directory) + end, name)
         if found is not None:
             number, line = found

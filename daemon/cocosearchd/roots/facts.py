@@ -2,17 +2,9 @@
 
 from dataclasses import replace
 
-from cocosearchd.roots.git import (
-    GitRules,
-    Repository,
-    Silent,
-    Trouble,
-    default_excludes_file,
-    hides,
-    outdated,
-    read_rules,
-    signature,
-)
+from cocosearchd.roots.git import GitRules, Repository, Signature, outdated, read_rules, signature, stamp
+from cocosearchd.roots.git_command import user_config_files, user_excludes_file
+from cocosearchd.roots.git_config import UserConfig, read_user_config
 
 
 class Facts:
@@ -20,14 +12,12 @@ class Facts:
 
     def __init__(self) -> None:
         self._rules: dict[bytes, GitRules] = {}
-        self._hidden: tuple[bool, Trouble | None] = (False, None)
-        self._default: bytes | None = None
+        self._user: tuple[UserConfig, Signature] = (UserConfig(), ())
 
     def doubted(self) -> "Facts":
         """The same, but git is asked again for each of them."""
         fresh = Facts()
-        fresh._rules = {top: replace(rules, read_at=()) for top, rules in list(self._rules.items())}
-        fresh._hidden, fresh._default = self._hidden, self._default
+        fresh._rules = {top: replace(rules, read_at=(), configured_at=()) for top, rules in list(self._rules.items())}
         return fresh
 
     def rules(self, repository: Repository) -> GitRules:
@@ -40,24 +30,26 @@ class Facts:
         while True:  # until nothing changed while git was asked
             files = known.files if known is not None else ()
             before = signature(repository, files)
-            known = read_rules(repository, known)
+            known = read_rules(repository, self.user_config, known)
             if known.trouble is not None:  # then it is asked again anyway
                 before, files = signature(repository, known.files), known.files
             known = self._rules[repository.top] = replace(known, read_at=before)
             if known.files == files and not outdated(known):
                 return known
 
-    def hides(self, repository: Repository, root: bytes) -> tuple[bool, Trouble | None]:
-        """Whether the repository around the root ignores it; the answer of before while git fails. Blocking."""
-        hidden, met = self._hidden
-        try:
-            self._hidden = hides(repository, root), None
-        except Silent as error:
-            self._hidden = hidden, Trouble.of(error, met)
-        return self._hidden
+    def user_config(self) -> UserConfig:
+        """Return what the system and the user configure for all repositories. Raises `Refused` and `Silent`."""
+        config, stamps = self._user
+        while stamps != _user_signature(config):  # until nothing changed while git was asked
+            stamps = _user_signature(config)
+            config = read_user_config()
+        self._user = config, stamps
+        return config
 
     def default_excludes(self) -> bytes:
         """The user's excludes file where no configuration names one."""
-        if self._default is None:
-            self._default = default_excludes_file()
-        return self._default
+        return user_excludes_file()
+
+
+def _user_signature(config: UserConfig) -> Signature:
+    return tuple(stamp(path) for path in dict.fromkeys((*user_config_files(), *config.files)))

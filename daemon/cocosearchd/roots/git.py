@@ -1,54 +1,44 @@
 """What is known of the git repository around or below a root, without changing anything in it.
 
-Facts that are files are read as files. git itself is asked for what only it knows: its configuration, and what it
-tracks. Without git, or in a repository that git refuses to read, those are empty. That git fails in another way says
-nothing of the repository: see `Trouble`.
+Facts that are files are read as files, with care: their author is not trusted. git itself is asked for what only it
+knows, by `git_command`: its configuration, and what it tracks. Without git, or in a repository that is refused, those
+are empty. That git fails in another way says nothing of the repository: see `Trouble`.
 """
 
 import contextlib
-import errno
+import itertools
+import mmap
 import os
-import subprocess
+import re
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 from cocosearchd.model import encode_path
+from cocosearchd.regular_files import open_regular, passes, read_regular
+from cocosearchd.roots.git_command import (
+    MEMORY_BYTES,
+    GitCall,
+    Refused,
+    Silent,
+    run_git,
+    trusted_owners,
+    user_config_files,
+    user_excludes_file,
+)
+from cocosearchd.roots.git_config import GitConfig, UserConfig, read_git_config
+from cocosearchd.roots.ignore_files import IgnoreText, read_ignore_file, read_ignore_file_inside
 
-TIMEOUT_S = 30.0
 # Until git is asked again. A refusal ends by a change of permissions or of git itself, which no stamp shows.
 RETRY_S, RETRY_MAX_S, REFUSED_S = 0.5, 30.0, 600.0
-SAID = 200  # characters of what git says
-# A file that cannot be read for one of these says nothing by that; for any other error it is as good as not there.
-_PASSING = frozenset(
-    [errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EIO, errno.ESTALE, errno.ETIMEDOUT]
-)
-# In what git and `env` say: nothing but a person changes this. A failure that names none of these may pass.
-_FOR_GOOD = (
-    b"dubious ownership",
-    b"unsafe repository",
-    b"not a git repository",
-    b"cannot chdir to",  # a submodule that was moved by other means than git: its configuration names the former place
-    b"git repo version",
-    b"repository extension",
-    b"Permission denied",
-    b"Operation not permitted",
-)
-# A daemon that was started by a hook, a bisection or a rebase has these of another repository, and they come before -C.
-_OTHERS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_COMMON_DIR")
-_GIT = ("env", *(f"-u{name}" for name in _OTHERS), "LC_ALL=C", "git")
+MAX_INDEX_BYTES = 256 << 20  # chromium's, of 480,000 files, has 70 MB
+MAX_POINTER_BYTES = 8192  # of a `.git` file: a path and `gitdir: `; PATH_MAX is 4096
+MAX_SHARED = 16  # parts of a split index that are looked for
+# The extension that names the other part of a split index: its size, and an object id (gitformat-index(5)).
+_LINK = re.compile(rb"link.{4}(.{20})(.{12})?", re.DOTALL)
 Stamp = tuple[int, int, int, int]  # inode, size, mtime and ctime
 Signature = tuple[Stamp | None, ...]
-
-
-class Refused(Exception):
-    """There is no git, or it does not read this repository."""
-
-
-class Silent(Exception):
-    """git could not be asked, or failed; it may answer soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,9 +80,9 @@ class Repository:
 class GitRules:
     """What shapes the ignore rules of a repository, beside the `.gitignore` files in its tree.
 
-    `tracked` are relative to `top`: git never ignores what it tracks. `config_files` are those that its configuration
-    comes from or includes. `read_at` is the `signature` that all of this was read under: while it holds, the rules do.
-    With a `trouble` they are not known to be those of now.
+    `tracked` are relative to `top`: git never ignores what it tracks. `configured_at` is the `signature` that `config`
+    was read under, `read_at` the one that all of this was: while it holds, the rules do. With a `trouble` they are not
+    known to be those of now; `unknown` rules hide everything. `remarks` say what of the repository was not used.
     """
 
     repository: Repository
@@ -100,14 +90,17 @@ class GitRules:
     excludes: tuple[bytes, ...]  # their contents
     ignore_case: bool
     tracked: tuple[bytes, ...] = field(repr=False)  # sorted
-    config_files: tuple[bytes, ...] = field(default=(), repr=False, compare=False)  # sorted
+    config: GitConfig = field(default_factory=GitConfig, repr=False)
+    configured_at: Signature = field(default=(), repr=False, compare=False)
     read_at: Signature = field(default=(), repr=False, compare=False)
     trouble: Trouble | None = field(default=None, compare=False)
+    remarks: tuple[str, ...] = ()
+    unknown: bool = False
 
     @property
     def files(self) -> tuple[bytes, ...]:
         """Which a `signature` is to be taken of."""
-        return (*self.exclude_files, *self.config_files)
+        return (*self.exclude_files, *self.config.files)
 
     def keeps(self, path: bytes) -> bool:
         """Whether git tracks a file, or a directory (its path ends in `/`): something in it, or a submodule there."""
@@ -140,40 +133,27 @@ def repository_around(directory: bytes) -> Repository | None:
         directory = parent
 
 
-def read_rules(repository: Repository, before: GitRules | None = None) -> GitRules:
-    """Ask git; `before` is what it said the last time. Blocking: two short processes.
+def read_rules(repository: Repository, user: Callable[[], UserConfig], before: GitRules | None = None) -> GitRules:
+    """Ask git; `before` is what it said the last time. Blocking: one short process, two where it is configured anew.
 
     What git fails to say is as it was before. Without a configuration of before everything counts as ignored: nothing
     that one hides is to come into an index because git could not be asked.
     """
     met = before.trouble if before is not None else None
     try:
-        configured = _configured(repository)
+        rules, refusal = _configured(repository, user, before)
     except Silent as error:
-        unknown = GitRules(repository, (_info_exclude(repository),), (b"*",), ignore_case=False, tracked=())
-        return replace(before or unknown, trouble=Trouble.of(error, met))
+        files = (_info_exclude(repository),)
+        nothing = GitRules(repository, files, (b"*",), ignore_case=False, tracked=(), unknown=True)
+        return replace(before or nothing, trouble=Trouble.of(error, met))
     try:
-        return replace(configured, tracked=_tracked(repository))
+        if refusal is not None:
+            raise refusal
+        return replace(rules, tracked=_tracked(repository, rules.config.object_format))
     except Refused as error:
-        return replace(configured, trouble=Trouble.of(error, met))
+        return replace(rules, trouble=Trouble.of(error, met))
     except Silent as error:
-        return replace(configured, tracked=before.tracked if before else (), trouble=Trouble.of(error, met))
-
-
-def hides(repository: Repository, directory: bytes) -> bool:
-    """Whether the repository ignores a directory inside of it. Raises `Silent`."""
-    inner = os.path.relpath(directory, repository.top)
-    asked = ("check-ignore", "--no-index", "--", os.fsdecode(inner))
-    with contextlib.suppress(Refused):
-        return bool(inner != b"." and _git(repository, *asked, none=1))
-    return False
-
-
-def default_excludes_file() -> bytes:
-    """Where git looks for patterns of the user when its configuration names no file."""
-    # The shell is asked, because nothing but the settings reads the daemon's environment.
-    script = 'printf %s "${XDG_CONFIG_HOME:-$HOME/.config}/git/ignore"'
-    return _run(["/bin/sh", "-c", script]).stdout
+        return replace(rules, tracked=before.tracked if before else (), trouble=Trouble.of(error, met))
 
 
 def outdated(rules: GitRules) -> bool:
@@ -184,13 +164,16 @@ def outdated(rules: GitRules) -> bool:
 
 def signature(repository: Repository, files: tuple[bytes, ...]) -> Signature:
     """Changes whenever the rules of the repository may have changed; `files` of the rules. A few `stat` calls."""
+    return (stamp(os.path.join(repository.git_dir, b"index")), *_config_signature(repository, files))
+
+
+def _config_signature(repository: Repository, files: tuple[bytes, ...]) -> Signature:
+    """Changes whenever the configuration of the repository may have changed; `files` it comes from."""
     watched = (
-        os.path.join(repository.git_dir, b"index"),
         os.path.join(repository.common_dir, b"config"),
         os.path.join(repository.git_dir, b"config.worktree"),
         *files,
-        os.path.expanduser(b"~/.gitconfig"),
-        os.path.expanduser(b"~/.config/git/config"),
+        *user_config_files(),
     )
     return tuple(stamp(path) for path in dict.fromkeys(watched))
 
@@ -210,96 +193,130 @@ def stamp_of(found: os.stat_result) -> Stamp:
     return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def _content(file: bytes) -> bytes:
-    try:
-        return Path(os.fsdecode(file)).read_bytes()
-    except OSError as error:
-        if passes(error):
-            raise Silent(f"{encode_path(file)}: {error.strerror}") from error
-        return b""
-
-
-def passes(error: OSError) -> bool:
-    """Whether a file may be read soon that could not be read by this error."""
-    return error.errno in _PASSING
-
-
 def _pointer(file: bytes, base: bytes, prefix: bytes = b"") -> bytes | None:
     """The path that a one-line file holds, relative to `base`. Raises `OSError` if that cannot be known now."""
     try:
-        line = Path(os.fsdecode(file)).read_bytes().rstrip(b"\r\n")
+        line = read_regular(file, limit=MAX_POINTER_BYTES, follow_links=True).rstrip(b"\r\n")
     except OSError as error:
         if passes(error):
             raise
         return None
-    return os.path.normpath(os.path.join(base, line.removeprefix(prefix))) if line.startswith(prefix) else None
+    if not line.startswith(prefix) or b"\0" in line:
+        return None
+    return os.path.normpath(os.path.join(base, line.removeprefix(prefix)))
 
 
 def _info_exclude(repository: Repository) -> bytes:
     return os.path.join(repository.common_dir, b"info", b"exclude")
 
 
-def _configured(repository: Repository) -> GitRules:
-    """The rules, but for what is tracked. Raises `Silent`."""
-    config, config_files = _config(repository)
-    chosen = config.get(b"core.excludesfile")
-    global_file = os.path.expanduser(os.path.join(repository.top, chosen)) if chosen else default_excludes_file()
-    if chosen and chosen.startswith(b"~"):
-        global_file = os.path.expanduser(chosen)
-    files = (_info_exclude(repository), *([global_file] if global_file else []))
-    ignore_case = config.get(b"core.ignorecase", b"false").lower() == b"true"
-    excludes = tuple(_content(file) for file in files)
-    return GitRules(repository, files, excludes, ignore_case, tracked=(), config_files=config_files)
+def _configured(
+    repository: Repository, user: Callable[[], UserConfig], before: GitRules | None
+) -> tuple[GitRules, Refused | None]:
+    """The rules, but for what is tracked, and why that is not to be asked. Raises `Silent`."""
+    files = before.config.files if before is not None else ()
+    configured_at, refusal = _config_signature(repository, files), None
+    if before is not None and before.configured_at == configured_at and before.trouble is None:
+        config = before.config
+    else:
+        config, refusal = _read_config(repository, user)
+    texts = tuple(_exclude_texts(repository, config))
+    rules = GitRules(
+        repository,
+        tuple(file for file, _ in texts),
+        tuple(text.content for _, text in texts),
+        config.ignore_case,
+        tracked=(),
+        config=config,
+        configured_at=configured_at,
+        remarks=(*config.remarks, *(text.remark for _, text in texts if text.remark)),
+    )
+    return rules, refusal
 
 
-def _config(repository: Repository) -> tuple[dict[bytes, bytes], tuple[bytes, ...]]:
-    """What is configured, and by which files: also those that would be included if they were there, or some day."""
-    listed = b""
-    with contextlib.suppress(Refused):  # what comes next is refused as well, and says so
-        # A question for some keys fails where there are none.
-        listed = _git(repository, "config", "-z", "--list", "--show-origin")
-    config, files = dict[bytes, bytes](), set[bytes]()
-    fields = iter(listed.split(b"\0"))
-    for origin, entry in zip(fields, fields, strict=False):  # what follows the last NUL is nothing
-        key, _, value = entry.partition(b"\n")
-        config[key.lower()] = value
-        files.update(map(os.path.normpath, _consulted(repository, origin, key.lower(), value)))
-    return config, tuple(sorted(files))
-
-
-def _consulted(repository: Repository, origin: bytes, key: bytes, value: bytes) -> Iterator[bytes]:
-    """The files that a line of the configuration comes from and refers to."""
-    kind, _, name = origin.partition(b":")
-    file = os.path.join(repository.top, name)
-    if kind == b"file":
-        yield file
-    if value and key.startswith((b"include.", b"includeif.")):
-        yield os.path.join(os.path.dirname(file), os.path.expanduser(value))
-    if key.startswith(b"includeif.onbranch:"):
-        yield os.path.join(repository.git_dir, b"HEAD")
-
-
-def _tracked(repository: Repository) -> tuple[bytes, ...]:
-    return tuple(sorted(filter(None, _git(repository, "ls-files", "-z", "--cached").split(b"\0"))))
-
-
-def _git(repository: Repository, *arguments: str, none: int = 0) -> bytes:
-    """What git prints; nothing for the exit code `none`. Raises `Refused` and `Silent`."""
-    done = _run([*_GIT, "--no-optional-locks", "-C", os.fsdecode(repository.top), *arguments])
-    if done.returncode in (0, none):
-        return done.stdout if done.returncode == 0 else b""
-    said = os.fsdecode(done.stderr.strip().partition(b"\n")[0])[:SAID] or f"git ended with {done.returncode}"
-    missing = done.returncode == 127 and done.stderr.startswith(b"env: ")
-    raise (Refused if missing or any(words in done.stderr for words in _FOR_GOOD) else Silent)(said)
-
-
-def _run(command: Sequence[str]) -> subprocess.CompletedProcess[bytes]:
-    """Raises `Refused` if there is no such program, and `Silent`."""
+def _read_config(repository: Repository, user: Callable[[], UserConfig]) -> tuple[GitConfig, Refused | None]:
+    """The configuration, empty where it is refused, and why it is. Raises `Silent`."""
+    places = (repository.top, repository.git_dir, repository.common_dir)
     try:
-        return subprocess.run(command, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=TIMEOUT_S)
-    except (FileNotFoundError, PermissionError) as error:
-        raise Refused(str(error)) from error
-    except subprocess.TimeoutExpired as error:
-        raise Silent(f"git has not answered for {TIMEOUT_S:g} s") from error
+        users = user()
+        refusal = _foreign(repository, users)
+        return read_git_config(*places, users, trusted=refusal is None), refusal
+    except Refused as error:
+        return GitConfig(), error
     except OSError as error:
-        raise Silent(f"git cannot be started: {error.strerror}") from error
+        raise Silent(f"{encode_path(os.fsencode(error.filename or b'.git'))}: {error.strerror}") from error
+
+
+def _foreign(repository: Repository, user: UserConfig) -> Refused | None:
+    """Why a repository is refused that belongs to somebody else, as git refuses it: CVE-2022-24765, safe.directory."""
+    top = os.path.realpath(repository.top)
+    for place in (repository.top, os.path.join(repository.top, b".git"), repository.git_dir):
+        with contextlib.suppress(OSError):  # what is gone belongs to nobody
+            owner = os.lstat(place).st_uid
+            if owner not in trusted_owners() and not user.trusts(top):
+                return Refused(
+                    f"dubious ownership: {encode_path(place)} belongs to user {owner}; if you trust it: "
+                    f"git config --global --add safe.directory {encode_path(top)}"
+                )
+    return None
+
+
+def _exclude_texts(repository: Repository, config: GitConfig) -> Iterator[tuple[bytes, IgnoreText]]:
+    """Each file of patterns beside the tree, and what it holds. Raises `Silent`."""
+    inside = (repository.top, repository.git_dir, repository.common_dir)
+    chosen = config.excludes_file if config.excludes_file is not None else user_excludes_file()
+    try:
+        exclude = _info_exclude(repository)
+        yield exclude, read_ignore_file_inside(exclude, inside)
+        if chosen and config.excludes_inside:
+            yield chosen, read_ignore_file_inside(chosen, inside)
+        elif chosen:
+            yield chosen, read_ignore_file(chosen, follow_links=True)
+    except OSError as error:
+        raise Silent(f"{encode_path(os.fsencode(error.filename or b'.git'))}: {error.strerror}") from error
+
+
+def _tracked(repository: Repository, object_format: str) -> tuple[bytes, ...]:
+    """The paths in the index of a repository, sorted. Raises `Refused` and `Silent`."""
+    path = os.path.join(repository.git_dir, b"index")
+    with contextlib.ExitStack() as stack:
+        try:
+            index = _descriptor(path, stack)
+            size = os.fstat(index).st_size
+            shared = dict(_shared_indexes(repository, index, object_format, stack))
+        except (FileNotFoundError, NotADirectoryError):
+            return ()
+        except OSError as error:
+            kind = Silent if passes(error) else Refused
+            raise kind(f"{encode_path(path)}: {error.strerror}") from error
+        size += sum(os.fstat(descriptor).st_size for descriptor in shared.values())
+        call = GitCall(
+            arguments=("ls-files", "-z", "--cached", "--sparse"),
+            index=index,
+            links=shared,
+            object_format=object_format,
+            memory=MEMORY_BYTES + 8 * size,
+            output_limit=MEMORY_BYTES + 8 * size,
+        )
+        return tuple(sorted(set(filter(None, run_git(call).split(b"\0")))))
+
+
+def _descriptor(path: bytes, stack: contextlib.ExitStack) -> int:
+    descriptor = open_regular(path, limit=MAX_INDEX_BYTES)
+    stack.callback(os.close, descriptor)
+    return descriptor
+
+
+def _shared_indexes(
+    repository: Repository, index: int, object_format: str, stack: contextlib.ExitStack
+) -> Iterator[tuple[str, int]]:
+    """Name and descriptor of each other part of a split index that is there: `sharedindex.<object id>`."""
+    if not os.fstat(index).st_size:
+        return
+    with contextlib.suppress(ValueError), mmap.mmap(index, 0, access=mmap.ACCESS_READ) as content:
+        found = itertools.islice(_LINK.finditer(content), MAX_SHARED)
+        identifiers = [match[1] + (match[2] or b"") if object_format == "sha256" else match[1] for match in found]
+    for identifier in dict.fromkeys(identifiers):
+        name = f"sharedindex.{identifier.hex()}"
+        with contextlib.suppress(FileNotFoundError):
+            yield name, _descriptor(os.path.join(repository.git_dir, name.encode()), stack)

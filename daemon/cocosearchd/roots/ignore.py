@@ -11,11 +11,11 @@ first · built-in exclusions · what git tracks stays · build output directorie
 
 import os
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from cocosearchd.languages.detect import supported
 from cocosearchd.model import encode_path
-from cocosearchd.roots import defaults, patterns
+from cocosearchd.roots import defaults
 from cocosearchd.roots.facts import Facts
 from cocosearchd.roots.git import (
     GitRules,
@@ -24,53 +24,25 @@ from cocosearchd.roots.git import (
     Stamp,
     Trouble,
     outdated,
-    passes,
     repository_around,
     repository_at,
     stamp,
     stamp_of,
 )
+from cocosearchd.roots.ignore_files import IgnoreText, read_ignore_file
+from cocosearchd.roots.ignore_layers import (
+    Folder,
+    Layer,
+    by_git,
+    first_decision,
+    parse_patterns,
+    parts_below,
+    patterns_of_settings,
+)
 from cocosearchd.roots.patterns import EMPTY, Patterns
 from cocosearchd.settings import IndexingSettings
 
 IGNORE_FILES = (b".gitignore", b".cocosearchignore")
-MAX_IGNORE_FILE_BYTES = 1 << 20
-
-
-@dataclass(frozen=True, slots=True)
-class _Layer:
-    """An ignore file in effect: `base` is the length of its directory in paths relative to the root, with `/`.
-
-    Above the root, `outer` is what precedes paths of the root in paths relative to the file's directory.
-    """
-
-    patterns: Patterns
-    base: int
-    outer: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class _Folder:
-    """What applies to the entries of one directory. Layers are in order of precedence.
-
-    `rules` are of the repository that the directory is in; its work tree starts `base` bytes into paths relative to
-    the root, or `outer` above it.
-    """
-
-    out: bool  # excluded itself, so everything in it is
-    hidden: bool = False  # excluded itself, but git tracks something in it
-    ours: tuple[_Layer, ...] = ()
-    gits: tuple[_Layer, ...] = ()
-    rules: GitRules | None = None
-    base: int = 0
-    outer: bytes = b""
-
-    @property
-    def ignore_case(self) -> bool:
-        return self.rules is not None and self.rules.ignore_case
-
-    def tracks(self, path: bytes) -> bool:
-        return self.rules is not None and self.rules.keeps(self.outer + path[self.base :])
 
 
 class Scope:
@@ -84,6 +56,7 @@ class Scope:
         self._nested: dict[bytes, GitRules] = {}
         self._unborn: set[bytes] = set()  # directories with a `.git` that is no repository, or not yet
         self._linked: dict[bytes, Stamp] = {}  # ignore files with other names; what those write makes no event here
+        self._remarks: dict[bytes, str] = {}  # ignore files of which something is not used -> what, and why
         self._above = self._stamps_above()
         self._trouble: Trouble | None = None
         self._around = self._find_around()
@@ -91,9 +64,9 @@ class Scope:
 
     def _decide_by(self, settings: IndexingSettings) -> None:
         self._settings = settings
-        self._exclude = _of_settings(*settings.exclude, *settings.extend_exclude)
-        self._include = _of_settings(*settings.include) if settings.include else None
-        self._also = _of_settings(*settings.extend_include)
+        self._exclude = patterns_of_settings(*settings.exclude, *settings.extend_exclude)
+        self._include = patterns_of_settings(*settings.include) if settings.include else None
+        self._also = patterns_of_settings(*settings.extend_include)
 
     def renewed(self) -> "Scope":
         """The scope of now. Blocking."""
@@ -120,6 +93,7 @@ class Scope:
         fresh._nested = {p: r for p, r in list(self._nested.items()) if p in fresh._folders}
         fresh._unborn = {p for p in list(self._unborn) if p in fresh._folders or not p}
         fresh._linked = {p: s for p, s in list(self._linked.items()) if p.rpartition(b"/")[0] in fresh._folders}
+        fresh._remarks = {p: r for p, r in list(self._remarks.items()) if p.rpartition(b"/")[0] in fresh._folders}
         return fresh
 
     def entered(self, directory: bytes) -> None:
@@ -146,6 +120,11 @@ class Scope:
     def doubts(self) -> tuple[bytes, ...]:
         """Directories of which git could not be asked for now: that something in them is out of scope may be wrong."""
         return tuple(directory for directory, trouble in self.troubles().items() if trouble.passes)
+
+    def remarks(self) -> tuple[str, ...]:
+        """What of ignore files and repositories is not used, and why: one sentence each."""
+        of_git = (remark for rules in self.git_rules() for remark in rules.remarks)
+        return tuple(dict.fromkeys((*of_git, *list(self._remarks.values()))))
 
     def _born(self) -> bool:
         """Whether `git init` has got further: no event comes from inside of a `.git`."""
@@ -174,6 +153,7 @@ class Scope:
             return None
         fresh._unborn |= self._unborn
         fresh._linked = self._linked | fresh._linked
+        fresh._remarks = self._remarks | fresh._remarks
         if fresh._around != self._around and not self._harmless(b"", self._around, fresh._around):
             return None
         for directory, old in list(self._nested.items()):
@@ -213,7 +193,7 @@ class Scope:
         parent = self._folder(above)
         out = parent.out or self._excluded(parent, directory + b"/", name + b"/")
         if out:
-            self._folders[directory] = _Folder(out=True)
+            self._folders[directory] = Folder(out=True)
         return out
 
     def allows(self, path: bytes) -> bool:
@@ -239,7 +219,7 @@ class Scope:
         folder = self._folder(above)
         return folder.out or self._excluded(folder, path + end, name + end)
 
-    def _allows_in(self, folder: _Folder, path: bytes, name: bytes) -> bool:
+    def _allows_in(self, folder: Folder, path: bytes, name: bytes) -> bool:
         """Also of a name that is not considered: what leaves a name out leaves out every path that ends in it."""
         if folder.out or self._excluded(folder, path, name) or self._secret(path, name):
             return False
@@ -252,35 +232,33 @@ class Scope:
     def _secret(self, path: bytes, name: bytes) -> bool:
         return not self._settings.index_secrets and defaults.SECRETS.ignores(path, name) is True
 
-    def _excluded(self, folder: _Folder, path: bytes, name: bytes) -> bool:
+    def _excluded(self, folder: Folder, path: bytes, name: bytes) -> bool:
         """Of an entry of `folder`; directories end in `/`."""
         if name == b".git/" or name == b".git" or defaults.too_long(path):
             return True  # whatever a cloned repository's own settings take back: credentials may be in there
         decision = self._exclude.ignores(path, name)
         if decision is None:
-            decision = _first(folder.ours, path, name)
+            decision = first_decision(folder.ours, path, name)
         if decision is not None:
             return decision
-        return defaults.EXCLUDED.ignores(path, name) is True or (
-            _by_git(folder, path, name) and not folder.tracks(path)
-        )
+        return defaults.EXCLUDED.ignores(path, name) is True or (by_git(folder, path, name) and not folder.tracks(path))
 
     def _hidden(self, path: bytes) -> bool:
         """Whether a file would be out, or is, if nothing were tracked."""
         directory, _, name = path.rpartition(b"/")
         folder = self._folder(directory)
         above = bool(directory) and self._hidden_directory(directory)
-        return above or folder.out or _by_git(folder, path, name)
+        return above or folder.out or by_git(folder, path, name)
 
     def _hidden_directory(self, directory: bytes) -> bool:
         while directory:
             parent, _, name = directory.rpartition(b"/")
-            if _by_git(self._folder(parent), directory + b"/", name + b"/"):
+            if by_git(self._folder(parent), directory + b"/", name + b"/"):
                 return True
             directory = parent
         return False
 
-    def _folder(self, directory: bytes) -> _Folder:
+    def _folder(self, directory: bytes) -> Folder:
         missing = list[bytes]()
         while (found := self._folders.get(directory)) is None and directory:
             missing.append(directory)
@@ -290,19 +268,19 @@ class Scope:
             folder = self._folders[path] = self._make_folder(path, folder)
         return folder
 
-    def _make_folder(self, directory: bytes, parent: _Folder) -> _Folder:
+    def _make_folder(self, directory: bytes, parent: Folder) -> Folder:
         name = directory.rpartition(b"/")[2]
         if parent.out or self._excluded(parent, directory + b"/", name + b"/"):
-            return _Folder(out=True)
+            return Folder(out=True)
         place, base = os.path.join(self.root, directory), len(directory) + 1
         nested = self._repository_at(directory) if self._settings.respect_gitignore else None
         if nested is not None:  # rules of the repository above end here
             known = self._nested.get(directory)
             rules = known if known is not None and known.repository == nested else self._facts.rules(nested)
             self._nested[directory] = rules
-            layers = tuple(_Layer(_parse(text, rules.ignore_case), base) for text in rules.excludes)
+            layers = tuple(Layer(parse_patterns(text, rules.ignore_case), base) for text in rules.excludes)
             parent = replace(parent, hidden=False, gits=layers, rules=rules, base=base, outer=b"")
-        elif _by_git(parent, directory + b"/", name + b"/") and parent.tracks(directory + b"/"):
+        elif by_git(parent, directory + b"/", name + b"/") and parent.tracks(directory + b"/"):
             parent = replace(parent, hidden=True)
         return self._with_files(parent, place, base)
 
@@ -312,10 +290,23 @@ class Scope:
         repository = self._repository_at(b"") or repository_around(self.root)
         if repository is None:
             return None
-        hidden, self._trouble = self._facts.hides(repository, self.root)
-        if hidden:
-            return None  # somebody wants an ignored directory indexed: then only what is in it counts
-        return self._facts.rules(repository)
+        rules = self._facts.rules(repository)
+        if rules.unknown or not self._hides_root(rules):
+            return rules
+        self._trouble = rules.trouble if rules.trouble is not None and rules.trouble.passes else None
+        return None  # somebody wants an ignored directory indexed: then only what is in it counts
+
+    def _hides_root(self, rules: GitRules) -> bool:
+        """Whether a repository ignores the root or a directory above it, by patterns alone: gitignore(5)."""
+        top, directory = rules.repository.top, b""
+        layers = [Layer(parse_patterns(text, rules.ignore_case), 0) for text in rules.excludes]
+        for part in parts_below(top, self.root):
+            here = self._patterns(os.path.join(top, directory, b".gitignore"), ignore_case=rules.ignore_case)
+            layers.insert(0, Layer(here, len(directory)))
+            directory += part + b"/"
+            if first_decision(layers, directory, part + b"/") is True:
+                return True
+        return False
 
     def _repository_at(self, directory: bytes) -> Repository | None:
         place = os.path.join(self.root, directory) if directory else self.root
@@ -324,77 +315,49 @@ class Scope:
             self._unborn.add(directory)
         return found
 
-    def _top(self) -> _Folder:
-        folder, around = _Folder(out=False), self._around
+    def _top(self) -> Folder:
+        folder, around = Folder(out=False), self._around
         if around is not None:
             folder = self._below_top(around)
         elif self._settings.respect_gitignore:
-            layers = (_Layer(_read(self._facts.default_excludes(), ignore_case=False)[0], 0),)
-            folder = replace(folder, gits=layers)
+            layer = Layer(self._patterns(self._facts.default_excludes(), ignore_case=False, follow_links=True), 0)
+            folder = replace(folder, gits=(layer,))
         return self._with_files(folder, self.root, 0)
 
-    def _below_top(self, around: GitRules) -> _Folder:
+    def _below_top(self, around: GitRules) -> Folder:
         """What the repository around the root, which may start above it, says of the root's entries."""
         top, case = around.repository.top, around.ignore_case
-        parts = os.path.relpath(self.root, top).split(b"/") if self.root != top else []
+        parts = parts_below(top, self.root)
         lead = b"".join(part + b"/" for part in parts)
-        layers = [_Layer(_parse(text, case), 0, lead) for text in around.excludes]
+        layers = [Layer(parse_patterns(text, case), 0, lead) for text in around.excludes]
         for depth in range(len(parts)):
-            rules, _ = _read(os.path.join(top, *parts[:depth], b".gitignore"), ignore_case=case)
-            layers.insert(0, _Layer(rules, 0, b"".join(part + b"/" for part in parts[depth:])))
-        return _Folder(out=False, gits=tuple(layers), rules=around, outer=lead)
+            rules = self._patterns(os.path.join(top, *parts[:depth], b".gitignore"), ignore_case=case)
+            layers.insert(0, Layer(rules, 0, b"".join(part + b"/" for part in parts[depth:])))
+        return Folder(out=False, gits=tuple(layers), rules=around, outer=lead)
 
-    def _with_files(self, folder: _Folder, place: bytes, base: int) -> _Folder:
+    def _with_files(self, folder: Folder, place: bytes, base: int) -> Folder:
         if self._settings.respect_gitignore:
             theirs = self._in_tree(os.path.join(place, b".gitignore"), ignore_case=folder.ignore_case)
             if theirs is not EMPTY:
-                folder = replace(folder, gits=(_Layer(theirs, base), *folder.gits))
+                folder = replace(folder, gits=(Layer(theirs, base), *folder.gits))
         ours = self._in_tree(os.path.join(place, b".cocosearchignore"), ignore_case=False)
-        return folder if ours is EMPTY else replace(folder, ours=(_Layer(ours, base), *folder.ours))
+        return folder if ours is EMPTY else replace(folder, ours=(Layer(ours, base), *folder.ours))
 
     def _in_tree(self, file: bytes, *, ignore_case: bool) -> Patterns:
-        found, status = _read(file, ignore_case=ignore_case)
-        if status is not None and status.st_nlink > 1:
-            self._linked[os.path.relpath(file, self.root)] = stamp_of(status)
-        return found
-
-
-def _by_git(folder: _Folder, path: bytes, name: bytes) -> bool:
-    return (
-        folder.hidden
-        or defaults.OUTPUT_DIRECTORIES.ignores(path, name) is True
-        or _first(folder.gits, path, name) is True
-    )
-
-
-def _first(layers: Iterable[_Layer], path: bytes, name: bytes) -> bool | None:
-    for layer in layers:
-        decision = layer.patterns.ignores(layer.outer + path[layer.base :], name)
-        if decision is not None:
-            return decision
-    return None
-
-
-def _of_settings(*lines: str) -> Patterns:
-    return patterns.parse("\n".join(lines).encode()) if lines else EMPTY
-
-
-def _parse(text: bytes, ignore_case: bool) -> Patterns:
-    return patterns.parse(text, ignore_case=ignore_case) if text.strip() else EMPTY
-
-
-def _read(file: bytes, *, ignore_case: bool) -> tuple[Patterns, os.stat_result | None]:
-    """And what the file was just before. Raises `OSError` if it cannot be read now, and may be soon."""
-    try:
         # As git: an ignore file in the tree that is a symbolic link is not read.
-        flags = os.O_RDONLY | os.O_NONBLOCK | (os.O_NOFOLLOW if os.path.basename(file) in IGNORE_FILES else 0)
-        handle = os.open(file, flags | os.O_CLOEXEC)
-        try:
-            status = os.fstat(handle)
-            return _parse(os.read(handle, MAX_IGNORE_FILE_BYTES), ignore_case), status
-        finally:
-            os.close(handle)
-    except OSError as error:
-        if passes(error):
-            raise
-        return EMPTY, None
+        text = read_ignore_file(file, follow_links=False)
+        if text.status is not None and text.status.st_nlink > 1:
+            self._linked[os.path.relpath(file, self.root)] = stamp_of(text.status)
+        return self._parsed(file, text, ignore_case=ignore_case)
+
+    def _patterns(self, file: bytes, *, ignore_case: bool, follow_links: bool = False) -> Patterns:
+        """Of a file above or beside the tree. Raises `OSError`."""
+        text = read_ignore_file(file, follow_links=follow_links) if file else IgnoreText()
+        return self._parsed(file, text, ignore_case=ignore_case)
+
+    def _parsed(self, file: bytes, text: IgnoreText, *, ignore_case: bool) -> Patterns:
+        key = os.path.relpath(file, self.root) if file else b""
+        self._remarks.pop(key, None)
+        if text.remark:
+            self._remarks[key] = text.remark
+        return parse_patterns(text.content, ignore_case)

@@ -99,6 +99,7 @@ class Survey:
             or self.closed_reason()
             or self._git_reason(refused, passes=False)
             or self._length_reason()
+            or self._remark()
         )
 
     def _length_reason(self) -> str | None:
@@ -108,6 +109,12 @@ class Survey:
         directory, count = next(iter(self._too_long)), sum(self._too_long.values())
         shown = directory if len(directory) <= SHOWN_LENGTH else directory[:SHOWN_LENGTH] + "…"
         return f"left out for the length of their paths: {count}, the first in {shown}/: {LENGTH_RULE}"
+
+    def _remark(self) -> str | None:
+        """What of the rules is not used, the first with the count of others."""
+        remarks = self.scope.remarks() if self.scope is not None else ()
+        others = f" (and {len(remarks) - 1:,} more)" if len(remarks) > 1 else ""
+        return remarks[0] + others if remarks else None
 
     def _git_reason(self, what: str, *, passes: bool) -> str | None:
         troubles = self.scope.troubles() if self.scope is not None else {}

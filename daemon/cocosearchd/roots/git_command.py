@@ -1,0 +1,264 @@
+"""Runs `git`, the only place that does. Nothing that a repository says reaches it but bytes to be parsed.
+
+git is never pointed at a repository's own git directory while it looks for configuration: it works in an empty one of
+ours, made for the call, in which the caller puts what git is to parse. So no key of a repository's configuration can
+name a program that runs. The options and variables below are a second wall behind that one, in case a system's or a
+user's configuration brings in more than is expected, or a git to come reads more than this one.
+"""
+
+import contextlib
+import os
+import selectors
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import IO
+
+TIMEOUT_S = 30.0
+CPU_S = 20  # of one call; ls-files over an index of 1,000,000 files takes less than 2
+MEMORY_BYTES = 256 << 20  # of address space, and what the caller adds; a git at rest has about 10 MB
+MAX_ERROR_BYTES = 64 << 10
+SAID = 200  # characters of what git says
+
+# Each documented key that runs a program or opens a connection, with a value that does neither: git-config(1). Keys
+# that have a name of the repository's choice in them (`filter.<driver>.clean`) cannot be listed; see the module.
+SWITCHED_OFF: Mapping[str, str] = {
+    "core.alternateRefsCommand": "false",
+    "core.askPass": "false",
+    "core.attributesFile": os.devnull,
+    "core.editor": "false",
+    "core.excludesFile": os.devnull,
+    "core.fsmonitor": "false",
+    "core.gitProxy": "none",
+    "core.hooksPath": os.devnull,
+    "core.pager": "cat",
+    "core.sshCommand": "false",
+    "core.untrackedCache": "false",
+    "credential.helper": "",
+    "diff.external": "",
+    "fetch.recurseSubmodules": "false",
+    "gc.auto": "0",
+    "gpg.program": "false",
+    "gpg.openpgp.program": "false",
+    "gpg.ssh.program": "false",
+    "gpg.ssh.defaultKeyCommand": "",
+    "gpg.x509.program": "false",
+    "index.threads": "1",  # threads reserve address space, which is bounded
+    "interactive.diffFilter": "",
+    "maintenance.auto": "false",
+    "protocol.allow": "never",
+    "sequence.editor": "false",
+    "submodule.recurse": "false",
+    "uploadpack.packObjectsHook": "",
+}
+# What git and its system libraries need of the daemon's environment. All else stays away, `GIT_*` above all: a daemon
+# that was started by a hook, a bisection or a rebase has those of another repository.
+_INHERITED = ("DEVELOPER_DIR", "DYLD_LIBRARY_PATH", "LD_LIBRARY_PATH", "NIX_LD", "NIX_LD_LIBRARY_PATH", "TMPDIR")
+# Where the user's own configuration is.
+_USERS = ("GIT_CONFIG_GLOBAL", "GIT_CONFIG_NOSYSTEM", "GIT_CONFIG_SYSTEM", "HOME", "XDG_CONFIG_HOME")
+_FIXED: Mapping[str, str] = {
+    "GIT_ALLOW_PROTOCOL": "",
+    "GIT_ASKPASS": "false",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_EDITOR": "false",
+    "GIT_FLUSH": "0",
+    "GIT_NO_LAZY_FETCH": "1",  # git 2.45 and later; without a promisor in its configuration no git fetches
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_PAGER": "cat",
+    "GIT_PROTOCOL_FROM_USER": "0",
+    "GIT_SEQUENCE_EDITOR": "false",
+    "GIT_SSH_COMMAND": "false",
+    "GIT_TERMINAL_PROMPT": "0",
+    "LC_ALL": "C",
+    "SSH_ASKPASS": "false",
+}
+# Limits of the process, which `exec` keeps. A shell sets them: Python's `preexec_fn` is not safe beside threads. Not
+# every system knows a limit of address space.
+_LIMITED = 'ulimit -c 0; ulimit -t "$1"; ulimit -v "$2" 2>/dev/null; shift 2; exec "$@"'
+# In what git says: nothing but a person changes this. A failure that names none of these may pass.
+_FOR_GOOD = (
+    b"git repo version",
+    b"repository extension",
+    b"Permission denied",
+    b"Operation not permitted",
+    b"unknown required extension",
+    b"unknown index entry format",
+)
+
+
+class Refused(Exception):
+    """There is no git, or it does not read this repository."""
+
+
+class Silent(Exception):
+    """git could not be asked, or failed; it may answer soon."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GitCall:
+    """One run of git in a git directory of ours.
+
+    `texts` and `links` are put into that directory: contents by name, and descriptors by name of a link to them.
+    `index` is a descriptor that git reads as its index. With `user` git reads the system's and the user's
+    configuration, and compares the conditions of its includes with `git_dir`: of that git reads HEAD alone.
+    `output_limit` and `memory` are in bytes.
+    """
+
+    arguments: tuple[str, ...]
+    output_limit: int
+    memory: int = MEMORY_BYTES
+    object_format: str = "sha1"
+    texts: Mapping[str, bytes] = field(default_factory=dict)
+    links: Mapping[str, int] = field(default_factory=dict)
+    index: int | None = None
+    git_dir: bytes | None = None
+    user: bool = False
+
+
+def run_git(call: GitCall) -> bytes:
+    """Return what git prints. Blocking, for at most `TIMEOUT_S`. Raises `Refused` and `Silent`."""
+    program = shutil.which("git", path=_search_path())
+    if program is None:
+        raise Refused("there is no git")
+    try:
+        with _git_directory(call) as directory:
+            return _run(call, program, directory)
+    except OSError as error:
+        raise Silent(f"git cannot be started: {error.strerror}") from error
+
+
+def user_excludes_file() -> bytes:
+    """Return where git looks for patterns of the user when no configuration names a file; empty without a home."""
+    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.environ.get("HOME", ""), ".config")
+    return os.fsencode(os.path.join(home, "git", "ignore")) if os.path.isabs(home) else b""
+
+
+def user_config_files() -> tuple[bytes, ...]:
+    """Return where git looks for the user's configuration, whether or not anything is there."""
+    home, variable = os.environ.get("HOME", ""), os.environ.get("GIT_CONFIG_GLOBAL")
+    xdg = os.environ.get("XDG_CONFIG_HOME") or os.path.join(home, ".config")
+    places = [variable] if variable else [os.path.join(home, ".gitconfig"), os.path.join(xdg, "git", "config")]
+    return tuple(os.fsencode(place) for place in places)
+
+
+def trusted_owners() -> frozenset[int]:
+    """Return the ids of users whose repositories git reads unasked: this one, and behind `sudo` who called it."""
+    caller = os.environ.get("SUDO_UID", "")
+    behind_sudo = os.geteuid() == 0 and caller.isdecimal() and len(caller) <= len(str(1 << 32))
+    return frozenset({os.geteuid(), *([int(caller)] if behind_sudo else [])})
+
+
+def _search_path() -> str:
+    """The directories of programs that do not depend on the working directory, which may be anybody's."""
+    entries = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(entry for entry in entries if os.path.isabs(entry))
+
+
+@contextlib.contextmanager
+def _git_directory(call: GitCall) -> Iterator[str]:
+    """An empty repository for the time of a call, with what the call puts there. Yields the directory of `.git`."""
+    sha256 = "[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\tobjectFormat = sha256\n"
+    with tempfile.TemporaryDirectory(prefix="cocosearch-git-", ignore_cleanup_errors=True) as directory:
+        git_dir = os.path.join(directory, ".git")
+        for name in ("", "objects", "refs"):
+            os.mkdir(os.path.join(git_dir, name))
+        texts = {
+            "HEAD": b"ref: refs/heads/none\n",
+            "config": sha256.encode() if call.object_format == "sha256" else b"",
+        }
+        for name, text in {**texts, **call.texts}.items():
+            with open(os.path.join(git_dir, name), "xb") as file:
+                file.write(text)
+        for name, descriptor in call.links.items():
+            os.symlink(f"/dev/fd/{descriptor}", os.path.join(git_dir, name))
+        yield directory
+
+
+def _variables(call: GitCall, directory: str) -> dict[str, str]:
+    wanted = (*_INHERITED, *_USERS) if call.user else _INHERITED
+    variables = {name: os.environ[name] for name in wanted if name in os.environ} | dict(_FIXED)
+    if not call.user:
+        variables |= {"HOME": directory, "XDG_CONFIG_HOME": directory}
+        variables |= {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+    if call.index is not None:
+        variables["GIT_INDEX_FILE"] = f"/dev/fd/{call.index}"
+    ours = os.path.join(directory, ".git")  # configuration, objects and references are always those in there
+    git_dir = ours if call.git_dir is None else os.fsdecode(call.git_dir)
+    return variables | {"PATH": _search_path(), "GIT_DIR": git_dir, "GIT_COMMON_DIR": ours}
+
+
+def _command(call: GitCall, program: str) -> list[str]:
+    options = [part for key, value in SWITCHED_OFF.items() for part in ("-c", f"{key}={value}")]
+    limits = (str(CPU_S), str(call.memory // 1024))
+    git = (program, "--no-pager", "--no-optional-locks", "--no-replace-objects", *options)
+    return ["/bin/sh", "-c", _LIMITED, "sh", *limits, *git, *call.arguments]
+
+
+def _run(call: GitCall, program: str, directory: str) -> bytes:
+    descriptors = [*call.links.values(), *([call.index] if call.index is not None else [])]
+    with subprocess.Popen(
+        _command(call, program),
+        cwd=directory,
+        env=_variables(call, directory),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=descriptors,
+        start_new_session=True,
+    ) as process:
+        try:
+            output, errors = _communicate(process, call.output_limit)
+        finally:
+            if process.returncode is None:
+                _end_group(process)
+    if process.returncode == 0:
+        return output
+    reason = os.fsdecode(errors.strip().partition(b"\n")[0])[:SAID] or f"git ended with {process.returncode}"
+    raise (Refused if any(words in errors for words in _FOR_GOOD) else Silent)(reason)
+
+
+def _communicate(process: subprocess.Popen[bytes], output_limit: int) -> tuple[bytes, bytes]:
+    """All that it prints to both pipes, once it has ended. Raises `Silent` at the deadline, `Refused` at the limit."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    deadline = time.monotonic() + TIMEOUT_S
+    chunks: dict[int, list[bytes]] = {process.stdout.fileno(): [], process.stderr.fileno(): []}
+    budgets = dict(zip(chunks, (output_limit, MAX_ERROR_BYTES), strict=True))
+    for descriptor, chunk in _chunks((process.stdout, process.stderr), deadline):
+        budgets[descriptor] -= len(chunk)
+        if budgets[descriptor] < 0:
+            raise Refused(f"git answers with more than {output_limit // 1024:,} kB")
+        chunks[descriptor].append(chunk)
+    try:
+        process.wait(max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired as error:
+        raise Silent(f"git has not answered for {TIMEOUT_S:g} s") from error
+    output, errors = (b"".join(parts) for parts in chunks.values())
+    return output, errors
+
+
+def _chunks(pipes: Sequence[IO[bytes]], deadline: float) -> Iterator[tuple[int, bytes]]:
+    """What comes out of pipes until all are closed. Raises `Silent` at the deadline."""
+    with selectors.DefaultSelector() as selector:
+        for pipe in pipes:
+            selector.register(pipe, selectors.EVENT_READ)
+        while selector.get_map():
+            events = selector.select(max(0.0, deadline - time.monotonic()))
+            if not events:
+                raise Silent(f"git has not answered for {TIMEOUT_S:g} s")
+            for key, _ in events:
+                chunk = os.read(key.fd, 1 << 16)
+                if not chunk:
+                    selector.unregister(key.fileobj)
+                yield key.fd, chunk
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    """Kill all processes of a call that has not ended. Its leader is not reaped yet, so its id is no other's."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses a group of zombies
+        os.killpg(process.pid, signal.SIGKILL)
