@@ -7,11 +7,12 @@ ROOT ?= $(CURDIR)
 ROUNDS ?= 1000
 OPS ?= 400
 SEED ?= 1
+SEEDS ?= 1
 
 # The tests start hundreds of programs: without their bytecode kept, each would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up down test lint format types unit programs written parts newcomer bench quality clients conformance page soak slow lock clean help
+.PHONY: up down test lint format types unit programs written parts newcomer bench quality clients conformance page soak hostile slow lock clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -98,6 +99,9 @@ page: $(STAMP) ## the status page in a headless Chromium, which is installed whe
 
 soak: $(STAMP) ## ROUNDS of random changes, kills and overflows; 0 differences is the only pass. An hour
 	$(BIN)/python -m tests.flows.soak --rounds $(ROUNDS) --ops $(OPS) --seed $(SEED)
+
+hostile: $(STAMP) ## SEEDS of a corpus of hostile files, each through a daemon; 0 problems is the only pass. 5 min a seed
+	$(BIN)/python -m tests.hostile.campaign --seed $(SEED) --seeds $(SEEDS)
 
 slow: $(STAMP) ## the other long proofs: more seeds, 10,000 questions after saves, large checkouts
 	$(BIN)/python -m pytest -m slow --timeout 0
