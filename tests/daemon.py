@@ -44,6 +44,7 @@ class Daemon:
             "COCOSEARCH_RUNTIME_DIR": str(self.home / "run"),
             "COCOSEARCH_CONFIG": str(self.home / "config.yaml"),
             "COCOSEARCH_SERVER_PORT": "0",
+            "COCOSEARCH_SERVER_ALLOWED_ROOTS": tempfile.gettempdir(),
             "COCOSEARCH_LOG_FORMAT": "json",
             **self.variables,
         }

@@ -183,6 +183,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.guard",
         "cocosearch_ipc.protocol",
         "cocosearch_ipc.methods",
+        "cocosearch_ipc.visible",
         "cocosearch_ipc.workspace",
         "cocosearch_ipc.shapes",
     },
@@ -198,7 +199,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.metrics",
         "cocosearch_ipc.credentials",
     },
-    "cocosearch_ipc.port_holder": set(),
+    "cocosearch_ipc.visible": set(),
+    "cocosearch_ipc.port_holder": {"cocosearch_ipc.visible"},
     "cocosearch_ipc.sockets": {
         "cocosearch_ipc.protocol",
         "cocosearch_ipc.address",
@@ -211,7 +213,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.protocol",
     },
     "cocosearch_ipc.client": set(),
-    "cocosearch_ipc.render": {"cocosearch_ipc.extent"},
+    "cocosearch_ipc.render": {"cocosearch_ipc.extent", "cocosearch_ipc.visible"},
     "cocosearch_ipc.repl": {
         "cocosearch_ipc.cli",
         "cocosearch_ipc.client",
@@ -279,6 +281,7 @@ STDLIB_ONLY = {
     "cocosearch_ipc.port_holder",
     "cocosearch_ipc.finding",
     "cocosearch_ipc.extent",
+    "cocosearch_ipc.visible",
     "cocosearch_ipc.render",
     "cocosearch_ipc.cli",
 }

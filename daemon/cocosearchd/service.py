@@ -25,6 +25,7 @@ from anyio.abc import TaskGroup
 from cocosearch_ipc import address, sockets, tls
 from cocosearch_ipc.app import FrontEnd
 from cocosearch_ipc.credentials import TokenFile
+from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.serve import serve
 from cocosearchd import logs
 from cocosearchd.embedding.former import Embedders
@@ -71,6 +72,7 @@ class Places:
     bridge: Path
     token: Path
     log: Path | None = None
+    home: str = "/nonexistent"
     postgres_bin: str = ""
     api_key: str = field(default="", repr=False)
     reload: Callable[[], Loaded] = lambda: Loaded(Settings(), {})
@@ -87,6 +89,7 @@ class Places:
             bridge=Path(address.bridge_socket(env)),
             token=Path(address.token_file(env)),
             log=Path(address.log_file(env)),
+            home=address.home(env),
             postgres_bin=env.get("COCOSEARCH_PG_BIN", ""),
             api_key=api_key(settings.embedder, env),
             reload=reload,
@@ -200,8 +203,14 @@ async def _serve(running: Running) -> None:
     token = TokenFile(places.token)
     token.ensure()
     server = settings.server
-    hosts = (*server.hosts, server.host)
-    front = FrontEnd(engine, token, version=version(), max_body_bytes=server.max_body_bytes, hosts=hosts)
+    front = FrontEnd(
+        engine,
+        token,
+        roots=RootPolicy(server.allowed_roots, places.home, (str(places.state), str(places.rpc.parent))),
+        version=version(),
+        max_body_bytes=server.max_body_bytes,
+        hosts=(*server.hosts, server.host),
+    )
     await serve(front, running.bound, started=partial(_ready, running), stopping=stop, tls=running.tls)
     places.notifier.stopping()
     await engine.aclose()

@@ -145,6 +145,7 @@ class ServerSettings:
     tls_cert: str = ""
     tls_key: str = ""
     max_body_bytes: int = _number(1 << 20, 1024, 1 << 30)
+    allowed_roots: tuple[str, ...] = ("~",)  # below which assistants may have directories indexed
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +288,10 @@ def _check(settings: Settings, origins: Mapping[str, Origin]) -> None:
             f"indexing.chunk_overlap{where} is {cut.chunk_overlap}, as large as chunk_size {cut.chunk_size}",
             "use a smaller overlap, or a larger chunk_size",
         )
+    for root in settings.server.allowed_roots:
+        if not root.startswith(("/", "~/")) and root != "~":
+            where = place("server.allowed_roots")
+            raise BadSettings(f"server.allowed_roots{where} has {root!r}", "write absolute paths, or such as ~/work")
     for key in ("embedder.url", "embedder.ollama_url"):
         if not _is_url(value_of(settings, key)):
             raise BadSettings(f"{key}{place(key)} is not a URL", "write http://HOST:PORT")

@@ -25,6 +25,7 @@ from cocosearch_ipc.credentials import (
     TokenFile,
 )
 from cocosearch_ipc.guard import REQUEST_ID, App, Drainable, LimitedBody, LoopbackGuard, Receive, Scope, Send
+from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.metrics import CONTENT_TYPE, exposition
 from cocosearch_ipc.page import site
 from cocosearch_ipc.protocol import PROTOCOL_VERSION, Empty, Engine, Failure
@@ -49,13 +50,17 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 class FrontEnd:
-    """JSON-RPC and MCP over one engine. Serve it with `serve.serve`; `hosts` are its names beside those of loopback."""
+    """JSON-RPC and MCP over one engine. Serve it with `serve.serve`; `hosts` are its names beside those of loopback.
+
+    `roots` says what assistants may have indexed.
+    """
 
     def __init__(
         self,
         engine: Engine,
         token: TokenFile,
         *,
+        roots: RootPolicy,
         version: str = "",
         max_body_bytes: int = 1 << 20,
         hosts: Iterable[str] = (),
@@ -64,7 +69,7 @@ class FrontEnd:
         self._proof = PortProof()
         allowed = LOOPBACK_HOSTS | {f"[{host}]" if ":" in host else host.lower() for host in hosts}
         self.rpc, self._looking = Dispatcher(engine), Dispatcher(engine, only=site.METHODS)
-        self._mcp = _LateMcp(engine, version, allowed)
+        self._mcp = _LateMcp(engine, roots, version, allowed)
         http, sse = self._mcp.http, self._mcp.sse
         unix = _Paths(
             {
@@ -178,8 +183,8 @@ class _LateMcp:
     Its libraries cost 1.1 s of CPU, more than all else that a start does: a daemon must not answer that much later.
     """
 
-    def __init__(self, engine: Engine, version: str, hosts: frozenset[str]) -> None:
-        self._engine, self._version, self._hosts = engine, version, hosts
+    def __init__(self, engine: Engine, roots: RootPolicy, version: str, hosts: frozenset[str]) -> None:
+        self._engine, self._roots, self._version, self._hosts = engine, roots, version, hosts
         self._wanted, self._ready, self._stopping = anyio.Event(), anyio.Event(), anyio.Event()
         self._mcp: _Mcp | None = None
 
@@ -190,7 +195,7 @@ class _LateMcp:
         if self._stopping.is_set():
             return
         server = await anyio.to_thread.run_sync(
-            _import_mcp, self._engine, self._version, self._hosts, abandon_on_cancel=True
+            _import_mcp, self._engine, self._roots, self._version, self._hosts, abandon_on_cancel=True
         )
         http, sse = server.http_app("/mcp"), server.sse_app("/sse")
         async with AsyncExitStack() as stack:
@@ -230,10 +235,10 @@ class _LateMcp:
         await (await self.loaded()).sse(scope, receive, send)
 
 
-def _import_mcp(engine: Engine, version: str, hosts: frozenset[str]) -> "McpServer":
+def _import_mcp(engine: Engine, roots: RootPolicy, version: str, hosts: frozenset[str]) -> "McpServer":
     from cocosearch_ipc.mcp.server import McpServer
 
-    return McpServer(engine, version, hosts)
+    return McpServer(engine, roots, version, hosts)
 
 
 class _Paths:

@@ -30,19 +30,16 @@ def place(text: str) -> tuple[str, int | None, int | None]:
     return found[1], int(found[2]), int(found[3] or found[2])
 
 
-def one_line(text: str) -> str:
-    """`text`, which may hold the name of a file, without ends of lines and other control characters.
-
-    Bytes that are no UTF-8 (PEP 383) stay: who sends the text spells them.
-    """
-    return text if text.isprintable() else "".join(c if _shown(c) else "\N{REPLACEMENT CHARACTER}" for c in text)
-
-
-def _shown(character: str) -> bool:
-    return character.isprintable() or "\udc80" <= character <= "\udcff"
-
-
 def on_disk(path: str) -> str:
     r"""The path of a result as the disk has it: there a byte that is no UTF-8 is `\xff`, a backslash doubled."""
-    raw = _ESCAPE.sub(lambda m: b"\\" if m[1] == b"\\" else bytes([int(m[1][1:], 16)]), path.encode("utf-8"))
-    return os.fsdecode(raw)
+    return os.fsdecode(_unescaped(path))
+
+
+def in_results(shown: str) -> str:
+    r"""The path of a result that was shown by `visible_name`, which writes more bytes as `\xff` than results do."""
+    return _unescaped(shown).replace(b"\\", b"\\\\").decode("utf-8", "backslashreplace")
+
+
+def _unescaped(path: str) -> bytes:
+    raw = path.encode("utf-8", "surrogateescape")
+    return _ESCAPE.sub(lambda m: b"\\" if m[1] == b"\\" else bytes([int(m[1][1:], 16)]), raw)

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cocosearch_ipc.visible import printable
+
 LISTENING = "0A"  # TCP_LISTEN of linux/include/net/tcp_states.h
 TABLES = ("tcp", "tcp6")
 MAX_TABLE_BYTES = 16 << 20  # 150 bytes a socket
@@ -133,7 +135,7 @@ def _command_of(pid: int, proc: Path) -> str:
     with contextlib.suppress(OSError), (proc / str(pid) / "cmdline").open("rb") as file:
         raw = file.read(COMMAND_BYTES)
     text = " ".join(raw.decode("utf-8", "replace").split("\0")).strip() or "?"
-    shown = "".join(c if c.isprintable() and c != "`" else "?" for c in text)
+    shown = printable(text, keep="").replace("`", "'")
     return shown if len(shown) <= COMMAND_CHARS else f"{shown[: COMMAND_CHARS - 1]}…"
 
 

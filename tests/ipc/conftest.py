@@ -16,6 +16,7 @@ import pytest
 
 from cocosearch_ipc.app import FrontEnd
 from cocosearch_ipc.credentials import TokenFile
+from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.serve import serve
 from cocosearch_ipc.sockets import Bound, bind
 from tests.ipc.engine import FixedEngine
@@ -91,7 +92,7 @@ def start(
     token = token or TokenFile(state / "token")
     token.ensure()
     bound = bind(run / "rpc.sock", run / "mcp.sock", port=0, tls=tls is not None)
-    front = FrontEnd(engine, token, version=version, hosts=hosts)
+    front = FrontEnd(engine, token, roots=RootPolicy(("/srv",), "/home/nobody"), version=version, hosts=hosts)
     engine.mcp = bound.urls()
     stopping = portal.call(anyio.Event)
     started = threading.Event()

@@ -22,6 +22,7 @@ from cocosearch_ipc.cli import asking, daemon, exits, files, service, verbs
 from cocosearch_ipc.cli.main import plain_query, run
 from cocosearch_ipc.client import VERSION, CallFailed
 from cocosearch_ipc.render import answers, out, tables
+from cocosearch_ipc.visible import CONTENT_NOTICE
 from tests.ipc.conftest import Served, start
 from tests.ipc.engine import AS_OF, EngineWithFiles
 
@@ -37,6 +38,7 @@ ALLOWED = {
     *("cocosearch_ipc.cli.exits", "cocosearch_ipc.cli.main", "cocosearch_ipc.cli.query"),
     *(
         "cocosearch_ipc.extent",
+        "cocosearch_ipc.visible",
         "cocosearch_ipc.render",
         "cocosearch_ipc.render.answers",
         "cocosearch_ipc.render.highlight",
@@ -85,7 +87,8 @@ def test_the_answer_for_editors(served: Served) -> None:
 
 def test_the_answer_for_a_language_model(served: Served) -> None:
     lines = ctl(served, "query", "retry", "--format", "compact", "--budget", "400").stdout.splitlines()
-    assert lines[0].startswith("src/retry.py:2-5 (hit: 3-5)")
+    assert lines[0] == CONTENT_NOTICE
+    assert lines[1].startswith("src/retry.py:2-5 (hit: 3-5)")
     assert "def retry(self, times: int) -> None:" in "\n".join(lines)
     assert not any("1." in line for line in lines[:1])
 
@@ -169,7 +172,7 @@ def test_up_shows_no_control_character_of_a_directory(served: Served, tmp_path: 
     (tmp_path / "a\x1b[31m\nb").mkdir()
     for _ in "created", "there already":
         shown = ctl(served, "up", str(tmp_path / "a\x1b[31m\nb"), "--name", "odd").stdout.splitlines()
-        assert shown[0].startswith(f"odd: {tmp_path}/a\ufffd[31m\ufffdb is ")
+        assert shown[0].startswith(f"odd: {tmp_path}/a\\x1b[31m\\x0ab is ")
 
 
 def test_up_that_waited_in_vain_says_so(served: Served, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

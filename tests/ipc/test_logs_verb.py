@@ -34,7 +34,7 @@ def test_the_last_records_are_readable(env: dict[str, str], tmp_path: Path) -> N
     lines = [*(json.dumps(RECORD | {"port": n}) for n in range(30)), "a library's \x1b[31mline", json.dumps(RECORD)]
     (tmp_path / "cocosearchd.log").write_text("".join(f"{line}\n" for line in lines))
     assert logs(env, "-n", "2").stdout.splitlines() == [
-        "a library's \N{REPLACEMENT CHARACTER}[31mline",
+        r"a library's \x1b[31mline",
         "2026-01-02T03:04:05 info    ready logger=cocosearchd port=7",
     ]
     assert len(logs(env).stdout.splitlines()) == 32

@@ -22,14 +22,17 @@ from cocosearch_ipc import openrpc, workspace
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.cli import bridge
 from cocosearch_ipc.mcp import answering, project, text
+from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.mcp.server import McpServer
 from cocosearch_ipc.methods import METHODS
+from cocosearch_ipc.visible import CONTENT_NOTICE, NAMES_NOTICE
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
 from tests.ipc.engine import FixedEngine
 
 pytestmark = SDK_LEAVES_STREAMS
 
 
+ROOTS = RootPolicy(("/srv",), "/home/nobody")
 TOOLS = {"search_code", "list_indexes", "index_stats", "index_codebase", "clear_index"}
 CTL = [sys.executable, "-c", "import sys; from cocosearch_ipc.cli.main import main; sys.exit(main())"]
 
@@ -55,6 +58,7 @@ async def test_a_client_finds_the_tools_and_gets_an_answer(served: Served, kind:
     shown = answer.content[0]
     assert isinstance(shown, mcp_types.TextContent)
     assert shown.text.startswith(
+        f"{CONTENT_NOTICE}\n\n"
         "src/retry.py:2-5 (hit: 3-5)  method Client.retry  [0.731 both]\n```python\nclass Client:\n"
     )
     assert shown.text.endswith("Fresh as of 3f0c9a52/7.")
@@ -120,7 +124,7 @@ async def test_files_are_offered_when_the_engine_has_them(served: Served, monkey
     for name, request in rows.items():
         monkeypatch.setitem(METHODS, name, (name, request))
     engine = FixedEngine()
-    async with Client(McpServer(engine).fastmcp) as client:
+    async with Client(McpServer(engine, ROOTS).fastmcp) as client:
         listed = await client.call_tool("list_files", {"index_name": "demo", "path_prefix": "src", "pattern": "*.py"})
         got = await client.call_tool("get_file", {"index_name": "demo", "filename": "src/a.py", "start_line": 2})
         await client.call_tool("find_related", {"index_name": "demo", "filename": "src/a.py", "line": 7})
@@ -130,7 +134,10 @@ async def test_files_are_offered_when_the_engine_has_them(served: Served, monkey
         workspace.GetFileRequest("src/a.py", "demo", start_line=2),
         workspace.FindRelatedRequest("src/a.py", 7, "demo"),
     ]
-    assert _text(listed) == "src/a.py  python, 3 chunks\nThere are more: cursor='next'.\nFresh as of 3f0c9a52/7."
+    assert (
+        _text(listed)
+        == f"{NAMES_NOTICE}\nsrc/a.py  python, 3 chunks\nThere are more: cursor='next'.\nFresh as of 3f0c9a52/7."
+    )
     assert _text(got) == "src/a.py:2-3 of 3 lines\n```python\nb\nc\n```"
     assert "NUL" in _text(refused)
     names = {method["name"] for method in openrpc.document.__wrapped__()["methods"]}
@@ -477,7 +484,7 @@ async def test_what_is_said_of_settings_is_told_by_indexing(wait: bool) -> None:
         async def index_codebase(self, request: p.IndexCodebaseRequest) -> p.IndexCodebaseReply:
             return replace(await super().index_codebase(request), notes=("cocosearch.yaml: unknown key",))
 
-    async with Client(McpServer(WithNotes()).fastmcp) as client:
+    async with Client(McpServer(WithNotes(), ROOTS).fastmcp) as client:
         answer = await client.call_tool("index_codebase", {"path": "/srv/new", "wait": wait})
     assert answer.structured_content is not None
     assert answer.structured_content["notes"] == ["cocosearch.yaml: unknown key"]

@@ -9,7 +9,9 @@ from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
 from cocosearch_ipc.mcp import reading
 from cocosearch_ipc.mcp import text as text_of
+from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.mcp.server import McpServer
+from cocosearch_ipc.visible import CONTENT_NOTICE
 from tests.ipc.engine import FixedEngine
 
 LINES = 4_000
@@ -30,7 +32,7 @@ class OneFile(FixedEngine):
 
 
 async def got(**arguments: object) -> Any:
-    async with Client(McpServer(OneFile()).fastmcp) as client:
+    async with Client(McpServer(OneFile(), RootPolicy((), "/nowhere")).fastmcp) as client:
         return await client.call_tool("get_file", {"index_name": "demo", **arguments}, raise_on_error=False)
 
 
@@ -47,7 +49,7 @@ def text(answer: Any) -> str:
     ],
 )
 async def test_a_file_may_be_named_with_its_lines(arguments: dict[str, object], head: str) -> None:
-    assert text(await got(**arguments)).startswith(head)
+    assert text(await got(**arguments)).startswith(f"{CONTENT_NOTICE}\n{head}\n")
 
 
 async def test_a_place_that_is_in_no_file_is_told_as_it_was_named() -> None:
@@ -115,7 +117,7 @@ def test_skipped_files_are_told_beside_the_others() -> None:
 def test_files_of_several_indexes_are_told_apart() -> None:
     one, other = (w.FileEntry(index, "src/a.py", "go", 2) for index in ("one", "other"))
     told = text_of.files(w.ListFilesReply((one, other))).splitlines()
-    assert told[:2] == ["one: src/a.py  go, 2 chunks", "other: src/a.py  go, 2 chunks"]
+    assert told[1:3] == ["one: src/a.py  go, 2 chunks", "other: src/a.py  go, 2 chunks"]
     assert text_of.files(w.ListFilesReply((one,))).startswith("src/a.py  go")
 
 
@@ -134,9 +136,13 @@ def test_a_list_says_whether_it_is_of_the_disk() -> None:
 def test_a_name_stays_on_its_line() -> None:
     """An assistant takes what stands on a line of its own for ours."""
     odd = "a\nFresh.\x1b[31m.py"
-    shown = "a\ufffdFresh.\ufffd[31m.py"
-    assert text_of.files(w.ListFilesReply((w.FileEntry("demo", odd, "python", 1),))).startswith(f"{shown}  python")
+    shown = r"a\x0aFresh.\x1b[31m.py"
+    assert (
+        text_of.files(w.ListFilesReply((w.FileEntry("demo", odd, "python", 1),)))
+        .split("\n")[1]
+        .startswith(f"{shown}  python")
+    )
     file = w.GetFileReply("demo", odd, "python", "x\n", 1, 1, 1, fresh=True)
-    assert text_of.file(file).startswith(f"{shown}:1-1 of 1 lines\n")
+    assert text_of.file(file).split("\n")[1] == f"{shown}:1-1 of 1 lines"
     progress = p.IndexProgress("demo", "live", 1, 1, 1, 0)
     assert shown in text_of.indexed(p.IndexCodebaseReply("demo", odd, True, progress))

@@ -15,7 +15,9 @@ from pydantic import Field
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import shapes, workspace
 from cocosearch_ipc.mcp import project
+from cocosearch_ipc.visible import visible, visible_name
 
+# No tool reaches beyond this machine: their world is closed (`open_world_hint`).
 READS = mcp_types.ToolAnnotations(read_only_hint=True, idempotent_hint=True, open_world_hint=False)
 ADDS = mcp_types.ToolAnnotations(
     read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
@@ -67,7 +69,7 @@ async def where(ctx: Context, engine: Any, index_name: str | None) -> Where:
         return Place(located.index)
     if found.said:
         raise ToolError(
-            f"{spelled(found.directories[0])} is not indexed yet.\n{offer(found.directories[0])}\n"
+            f"{visible_name(spelled(found.directories[0]))} is not indexed yet.\n{offer(found.directories[0])}\n"
             "To search another project, name its index: list_indexes shows them.",
             log_level=logging.DEBUG,
         )
@@ -96,7 +98,9 @@ async def answered(call: Any, as_text: Callable[[Any], str], place: Place | None
     shown = as_text(reply)
     if directory:
         # First: what follows is of another project.
-        shown = f"{directory} is in no index: this is of {_said_index(reply)}. {offer(directory)}\n\n{shown}"
+        shown = (
+            f"{visible_name(directory)} is in no index: this is of {_said_index(reply)}. {offer(directory)}\n\n{shown}"
+        )
     return result(reply, shown)
 
 
@@ -108,7 +112,7 @@ def _said_index(reply: object) -> str:
 
 def result(reply: object, shown: str) -> ToolResult:
     """A reply as structured content, in the shape of JSON-RPC's result, and as text."""
-    return ToolResult(content=spelled(shown), structured_content=structured(reply))
+    return ToolResult(content=visible(spelled(shown)), structured_content=structured(reply))
 
 
 def structured(reply: object) -> Any:
@@ -135,7 +139,7 @@ def tool_error(failure: p.Failure, where: str | None = None) -> ToolError:
     """One text with the hint. For a directory that is not indexed, the exact call that would change it."""
     change = f"\n{offer(where)}" if where and failure.code == p.NOT_FOUND else ""
     hint = f"\nHint: {_of_tools(failure.hint)}" if failure.hint else ""
-    said = spelled(f"{failure.message}{hint}{change}")
+    said = visible(spelled(f"{failure.message}{hint}{change}"))
     return ToolError(said, log_level=logging.DEBUG)  # the caller's, not the daemon's
 
 

@@ -27,10 +27,14 @@ _ROOTS, _CHANGES = "cocosearch roots", "cocosearch changes of roots"  # keys in 
 
 @dataclass(frozen=True, slots=True)
 class Bridge:
-    """The directory that a stdio bridge was given, or (not `said`) just happens to run in. Empty for none."""
+    """The directory that a stdio bridge was given, or (not `said`) just happens to run in. Empty for none.
+
+    `connected` is False for clients that speak HTTP.
+    """
 
     directory: str = ""
     said: bool = False
+    connected: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +114,7 @@ def bridge(preamble: object) -> Bridge | None:
         return None
     directory = inner.get("cwd")
     usable = isinstance(directory, str) and directory.startswith("/") and "\0" not in directory
-    return Bridge(str(directory), inner.get("said") is True) if usable else Bridge()
+    return Bridge(str(directory), inner.get("said") is True, True) if usable else Bridge(connected=True)
 
 
 def _local(uri: str) -> str | None:

@@ -8,20 +8,24 @@ from contextlib import aclosing
 from dataclasses import replace
 from typing import Annotated, Any
 
+import anyio
+import anyio.to_thread
 import mcp_types
 from fastmcp import Context, FastMCP
 from pydantic import Field
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import shapes
-from cocosearch_ipc.mcp import answering, text
+from cocosearch_ipc.mcp import answering, consent, project, text
+from cocosearch_ipc.mcp.root_policy import RootPolicy, real_path
 
 
-def register(server: FastMCP, engine: p.Engine) -> None:
+def register(server: FastMCP, engine: p.Engine, roots: RootPolicy) -> None:
     """Add every tool to `server`."""
     _search(server, engine)
     _indexes(server, engine)
-    _changes(server, engine)
+    _index_codebase(server, engine, roots)
+    _clear_index(server, engine)
 
 
 def _search(server: FastMCP, engine: p.Engine) -> None:
@@ -102,7 +106,7 @@ def _indexes(server: FastMCP, engine: p.Engine) -> None:
         return await answering.answered(engine.index_stats(answering.checked(request)), text.stats, place)
 
 
-def _changes(server: FastMCP, engine: p.Engine) -> None:
+def _index_codebase(server: FastMCP, engine: p.Engine, roots: RootPolicy) -> None:
     @server.tool(
         title="Index a codebase", annotations=answering.ADDS, output_schema=shapes.schema(p.IndexCodebaseReply)
     )
@@ -114,11 +118,14 @@ def _changes(server: FastMCP, engine: p.Engine) -> None:
     ) -> Any:
         """Watch a directory and keep it searchable from now on. Needed once a project; calling it again is harmless.
 
+        Only directories that the user's settings allow are indexed, and the user may be asked first.
         Cancelling stops the waiting only: the daemon goes on indexing.
         """
-        request = p.IndexCodebaseRequest(path=path, name=index_name)
+        permitted = await _permitted(ctx, engine, roots, answering.checked(p.IndexCodebaseRequest(path, index_name)))
+        if isinstance(permitted, mcp_types.InputRequiredResult):
+            return permitted
         try:
-            reply = await engine.index_codebase(answering.checked(request))
+            reply = await engine.index_codebase(permitted)
             if wait:
                 last = await _follow(ctx, engine.follow(p.IndexRequest(index=reply.index)))
                 reply = replace(reply, progress=last or reply.progress)
@@ -126,14 +133,54 @@ def _changes(server: FastMCP, engine: p.Engine) -> None:
             raise answering.tool_error(failure) from failure
         return answering.result(reply, text.indexed(reply))
 
+
+def _clear_index(server: FastMCP, engine: p.Engine) -> None:
     @server.tool(title="Forget an index", annotations=answering.DESTROYS, output_schema=shapes.schema(p.ClearReply))
     async def clear_index(
+        ctx: Context,
         index_name: Annotated[str, Field(description="The index to remove; its name, never a guess.")],
     ) -> Any:
         """Remove an index and stop watching its directory. The files on disk are not touched. Ask the user first."""
-        return await answering.answered(
-            engine.clear_index(answering.checked(p.IndexRequest(index=index_name))), text.cleared
-        )
+        request = answering.checked(p.IndexRequest(index=index_name))
+        listed = await answering.called(engine.list_indexes(p.Empty()))
+        root = next((index.root for index in listed.indexes if index.name == index_name), None)
+        if root is not None:  # else the engine says which ones there are
+            question = f"Forget the index {index_name} of {answering.spelled(root)}? Its files stay as they are."
+            if asked := await consent.require_consent(ctx, question, "Forget it"):
+                return asked
+        return await answering.answered(engine.clear_index(request), text.cleared)
+
+
+async def _permitted(
+    ctx: Context, engine: p.Engine, roots: RootPolicy, request: p.IndexCodebaseRequest
+) -> p.IndexCodebaseRequest | mcp_types.InputRequiredResult:
+    """The request with its real path once it is allowed and agreed to; or a question, to be returned unchanged.
+
+    A directory that is watched already needs neither. Raises `ToolError`.
+    """
+    place = await anyio.to_thread.run_sync(real_path, request.path, abandon_on_cancel=True)
+    listed = await answering.called(engine.list_indexes(p.Empty()))
+    if not request.path.startswith("/") or place in {index.root for index in listed.indexes}:
+        return request
+    if ctx.request_state != place:  # else it was allowed when the user was asked
+        near = await _near(ctx)
+        if isinstance(near, mcp_types.InputRequiredResult):
+            return near
+        try:
+            place = await anyio.to_thread.run_sync(roots.resolve, request.path, near, abandon_on_cancel=True)
+        except p.Failure as failure:
+            raise answering.tool_error(failure) from failure
+    question = f"Index {answering.spelled(place)}, watch it from now on, and let assistants search it?"
+    asked = await consent.require_consent(ctx, question, "Index it", place)
+    return asked or replace(request, path=place)
+
+
+async def _near(ctx: Context) -> tuple[str, ...] | mcp_types.InputRequiredResult:
+    """Where the user started the client, of clients on this user's own socket: they may do all that the user may."""
+    if not project.BRIDGE.get().connected:
+        return ()
+    detected = await project.detect(ctx)
+    return detected if isinstance(detected, mcp_types.InputRequiredResult) else detected.directories
 
 
 async def _follow(ctx: Context, progress: AsyncGenerator[p.IndexProgress, None]) -> p.IndexProgress | None:

@@ -13,6 +13,7 @@ from cocosearch_ipc import shapes, workspace
 from cocosearch_ipc.extent import place as place_of
 from cocosearch_ipc.mcp import answering, reading, text
 from cocosearch_ipc.methods import METHODS
+from cocosearch_ipc.visible import visible_name
 
 # Names of CocoRAG's rerankers -> ours.
 RERANKERS = {"pure_functional": "functional", "spacy_nlp": "spacy"}
@@ -40,7 +41,10 @@ def _topics(server: FastMCP, engine: p.Engine) -> None:
         reply = await answering.called(engine.list_indexes(p.Empty()))
         topics = sorted({topic for index in reply.indexes for topic in index.topics})
         found = [{"topic": t, "indexes": [i.name for i in reply.indexes if t in i.topics]} for t in topics]
-        lines = [f"{entry['topic']}: {', '.join(entry['indexes'])}" for entry in found]
+        lines = [
+            f"{visible_name(topic)}: {', '.join(i.name for i in reply.indexes if topic in i.topics)}"
+            for topic in topics
+        ]
         return ToolResult("\n".join(lines) or "No index has a topic.", {"topics": found})
 
     @server.tool(title="List sources", annotations=answering.READS, output_schema=NAMES)
@@ -171,4 +175,5 @@ def _find_related(server: FastMCP, engine: Any) -> None:
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
         request = workspace.FindRelatedRequest(filename, line, index=place.index, cwd=place.cwd, limit=limit)
-        return await answering.answered(engine.find_related(answering.checked(request)), text.search, place)
+        related = reading.by_shown_path(engine.find_related, answering.checked(request))
+        return await answering.answered(related, text.search, place)

@@ -6,6 +6,7 @@ import os
 
 from cocosearch_ipc.extent import GAP, on_disk, where
 from cocosearch_ipc.render import highlight, out
+from cocosearch_ipc.visible import CONTENT_NOTICE, fenced, visible_name
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
@@ -40,14 +41,20 @@ def text(
 
 
 def compact(reply: dict[str, Any]) -> Iterator[str]:
-    """For a language model: a line that says where, the code with its context, a blank line; then what to know."""
+    """For a language model: a line that says where, the code with its context, a blank line; then what to know.
+
+    In front stands that it is content of files, and each code is a block that nothing inside closes.
+    """
     several = reply.get("index") is None
+    if reply["results"]:
+        yield CONTENT_NOTICE
     for hit in reply["results"]:
         index = f"{hit['index']}: " if several else ""
-        place = where(hit["path"], hit["context_before"], hit["start_line"], hit["end_line"], hit["context_after"])
-        yield out.printable(f"{index}{place} {hit['symbol_name'] or ''}".rstrip(), keep="")
+        path = visible_name(hit["path"])
+        place = where(path, hit["context_before"], hit["start_line"], hit["end_line"], hit["context_after"])
+        yield f"{index}{place} {visible_name(hit['symbol_name'] or '')}".rstrip()
         parts = (hit["context_before"], hit["content"], hit["context_after"])
-        yield out.printable("\n".join(part.strip("\n") for part in parts if part))
+        yield fenced(out.printable("\n".join(part.strip("\n") for part in parts if part)), hit.get("language") or "")
         yield ""
     if not reply["results"]:
         yield "nothing found"

@@ -6,6 +6,8 @@ import json
 import os
 import sys
 
+from cocosearch_ipc import visible
+
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,14 +47,13 @@ def _columns(stream: TextIO) -> int:
 
 
 def printable(text: str, *, keep: str = "\n\t") -> str:
-    """`text` without control characters: code in an index must not drive the reader's terminal.
+    """`text` with control characters escaped: code in an index must not drive the reader's terminal.
 
     Neither are the ends of lines in files from Windows shown, nor a byte order mark.
     """
-    if text.isprintable():
-        return text
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n").removesuffix("\r") if "\n" in keep else text
-    return "".join(c if c.isprintable() or c in keep else "\N{REPLACEMENT CHARACTER}" for c in text)
+    if "\n" in keep:
+        text = text.removeprefix("\ufeff").removesuffix("\r")
+    return visible.printable(text, keep=keep)
 
 
 def line(text: str = "") -> None:

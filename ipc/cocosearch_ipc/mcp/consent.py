@@ -1,0 +1,72 @@
+"""Asks the user before a tool adds or removes an index, through clients that can ask (MCP's elicitation).
+
+Until 2025-11-25 the server sends `elicitation/create` while the tool runs; from 2026-07-28 on the tool returns the
+question, and is called again with the answer (SEP-2322).
+"""
+
+import logging
+from typing import Any
+
+import anyio
+import mcp_types
+from fastmcp import Context
+from fastmcp.exceptions import ToolError
+from mcp.shared.exceptions import MCPError
+
+from cocosearch_ipc.mcp.project import MODERN
+from cocosearch_ipc.visible import visible
+
+ANSWER_S = 300.0  # a person may be away from the screen; then nothing is changed
+KEY, FIELD = "consent", "confirm"
+
+
+async def require_consent(
+    ctx: Context, question: str, button: str, state: str = ""
+) -> mcp_types.InputRequiredResult | None:
+    """None once the user has agreed, or where the client cannot ask; else the question, to be returned unchanged.
+
+    `state` comes back with the answer, as `ctx.request_state`. Raises `ToolError` when the user does not agree.
+    """
+    if not _can_ask(ctx):
+        return None
+    params = mcp_types.ElicitRequestFormParams(message=visible(question, keep=""), requested_schema=_schema(button))
+    if ctx.session.protocol_version == MODERN:
+        answer = (ctx.input_responses or {}).get(KEY)
+        if answer is None:
+            requests: mcp_types.InputRequests = {KEY: mcp_types.ElicitRequest(params=params)}
+            return mcp_types.InputRequiredResult(input_requests=requests, request_state=state)
+    else:
+        answer = await _asked(ctx, params)
+    if not _agreed(answer):
+        raise ToolError(f"The user did not agree: {visible(question, keep='')}", log_level=logging.DEBUG)
+    return None
+
+
+def _can_ask(ctx: Context) -> bool:
+    """Clients that announce no mode know forms; those that announce URLs alone cannot ask this."""
+    capabilities = ctx.session.client_capabilities
+    elicitation = capabilities.elicitation if capabilities is not None else None
+    return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
+
+
+async def _asked(ctx: Context, params: mcp_types.ElicitRequestFormParams) -> mcp_types.ElicitResult | None:
+    with anyio.move_on_after(ANSWER_S):
+        try:
+            return await ctx.session.elicit_form(params.message, params.requested_schema, ctx.request_id)
+        except MCPError:
+            return None  # the client announced elicitation and does not do it
+    return None
+
+
+def _schema(button: str) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {FIELD: {"type": "boolean", "title": button, "default": False}},
+        "required": [FIELD],
+    }
+
+
+def _agreed(answer: object) -> bool:
+    if not isinstance(answer, mcp_types.ElicitResult) or answer.action != "accept":
+        return False
+    return (answer.content or {}).get(FIELD) is True
