@@ -76,6 +76,8 @@ def test_documented_defaults_are_the_ones_of_the_code() -> None:
 def _default(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, tuple):
+        return ", ".join(value)
     return f"{value:g}" if isinstance(value, float) else str(value or ("" if value != 0 else 0))
 
 

@@ -138,7 +138,7 @@ async def test_files_are_offered_when_the_engine_has_them(served: Served, monkey
         _text(listed)
         == f"{NAMES_NOTICE}\nsrc/a.py  python, 3 chunks\nThere are more: cursor='next'.\nFresh as of 3f0c9a52/7."
     )
-    assert _text(got) == "src/a.py:2-3 of 3 lines\n```python\nb\nc\n```"
+    assert _text(got) == f"{CONTENT_NOTICE}\nsrc/a.py:2-3 of 3 lines\n```python\nb\nc\n```"
     assert "NUL" in _text(refused)
     names = {method["name"] for method in openrpc.document.__wrapped__()["methods"]}
     assert set(rows) <= names
