@@ -39,7 +39,8 @@ NOT_SETTINGS = frozenset(
 )
 FREE = "COCOSEARCH_VAR_"  # variables that are no settings: the only ones that a project's file may name
 
-_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+# A default that is not closed is taken to the end, where it is left as it is: else each of many would be looked for.
+_VARIABLE = re.compile(r"\$\{(\w+)(?:\}|:-([^}]*)(?:\}|\Z))")
 
 
 def load(
@@ -100,6 +101,8 @@ def _expand(value: Any, entry: Entry, variable: Callable[[str], str | None]) -> 
         return value
 
     def found(match: re.Match[str]) -> str:
+        if not match[0].endswith("}"):
+            return match[0]
         text = variable(match[1])
         text = match[2] if not text and match[2] is not None else text
         if text is None:

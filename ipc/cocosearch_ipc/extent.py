@@ -5,6 +5,7 @@ import re
 
 GAP = "…"  # a line of context that stands for those that were left out
 _ESCAPE = re.compile(rb"\\(\\|x[0-9a-f]{2})")
+_PLACE = re.compile(r"(.+?):(\d{1,15})(?:-(\d{1,15}))?")
 
 
 def extent(before: str, start_line: int, end_line: int, after: str) -> tuple[int, int]:
@@ -24,7 +25,7 @@ def where(path: str, before: str, start_line: int, end_line: int, after: str) ->
 
 def place(text: str) -> tuple[str, int | None, int | None]:
     """`path`, `path:3` or `path:3-9` as path, first and last line."""
-    found = re.fullmatch(r"(.+?):(\d{1,15})(?:-(\d{1,15}))?", text)
+    found = _PLACE.fullmatch(text)
     if found is None:
         return text, None, None
     return found[1], int(found[2]), int(found[3] or found[2])

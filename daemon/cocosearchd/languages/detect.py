@@ -11,9 +11,9 @@ HEAD_BYTES = 4096
 MINIFIED_MIN_BYTES, MINIFIED_LINE_BYTES = 4096, 1000
 
 _SHEBANG = re.compile(rb"#!\s*(?:\S*/)?(\S+)(?:\s+(.*))?")
-_VERSION = re.compile(r"[\d.]+$")
+_VERSION = "0123456789."  # of an interpreter
 _CPP_HEADER = re.compile(
-    rb"^\s*(?:class\s+\w|namespace\b|template\s*<|using\s+\w|(?:public|private|protected)\s*:)", re.MULTILINE
+    rb"^[^\S\n]*+(?:class\s+\w|namespace\b|template\s*<|using\s+\w|(?:public|private|protected)\s*:)", re.MULTILINE
 )
 
 
@@ -75,4 +75,4 @@ def _by_shebang(head: bytes) -> tables.LanguageInfo | None:
     if program == "env":
         words = (word for word in rest if not word.startswith("-") and "=" not in word)
         program = next(words, "").rpartition("/")[2]
-    return tables.by_interpreter().get(_VERSION.sub("", program).lower())
+    return tables.by_interpreter().get(program.rstrip(_VERSION).lower())

@@ -13,7 +13,7 @@ _OTHERS = "const|def|fn|fun|func|function|let|macro|typedef|val|var"
 _DECLARED = re.compile(
     rf"""(?:(?:{_MODIFIERS})\s)*
     (?:(?P<body>{_BODIES})|(?P<other>{_OTHERS}))\s
-    (?P<name>[^\W\d](?:[\w$]|::|\.(?=\w))*!?)
+    (?P<name>[^\W\d](?:[\w$]|::|\.(?=\w))*+!?)
     (?P<rest>
         \s?\((?:self|cls|this|&self|&mut\sself)?\)          # no parameters
         |\s(?:struct|interface|enum)                        # Go: type Name struct

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 from operator import attrgetter
 
+from cocosearchd.search.enclosures import Enclosure, SpanFinder
+
 TYPE, FUNCTION, MINOR, NESTED = 3.0, 2.0, 1.0, 0.5
 
 _TYPES = (
@@ -76,27 +78,14 @@ _C_BODY = re.compile(r"^[^;]*?(?:\{|:|\bfinal\b)|^\s*$")
 # Each alternative begins with what a search can skip to: that a comment begins a line or follows a blank is looked at
 # behind its marker.
 _HASH, _SLASHES, _DASHES = r"\#(?<!\S\#)[^\n]*", r"//(?<!\S//)[^\n]*", r"--(?<!\S--)[^\n]*"
-_COMMENTS: dict[str, re.Pattern[str]] = {
-    style: re.compile("|".join(alternatives), re.DOTALL | re.MULTILINE)
-    for style, alternatives in {
-        "slash": (r"/\*.*?\*/", _SLASHES),
-        "hash": (_HASH,),
-        "python": (r'""".*?"""', r"'''.*?'''", _HASH),
-        "dash": (r"--\[\[.*?\]\]", r"\{-.*?-\}", _DASHES),
-        "ruby": (r"=begin(?<![^\n]=begin).*?^=end", _HASH),
-        "php": (r"/\*.*?\*/", _SLASHES, _HASH),
-        "elixir": (r'""".*?"""', _HASH),
-    }.items()
-}
-# What begins a comment of several lines, and ends it.
-_LONG_COMMENTS = {
-    "slash": (("/*", "*/"),),
-    "hash": (),
-    "python": (('"""', '"""'), ("'''", "'''")),
-    "dash": (("--[[", "]]"), ("{-", "-}")),
-    "ruby": (("=begin", "=end"),),
-    "php": (("/*", "*/"),),
-    "elixir": (('"""', '"""'),),
+_COMMENTS = {
+    "slash": SpanFinder([Enclosure("/*", "*/")], _SLASHES),
+    "hash": SpanFinder([], _HASH),
+    "python": SpanFinder([Enclosure('"""', '"""'), Enclosure("'''", "'''")], _HASH),
+    "dash": SpanFinder([Enclosure("--[[", "]]"), Enclosure("{-", "-}")], _DASHES),
+    "ruby": SpanFinder([Enclosure("=begin", "\n=end", begins_line=True)], _HASH),
+    "php": SpanFinder([Enclosure("/*", "*/")], f"{_SLASHES}|{_HASH}"),
+    "elixir": SpanFinder([Enclosure('"""', '"""')], _HASH),
 }
 _COMMENT_STYLE = {
     "python": "python", "ruby": "ruby", "bash": "hash", "elixir": "elixir", "lua": "dash", "haskell": "dash",
@@ -152,7 +141,7 @@ def comment_spans(text: str, language: str) -> list[tuple[int, int]]:
     """Where comments and docstrings are, in characters. None in prose and data."""
     if language in _PROSE:
         return []
-    return [match.span() for match in _COMMENTS[_style(language)].finditer(text)]
+    return [(span.start, span.end) for span in _COMMENTS[_style(language)].spans(text)]
 
 
 def comments(text: str, language: str) -> str:
@@ -177,12 +166,14 @@ def comments_within(text: str, language: str) -> str | None:
     found = "\n".join(parts)
     if _names_licence(found) or any(marker in found for marker in _WORDY_MARKERS):
         return None
-    long = () if language in _PROSE else [each for each in _LONG_COMMENTS[_style(language)] if each[0] in text]
-    if long:
+    enclosures = () if language in _PROSE else _COMMENTS[_style(language)].enclosures
+    present = [enclosure for enclosure in enclosures if enclosure.opener in text]
+    if present:
         ends, starts = [0, *(stop for _, stop in spans)], [*(start for start, _ in spans), len(text)]
         others = "\n".join([text[end:start] for end, start in zip(ends, starts, strict=True)])
-        for first, last in long:
-            if first in others or any(part.startswith(first) and not part.endswith(last) for part in parts):
+        for enclosure in present:
+            opener, closer = enclosure.opener, enclosure.closer
+            if opener in others or any(part.startswith(opener) and not part.endswith(closer) for part in parts):
                 return None
     return found
 

@@ -10,7 +10,7 @@ count, .89 to 1.05.
 
 import re
 
-_PIECE = re.compile(r"([A-Z]?[a-z]+|[A-Z]+(?![a-z]))|(\d+)|(\s*\n\s*|[ \t]{2,})|([^\w\s]+|_+)|([^\x00-\x7f])")
+_PIECE = re.compile(r"([A-Z]?[a-z]+|[A-Z]+(?![a-z]))|(\d+)|((?<!\s)\s*\n\s*|[ \t]{2,})|([^\w\s]+|_+)|([^\x00-\x7f])")
 _WORD, _LONGER = 0.97, 0.085  # a word, and each of its characters beyond the sixth
 _SHORT = 6
 _DIGITS, _BLANKS, _SIGNS, _SIGN, _OTHER = 1.6, 1.74, 0.78, 0.083, 1.2

@@ -1,6 +1,6 @@
 """Globs as regular expressions that PostgreSQL and Python read alike; for Python also as such that end soon. Pure.
 
-All raise `InvalidInput` of `[z-a]`.
+All raise `InvalidInput` of `[z-a]`, and of what is longer than any path.
 """
 
 import re
@@ -9,13 +9,16 @@ from functools import partial
 
 from cocosearchd.errors import InvalidInput
 
-_PART = re.compile(r"\\.|\*\*/|\*+|\?|\[[!^]?\]?[^\]]*\]|[^\\*?\[]+|.", re.DOTALL)
+# Characters. PATH_MAX of <linux/limits.h> is 4096 bytes, which may be written as four characters each.
+MAX_GLOB = 16_384
+
+_SET = r"\[[!^]?\]?[^\]]*\]|"
+_REST = r"\\.|\*\*/|\*+|\?|[^\\*?\[]+|."
+_PART, _PART_BUT_SETS = re.compile(_SET + _REST, re.DOTALL), re.compile(_REST, re.DOTALL)
 
 _MEMBER = re.compile(r"(.)-(.)|.", re.DOTALL)
 
 _RUN = re.compile(r"[A-Za-z0-9_]+")
-
-_CLASS = re.compile(r"(?<!\\)\[(?:\\.|[^\]\\])*\]", re.DOTALL)  # in a regular expression that was made here
 
 _SPECIAL = str.maketrans({character: f"\\{character}" for character in "*?["})
 
@@ -74,12 +77,21 @@ def spelled_out(glob: str) -> str:
     >>> spelled_out("Users.get_*"), spelled_out("[ab]?*")
     ('Users', '')
     """
-    pieces = (found[0] for found in _PART.finditer(glob) if found[0][0] not in "*?[\\")
+    pieces = (part for part in _parts(glob) if part[0] not in "*?[\\")
     return max((run for piece in pieces for run in _RUN.findall(piece)), key=len, default="")
 
 
 def _translate(glob: str, star: str, one: str) -> str:
-    return "".join(_piece(found[0], star, one) for found in _PART.finditer(glob))
+    return "".join(_piece(part, star, one) for part in _parts(glob))
+
+
+def _parts(glob: str) -> list[str]:
+    """The stars, sets and texts of a glob. Behind the last `]` no set is looked for: each `[` would cost the rest."""
+    if len(glob) > MAX_GLOB:
+        message = f"a pattern of this filter has {len(glob)} characters, and no path is that long"
+        raise InvalidInput(message, f"give at most {MAX_GLOB}")
+    end = glob.rfind("]") + 1
+    return _PART.findall(glob, 0, end) + _PART_BUT_SETS.findall(glob, end)
 
 
 def _settling(glob: str, inner: str | None, one: str, bounds: str) -> str:
@@ -90,29 +102,26 @@ def _settling(glob: str, inner: str | None, one: str, bounds: str) -> str:
     with all up to the next of its kind, as what lies between may have bounds. `inner` None: every star takes anything.
     """
     done = group = fixed = ""  # from the next wide star on, before that, before any star
+    crosses = False  # whether a set in `fixed` takes what a star in a part does not
     following, settles = "", False  # the star after `fixed`, and whether the group does
-    for found in reversed(list(_PART.finditer(glob))):
-        piece = found[0]
+    for piece in reversed(_parts(glob)):
         if piece[0] != "*":
-            fixed = _piece(piece, "", one) + fixed
+            text = _piece(piece, "", one)
+            crosses = crosses or (text[0] == "[" and any(re.match(text, bound) for bound in bounds))
+            fixed = text + fixed
             continue
         # What `**/` takes ends with a slash.
         free = bool(following) and (following != "**/" or (fixed or piece).endswith("/"))
         settles = settles if group else free
         if inner is not None and piece == "*":
-            sure = free and not _crosses(fixed, bounds)
+            sure = free and not crosses
             settles = settles and sure
             group = (f"(?>{inner}*?{fixed})" if sure else f"{inner}*{fixed}") + group
         else:
             group = ("(?:.*?/)??" if piece == "**/" else ".*?") + fixed + group
             done, group = (f"(?>{group})" if settles else group) + done, ""
-        following, fixed = piece, ""
+        following, fixed, crosses = piece, "", False
     return fixed + group + done
-
-
-def _crosses(fixed: str, bounds: str) -> bool:
-    """Whether a class in a text without stars takes what a star in a part does not."""
-    return any(re.match(found[0], bound) for found in _CLASS.finditer(fixed) for bound in bounds)
 
 
 def _piece(text: str, star: str, one: str) -> str:

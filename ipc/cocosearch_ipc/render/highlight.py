@@ -10,7 +10,7 @@ import re
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
 COMMENT, STRING, NUMBER, KEYWORD = "90", "32", "36", "35"  # SGR codes: grey, green, cyan, magenta
 
@@ -52,6 +52,11 @@ _FILLERS = (
 )
 _FILTERS = ("lang", "language", "path", "sym", "name", "index", "topic")
 _ENDINGS = ("ations", "ation", "ings", "ing", "ies", "ed", "ers", "er", "es", "s", "e")
+_WORD, _LONGER_WORD = re.compile(r"\w+"), re.compile(r"\w{3,}")
+# What begins a text of several lines, and ends it.
+_CLOSERS = {"/*": "*/", '"""': '"""', "'''": "'''"}
+# Characters between quotes on one line. Without a bound, each of many quotes that nothing closes costs the whole line.
+_LONGEST_TEXT = 500
 _STEM = 4  # characters that an ending must leave: `string` is no form of `str`
 
 
@@ -68,14 +73,14 @@ def lines(code: str, language: str) -> list[list[tuple[str, str]]]:
 
 def wanted(query: str) -> re.Pattern[str] | None:
     """Matches what `query` asks for: its names as they are, its words in their forms, where a word or hump begins."""
-    words = sorted(set(re.findall(r"\w{3,}", _asked(query))), key=len, reverse=True)
+    words = sorted(set(_LONGER_WORD.findall(_asked(query))), key=len, reverse=True)
     forms = [form for word in words if word.lower() not in _FILLERS.split() for form in _forms(word)]
     return re.compile("|".join(forms)) if forms else None
 
 
 def named(query: str) -> re.Pattern[str] | None:
     """Matches the names that `query` asks for: its only word, else those that no sentence has."""
-    words = re.findall(r"\w+", _asked(query))
+    words = _WORD.findall(_asked(query))
     names = words if len(words) == 1 else [w for w in words if "_" in w or not (w.islower() or w.istitle())]
     return re.compile(rf"(?i)\b(?:{'|'.join(map(re.escape, names))})\b") if names else None
 
@@ -105,33 +110,56 @@ def _pieces(code: str, language: str) -> Iterator[tuple[str, str]]:
         yield "", code
         return
     keywords, last = _keywords(language), 0
-    for match in re.finditer(_pattern(language), code):
-        kind = match.lastgroup
-        colour = {"c": COMMENT, "s": STRING, "n": NUMBER}.get(kind or "", "")
-        if kind == "w":
-            if match[0] not in keywords:
-                continue
-            colour = KEYWORD
-        yield "", code[last : match.start()]
-        yield colour, match[0]
-        last = match.end()
+    for kind, start, end in _tokens(code, language):
+        if kind != "w" or code[start:end] in keywords:
+            yield "", code[last:start]
+            yield {"c": COMMENT, "s": STRING, "n": NUMBER, "w": KEYWORD}[kind], code[start:end]
+            last = end
     yield "", code[last:]
 
 
-def _pattern(language: str) -> str:
+def _tokens(code: str, language: str) -> Iterator[tuple[str, int, int]]:
+    """Kind, start and end of each token. A begin that nothing ends is none, and no later one like it is looked at."""
+    openers = [opener for opener, closer in _CLOSERS.items() if opener in code and closer in code]
+    pattern = re.compile(_pattern(language, openers))
+    position = 0
+    while match := pattern.search(code, position):
+        start, position = match.span()
+        closer = _CLOSERS.get(match["o"])
+        if closer is None:
+            yield match.lastgroup or "", start, position
+            continue
+        closing = code.find(closer, position)
+        if closing < 0:
+            openers.remove(match["o"])
+            pattern = re.compile(_pattern(language, openers))
+            position = start
+        else:
+            position = closing + len(closer)
+            yield "c" if match["o"] == "/*" else "s", start, position
+
+
+def _pattern(language: str, openers: Sequence[str] = ()) -> str:
+    """An expression for tokens; `openers` begin what is longer than a line, and are used where the language has them.
+
+    Groups: o an opener, c a comment, s a text, w a word, n a number.
+    """
+    long: list[str] = []
     if language in _SHARP.split():
         comment = r"(?:(?<!\S)|(?<=[;)]))#.*"
     elif language in _DASHES.split():
-        comment = r"--.*|/\*[\s\S]*?\*/"
+        comment, long = r"--.*", ["/*"]
     elif language in _SEMICOLONS.split():
         comment = r";.*"
     else:
-        comment = r"//.*|/\*[\s\S]*?\*/"
-    texts = r'"(?:\\.|[^"\\\n])*"|`[^`\n]*`'
-    texts += r"|'(?:\\.|[^'\\\n])'" if language in _ONE_CHARACTER.split() else r"|'(?:\\.|[^'\\\n])*'"
+        comment, long = r"//.*", ["/*"]
+    most = f"{{0,{_LONGEST_TEXT}}}+"
+    texts = rf'"(?:\\.|[^"\\\n]){most}"|`[^`\n]{most}`'
+    texts += r"|'(?:\\.|[^'\\\n])'" if language in _ONE_CHARACTER.split() else rf"|'(?:\\.|[^'\\\n]){most}'"
     if language in ("python", "starlark", "nim"):
-        texts = r'"""[\s\S]*?"""|' + r"'''[\s\S]*?'''|" + texts
-    return rf"(?P<c>{comment})|(?P<s>{texts})|(?P<w>[^\W\d]\w*)|(?P<n>\d[\w.]*)"
+        long = ['"""', "'''"]
+    opening = "|".join(re.escape(opener) for opener in long if opener in openers) or r"(?!)"
+    return rf"(?P<o>{opening})|(?P<c>{comment})|(?P<s>{texts})|(?P<w>[^\W\d]\w*)|(?P<n>\d[\w.]*)"
 
 
 def _keywords(language: str) -> frozenset[str]:

@@ -9,6 +9,7 @@ from cocosearchd.model import Symbol
 
 _PATH = re.compile(r"(?:^|/)\.github/workflows/[^/]+\.ya?ml$")
 _ACTION_PATH = re.compile(r"(?:^|/)action\.ya?ml$")
+_RUNS = re.compile(r"^runs:", re.MULTILINE)
 _TYPES = {"on": "trigger", "true": "trigger", "env": "env", "permissions": "permissions"}
 
 
@@ -20,7 +21,7 @@ class GithubActions:
 
     def matches(self, path: str, head: str) -> bool:
         """A workflow by its folder; an action by its name and `runs:`."""
-        return bool(_PATH.search(path) or (_ACTION_PATH.search(path) and re.search(r"^runs:", head, re.MULTILINE)))
+        return bool(_PATH.search(path) or (_ACTION_PATH.search(path) and _RUNS.search(head)))
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """Jobs with their steps inside."""

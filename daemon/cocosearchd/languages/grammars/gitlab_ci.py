@@ -1,13 +1,13 @@
 """GitLab CI: jobs, hidden jobs (templates) and global settings."""
 
-import re
 from collections.abc import Sequence
 
 from cocosearchd.languages.grammars import outline
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.model import Symbol
 
-_PATH = re.compile(r"(?:^|/)(?:[^/]*\.gitlab-ci[^/]*|\.gitlab/ci/.*)\.ya?ml$")
+_EXTENSIONS = (".yml", ".yaml")
+_NAME, _FOLDER = ".gitlab-ci", "/.gitlab/ci/"
 # The keywords of https://docs.gitlab.com/ci/yaml/ that are no jobs.
 _GLOBAL = frozenset(
     {"stages", "variables", "include", "default", "workflow", "image", "services", "cache", "before_script"}
@@ -23,7 +23,10 @@ class GitlabCi:
 
     def matches(self, path: str, head: str) -> bool:
         """By the name of the file or its folder."""
-        return bool(_PATH.search(path))
+        stem, dot, extension = path.rpartition(".")
+        if dot + extension not in _EXTENSIONS:
+            return False
+        return _NAME in stem.rpartition("/")[2] or _FOLDER in f"/{stem}"
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """One block for each key at the top."""

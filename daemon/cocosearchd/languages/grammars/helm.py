@@ -10,7 +10,7 @@ from cocosearchd.model import Symbol
 
 _CHART = re.compile(r"(?:^|/)Chart\.ya?ml$")
 _VALUES = re.compile(r"(?:^|/)values(?:[-._][^/]*)?\.ya?ml$")
-_TEMPLATE = re.compile(r"(?:^|/)templates/.*\.(?:ya?ml|tpl|txt)$")
+_TEMPLATES, _TEMPLATE_EXTENSIONS = "/templates/", (".yaml", ".yml", ".tpl", ".txt")
 _ACTION = re.compile(rb"\{\{-?\s*(define|if|range|with|block|end)\b(?:\s+\"([^\"\n]*)\")?")
 
 
@@ -70,7 +70,7 @@ class HelmTemplate:
 
     def matches(self, path: str, head: str) -> bool:
         """By its folder, and an action or helper inside."""
-        return bool(_TEMPLATE.search(path)) and "{{" in head
+        return path.endswith(_TEMPLATE_EXTENSIONS) and _TEMPLATES in f"/{path}" and "{{" in head
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """Named templates; without any, manifests."""

@@ -11,9 +11,9 @@ _LINE = re.compile(
     re.MULTILINE,
 )
 _SCALAR = re.compile(r"(?:[&!]\S+ +)*[|>][-+0-9]*(?: +#.*)?$")
-
-_QUOTED = re.compile(r"([\"'])(.*?)\1(?: +#.*)?")
-_COMMENT = re.compile(r"(?:^| +)#.*")
+_DASH = re.compile(r"- +")
+_QUOTED = re.compile(r"([\"'])(.*?)\1(?: +#(?s:.*))?")
+_COMMENT = re.compile(r"(?:^|(?<! ) +)#.*")
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ def _opened(match: re.Match[str], indent: int, dashes: str, parent: Entry | None
     """The entries that begin on a line: items for its dashes, then the key."""
     opened: list[Entry] = []
     key, value = _plain(match["key"] or ""), _plain(match["value"] or match["plain"] or "")
-    for dash in re.finditer(r"- +", dashes):
+    for dash in _DASH.finditer(dashes):
         opened.append(Entry(indent + dash.start(), key, value, True, match.start(), end, parent))
         parent = opened[-1]
     if match["key"] is not None:

@@ -51,8 +51,8 @@ INTENT_FACTORS: dict[Intent, dict[str, float]] = {
 ENOUGH_OCCURRENCES = 3  # of a keyword; more say nothing new
 LONG_LINE = 120
 
-_COMMENT = re.compile(r"^\s*(?:#|//|/\*|\*|--)|<!--", re.MULTILINE)
-_DOCSTRING = re.compile(r'"""|\'\'\'|/\*\*|^\s*///', re.MULTILINE)
+_COMMENT = re.compile(r"^[^\S\n]*+(?:#|//|/\*|\*|--)|<!--", re.MULTILINE)
+_DOCSTRING = re.compile(r'"""|\'\'\'|/\*\*|^[^\S\n]*+///', re.MULTILINE)
 _TEACHING = re.compile(r"\b(?:example|tutorial|usage|note|returns?|>>>)", re.IGNORECASE)
 _DEFINES = re.compile(r"\b(?:def|func|fn|function|class|struct|interface|trait)\b")
 

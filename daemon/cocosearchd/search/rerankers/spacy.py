@@ -12,6 +12,7 @@ import numpy as np
 
 from cocosearchd.errors import InvalidInput
 from cocosearchd.languages.identifiers import split_text
+from cocosearchd.search.enclosures import Enclosure, SpanFinder
 from cocosearchd.search.rank import Scored, ordered, rescored
 from cocosearchd.search.rerankers.base import FEATURE_SHARE, VECTOR_SHARE, vector_scores
 from cocosearchd.search.rerankers.words import DOMAINS
@@ -29,9 +30,10 @@ VERB_SHARE, NOUN_SHARE = 0.7, 0.3
 MAX_PROSE_CHARS = 2000
 
 _TECHNICAL = frozenset().union(*DOMAINS.values())
-_PROSE = re.compile(
-    r'"""(.*?)"""|\'\'\'(.*?)\'\'\'|/\*+(.*?)\*/|(?:^|\s)(?:#|//|--)[ \t]*([^\n]*)', re.DOTALL | re.MULTILINE
+_PROSE = SpanFinder(
+    [Enclosure('"""', '"""'), Enclosure("'''", "'''"), Enclosure("/*", "*/")], r"(?<!\S)(?:\#|//|--)[^\n]*"
 )
+_LINE_MARK = re.compile(r"(?:\#|//|--)[ \t]*")
 _DEFINES = re.compile(r"\b(?:def|func|fn|function|class|struct|interface|trait)\b")
 
 
@@ -71,8 +73,16 @@ def open_spacy() -> SpacyReranker:
 
 def prose(code: str) -> str:
     """What a piece of code says in plain language: its comments and docstrings."""
-    found = (part.strip() for groups in _PROSE.findall(code) for part in groups if part.strip())
-    return " ".join(" ".join(found).split())[:MAX_PROSE_CHARS]
+    inner = (_inner(code[span.start : span.end], span.enclosure) for span in _PROSE.spans(code))
+    return " ".join(" ".join(inner).split())[:MAX_PROSE_CHARS]
+
+
+def _inner(text: str, enclosure: Enclosure | None) -> str:
+    """A comment or docstring without its marks."""
+    if enclosure is None:
+        return _LINE_MARK.sub("", text, count=1)
+    inner = text[len(enclosure.opener) : -len(enclosure.closer)]
+    return inner.lstrip("*") if enclosure.opener == "/*" else inner
 
 
 def features(question: Any, doc: Any, code: str) -> dict[str, float]:

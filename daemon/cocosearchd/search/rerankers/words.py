@@ -57,13 +57,13 @@ STRUCTURES: dict[str, tuple[frozenset[str], re.Pattern[str]]] = {
         ("class", "class object struct type interface trait", r"\b(?:class|struct|interface|trait|type)\b"),
         ("error", "error exception fail failure handle catch panic", r"\b(?:try|except|catch|raise|throw|panic|Err)\b"),
         ("loop", "loop iterate iteration each every", r"\b(?:for|while|loop)\b"),
-        ("import", "import dependency module package", r"^\s*(?:import|from|use|require|#include)\b"),
+        ("import", "import dependency module package", r"^[^\S\n]*+(?:import|from|use|require|#include)\b"),
         ("async", "async await concurrent asynchronous", r"\b(?:async|await|go|spawn)\b"),
         ("test", "test tests testing", r"\b(?:assert|expect|test_\w+|Test\w+)"),
         (
             "constant",
             "constant configuration config setting settings option",
-            r"^\s*(?:const\b|[A-Z][A-Z0-9_]{2,}\s*=)",
+            r"^[^\S\n]*+(?:const\b|[A-Z][A-Z0-9_]{2,}\s*=)",
         ),
     )
 }

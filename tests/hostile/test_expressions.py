@@ -1,0 +1,204 @@
+"""No regular expression costs more than its text is long, be it of a module or made of a filter."""
+
+import ast
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cocosearch_ipc.render import highlight
+from cocosearchd.errors import InvalidInput
+from cocosearchd.search.enclosures import Enclosure, Span, SpanFinder
+from cocosearchd.search.lexical_definitions import comment_spans, comments, comments_within
+from cocosearchd.settings_files import Entry
+from cocosearchd.settings_layers import expanded
+from cocosearchd.store.globs import MAX_GLOB, path_pattern, spelled_out, symbol_pattern
+from tests.hostile import expressions
+
+REPOSITORY = Path(__file__).parents[2]
+# Linear work on a text of 1 MiB takes less, on a slow and busy machine too; quadratic work takes minutes.
+MIB, WITHIN_S = 1 << 20, 20.0
+# Functions that use an expression which no module holds, and why nobody can make it cost much.
+INSIDE_FUNCTIONS = {
+    "roots/patterns.py _any": "rules of ignore files, tested by tests/roots/test_patterns.py",
+    "search/code_filters.py _matching": "path_pattern",
+    "search/enclosures.py __init__": "called by modules only, whose expressions are attacked",
+    "search/files.py list_files": "path_pattern",
+    "search/lexical_symbols.py _holding": "an escaped text",
+    "search/lexical_symbols.py symbols_in": "symbol_pattern",
+    "search/overlay.py _any_glob": "path_pattern",
+    "search/overlay.py _chunk_passes": "symbol_pattern",
+    "settings.py _humps": "a key of our own settings",
+    "store/binaries.py _has_pgvector": "a file of PostgreSQL",
+    "store/embedded.py _does_not_start": "the log of PostgreSQL",
+    "store/globs.py _literal": "one character at a time",
+    "store/globs.py _settling": "a set of characters",
+    "store/records.py slugs": "one class of characters",
+    "store/rows.py with_symbol": "symbol_pattern",
+    "store/usable.py _ensure_pgvector": "a version that PostgreSQL tells",
+    "cli/install.py _edited_json": "a person's own settings of a client",
+    "cli/install.py _edited_toml": "a person's own settings of a client",
+    "cli/verbs.py error": "our own message",
+    "render/highlight.py _tokens": "_pattern, attacked below",
+    "render/highlight.py named": "escaped names",
+    "render/highlight.py wanted": "escaped words",
+    "repl/code.py lines": "a line end",
+}
+
+
+def test_every_expression_is_linear() -> None:
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.hostile.expressions"],
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=540, check=True,
+    )  # fmt: skip
+    reports = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert len(reports) > 100
+    assert [report for report in reports if "cause" in report] == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("share", range(8))
+def test_every_expression_is_linear_under_many_attacks(share: int) -> None:
+    names = [name for name in expressions.expressions() if not expressions.is_excepted(name)][share::8]
+    ran = subprocess.run(
+        [sys.executable, "-m", "tests.hostile.expressions", "--long", *names],
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=1800, check=True,
+    )  # fmt: skip
+    assert [line for line in ran.stdout.splitlines() if "cause" in json.loads(line)] == []
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    [r"(?:[\w*]+[ \t]+[*&]*)*\(", r"(a+)+b", r"/\*[\s\S]*?\*/", r"[\d.]+$", r"(?:^| +)#.*", r"\s*\n\s*", r"(a|b|ab)*c"],
+)
+def test_the_attacks_find_what_is_not_linear(pattern: str) -> None:
+    program = (
+        "import re, signal, sys\nfrom tests.hostile import expressions\n"
+        "signal.signal(signal.SIGPROF, expressions._stop)\n"
+        "pattern = re.compile(sys.argv[1])\n"
+        "run = lambda text: sum(1 for _ in pattern.finditer(text))\n"
+        "attacks = expressions.attacks(pattern, expressions.SHORT)\n"
+        "print(any(expressions.growth(run, attack, str) for attack in attacks))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", program, pattern],
+        cwd=REPOSITORY, capture_output=True, text=True, timeout=300, check=True,
+    )  # fmt: skip
+    assert ran.stdout.strip() == "True"
+
+
+def test_expressions_are_found_in_tables_methods_and_objects() -> None:
+    names = set(expressions.expressions())
+    assert "cocosearchd.search.lexical_definitions._BRACED_FUNCTION" in names
+    assert "cocosearchd.search.lexical_terms._IS_DENSE" in names  # a bound method
+    assert "cocosearchd.search.lexical_definitions._COMMENTS[0]" in names  # objects in a table
+    assert any(name.endswith(".STRUCTURES[0]") for name in names)  # pairs in a table
+    assert any(name.startswith("cocosearch_ipc.") for name in names)
+
+
+def test_an_expression_is_in_a_module_or_listed() -> None:
+    met = set(_functions_with_expressions())
+    listed = {tuple(place.split()) for place in INSIDE_FUNCTIONS}
+    assert {f"{file} {name}" for file, name in met if not _is_listed(file, name, listed)} == set()
+    assert all(any(_is_listed(file, name, {place}) for file, name in met) for place in listed)
+
+
+def _is_listed(file: str, name: str, places: set[tuple[str, ...]]) -> bool:
+    return any(file.endswith(end) and name == function for end, function in places)
+
+
+def _functions_with_expressions() -> Iterator[tuple[str, str]]:
+    for root in expressions.ROOTS:
+        for path in root.rglob("*.py"):
+            tree = ast.parse(path.read_text("utf-8"))
+            for function in ast.walk(tree):
+                if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef) and any(
+                    map(_uses_re, ast.walk(function))
+                ):
+                    yield str(path), function.name
+
+
+def _uses_re(node: ast.AST) -> bool:
+    return (
+        isinstance(node, ast.Attribute)
+        and isinstance(node.value, ast.Name)
+        and node.value.id == "re"
+        and node.attr in {"compile", "search", "match", "fullmatch", "sub", "subn", "split", "findall", "finditer"}
+    )
+
+
+def _match_long_name(pattern: str) -> object:
+    return re.search(pattern, "a" * 2600 + "!")
+
+
+UNCLOSED = Entry("a", "${a:-" * (MIB // 5), "place")
+MADE: dict[str, Callable[[], object]] = {
+    "sets of a glob": lambda: path_pattern("[" * MAX_GLOB),
+    "stars of a glob": lambda: _match_long_name(path_pattern("*a" * 60 + "b")),
+    "wide stars of a glob": lambda: _match_long_name(path_pattern("**a" * 60 + "b")),
+    "stars and sets of a glob": lambda: _match_long_name(path_pattern("*[!b]" * 60 + "b")),
+    "stars of a symbol": lambda: _match_long_name(symbol_pattern("*a" * 60 + "b")),
+    "spelled out": lambda: spelled_out("[" * MAX_GLOB),
+    "defaults of settings": lambda: list(expanded([UNCLOSED], lambda name: None)),
+    "comments that nothing ends": lambda: comments("/*" * (MIB // 2), "c"),
+    "two kinds of comments": lambda: comment_spans('"""\'\'\'"' + "'''" * (MIB // 3), "python"),
+    "two kinds of comments of Lua": lambda: comments_within("{---[[" * (MIB // 6), "lua"),
+    "comments of Ruby": lambda: comments("\n=begin" * (MIB // 7), "ruby"),
+    "comments in colour": lambda: highlight.lines("/*" * (MIB // 2), "c"),
+    "quotes in colour": lambda: highlight.lines('\\"' * (MIB // 2), "python"),
+    "long texts in colour": lambda: highlight.lines("'''\"\"\"" * (MIB // 6) + '"', "python"),
+}
+
+
+@pytest.mark.parametrize("case", MADE)
+def test_a_mebibyte_takes_seconds(case: str) -> None:
+    began = time.process_time()
+    MADE[case]()
+    assert time.process_time() - began < WITHIN_S
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        ("/* a */ b // c\n/* d", ["/* a */", "// c"]),
+        ("/* // a */ // /* b */", ["/* // a */", "// /* b */"]),
+        ("/*/ a */", ["/*/ a */"]),
+        ("/* a\n// b\n", ["// b"]),  # what nothing ends begins nothing
+        ("a//b", []),
+    ],
+)
+def test_comments_are_found_as_they_stand(text: str, spans: list[str]) -> None:
+    assert [text[start:end] for start, end in comment_spans(text, "c")] == spans
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "spans"),
+    [
+        ("'''a\"\"\"b'''\"\"\"c\n# d", "python", ["'''a\"\"\"b'''", "# d"]),
+        ("--[[ a ]] {- b\n -- c -}", "lua", ["--[[ a ]]", "{- b\n -- c -}"]),
+        ("--[[ a", "lua", ["--[[ a"]),  # the rest of the line
+        ("=begin\na\n=end\nx =begin\n=end # b", "ruby", ["=begin\na\n=end", "# b"]),
+    ],
+)
+def test_comments_of_other_languages(text: str, language: str, spans: list[str]) -> None:
+    assert [text[start:end] for start, end in comment_spans(text, language)] == spans
+
+
+def test_enclosures_alone() -> None:
+    quotes = Enclosure("<", ">")
+    assert SpanFinder([quotes]).spans("a <b> <c") == [Span(2, 5, quotes)]
+
+
+def test_unclosed_defaults_are_left() -> None:
+    entries = expanded([Entry("a", "${b} ${c:-d} ${e:-${f", "place")], {"b": "1"}.get)
+    assert [entry.value for entry in entries] == ["1 d ${e:-${f"]
+
+
+def test_a_glob_is_no_longer_than_a_path_can_be() -> None:
+    with pytest.raises(InvalidInput, match="16385 characters"):
+        path_pattern("*" * (MAX_GLOB + 1))
