@@ -35,6 +35,7 @@ from cocosearchd.roots.ignore_layers import (
     Layer,
     by_git,
     first_decision,
+    omission,
     parse_patterns,
     parts_below,
     patterns_of_settings,
@@ -93,7 +94,8 @@ class Scope:
         fresh._nested = {p: r for p, r in list(self._nested.items()) if p in fresh._folders}
         fresh._unborn = {p for p in list(self._unborn) if p in fresh._folders or not p}
         fresh._linked = {p: s for p, s in list(self._linked.items()) if p.rpartition(b"/")[0] in fresh._folders}
-        fresh._remarks = {p: r for p, r in list(self._remarks.items()) if p.rpartition(b"/")[0] in fresh._folders}
+        again = self._folders.keys() - fresh._folders.keys()
+        fresh._remarks = {p: r for p, r in list(self._remarks.items()) if p.rpartition(b"/")[0] not in again}
         return fresh
 
     def entered(self, directory: bytes) -> None:
@@ -124,7 +126,9 @@ class Scope:
     def remarks(self) -> tuple[str, ...]:
         """What of ignore files and repositories is not used, and why: one sentence each."""
         of_git = (remark for rules in self.git_rules() for remark in rules.remarks)
-        return tuple(dict.fromkeys((*of_git, *list(self._remarks.values()))))
+        settings = {"exclude": self._exclude, "include": self._include or EMPTY, "extend_include": self._also}
+        of_settings = (omission(f"indexing.{name}", parsed) for name, parsed in settings.items())
+        return tuple(filter(None, dict.fromkeys((*of_git, *of_settings, *list(self._remarks.values())))))
 
     def _born(self) -> bool:
         """Whether `git init` has got further: no event comes from inside of a `.git`."""
@@ -278,7 +282,7 @@ class Scope:
             known = self._nested.get(directory)
             rules = known if known is not None and known.repository == nested else self._facts.rules(nested)
             self._nested[directory] = rules
-            layers = tuple(Layer(parse_patterns(text, rules.ignore_case), base) for text in rules.excludes)
+            layers = tuple(Layer(exclude, base) for exclude in self._excludes(rules))
             parent = replace(parent, hidden=False, gits=layers, rules=rules, base=base, outer=b"")
         elif by_git(parent, directory + b"/", name + b"/") and parent.tracks(directory + b"/"):
             parent = replace(parent, hidden=True)
@@ -299,7 +303,7 @@ class Scope:
     def _hides_root(self, rules: GitRules) -> bool:
         """Whether a repository ignores the root or a directory above it, by patterns alone: gitignore(5)."""
         top, directory = rules.repository.top, b""
-        layers = [Layer(parse_patterns(text, rules.ignore_case), 0) for text in rules.excludes]
+        layers = [Layer(exclude, 0) for exclude in self._excludes(rules)]
         for part in parts_below(top, self.root):
             here = self._patterns(os.path.join(top, directory, b".gitignore"), ignore_case=rules.ignore_case)
             layers.insert(0, Layer(here, len(directory)))
@@ -329,7 +333,7 @@ class Scope:
         top, case = around.repository.top, around.ignore_case
         parts = parts_below(top, self.root)
         lead = b"".join(part + b"/" for part in parts)
-        layers = [Layer(parse_patterns(text, case), 0, lead) for text in around.excludes]
+        layers = [Layer(exclude, 0, lead) for exclude in self._excludes(around)]
         for depth in range(len(parts)):
             rules = self._patterns(os.path.join(top, *parts[:depth], b".gitignore"), ignore_case=case)
             layers.insert(0, Layer(rules, 0, b"".join(part + b"/" for part in parts[depth:])))
@@ -355,9 +359,15 @@ class Scope:
         text = read_ignore_file(file, follow_links=follow_links) if file else IgnoreText()
         return self._parsed(file, text, ignore_case=ignore_case)
 
+    def _excludes(self, rules: GitRules) -> list[Patterns]:
+        """The patterns of a repository that are in no tree, those with precedence first."""
+        files = zip(rules.exclude_files, rules.excludes, strict=True)
+        return [self._parsed(file, IgnoreText(text), ignore_case=rules.ignore_case) for file, text in files]
+
     def _parsed(self, file: bytes, text: IgnoreText, *, ignore_case: bool) -> Patterns:
+        parsed = parse_patterns(text.content, ignore_case)
         key = os.path.relpath(file, self.root) if file else b""
         self._remarks.pop(key, None)
-        if text.remark:
-            self._remarks[key] = text.remark
-        return parse_patterns(text.content, ignore_case)
+        if remark := text.remark or omission(encode_path(file), parsed):
+            self._remarks[key] = remark
+        return parsed

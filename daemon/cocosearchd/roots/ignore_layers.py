@@ -65,6 +65,14 @@ def first_decision(layers: Iterable[Layer], path: bytes, name: bytes) -> bool | 
     return None
 
 
+def omission(place: str, parsed: Patterns) -> str:
+    """What to say of patterns that are not used; empty if all are."""
+    if not parsed.omitted:
+        return ""
+    bounds = f"at most {patterns.MAX_WILDCARDS:,} with wildcards, of {patterns.MAX_WILDCARD_BYTES:,} bytes each, are"
+    return f"{place}: {parsed.omitted:,} of its patterns are not used ({bounds})"
+
+
 def patterns_of_settings(*lines: str) -> Patterns:
     return patterns.parse("\n".join(lines).encode()) if lines else EMPTY
 

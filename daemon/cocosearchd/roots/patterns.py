@@ -6,7 +6,7 @@ Tests compare every decision with `git check-ignore`.
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 _BOM = b"\xef\xbb\xbf"
@@ -27,6 +27,14 @@ _CLASSES = {
     b"xdigit": rb"0-9a-fA-F",
 }
 _NEVER = rb"(?!)"
+_Test = Callable[[bytes], object]  # true or false of a name or path
+
+
+# Bounds on what has a wildcard; whole names and paths are looked up, however many there are. Of 4,000 public ignore
+# files in use none comes near: the longest have some 2,000 lines. Paths have at most 4,096 bytes, names 255.
+MAX_WILDCARD_BYTES, MAX_WILDCARDS = 1024, 4096
+# Bytes of rules in one regular expression: it runs without letting other threads run.
+_CHUNK_BYTES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +43,20 @@ class _Group:
 
     ignored: bool
     names: frozenset[bytes]  # whole names without wildcards, the common case
-    name: re.Pattern[bytes] | None  # against the last part
-    path: re.Pattern[bytes] | None  # against the whole relative path
+    paths: frozenset[bytes]  # whole relative paths without wildcards
+    matches_name: _Test | None  # the last part
+    matches_path: _Test | None  # the whole relative path
 
 
 @dataclass(frozen=True, slots=True)
 class Patterns:
-    """The patterns of one ignore file, in effect below its directory."""
+    """The patterns of one ignore file, in effect below its directory.
+
+    `omitted` counts those that are not used because they are too long, or come after too many.
+    """
 
     groups: tuple[_Group, ...]  # last one first
+    omitted: int = 0
 
     def ignores(self, path: bytes, name: bytes) -> bool | None:
         """Whether these patterns ignore (True) or keep (False) a path; None if they do not speak of it.
@@ -53,8 +66,9 @@ class Patterns:
         for group in self.groups:
             if (
                 name in group.names
-                or (group.name is not None and group.name.match(name))
-                or (group.path is not None and group.path.match(path))
+                or (group.matches_name is not None and group.matches_name(name))
+                or (group.paths and path in group.paths)
+                or (group.matches_path is not None and group.matches_path(path))
             ):
                 return group.ignored
         return None
@@ -66,12 +80,18 @@ EMPTY = Patterns(())
 def parse(text: bytes, *, ignore_case: bool = False) -> Patterns:
     """The patterns of an ignore file with this content."""
     runs: list[tuple[bool, list[bytes]]] = []
+    wildcards = omitted = 0
     for line in _lines(text):
+        if _SPECIAL.search(line):
+            wildcards += 1
+            if wildcards > MAX_WILDCARDS or len(line) > MAX_WILDCARD_BYTES:
+                omitted += 1
+                continue
         ignored = not line.startswith(b"!")
         if not runs or runs[-1][0] != ignored:
             runs.append((ignored, []))
         runs[-1][1].append(line if ignored else line[1:])
-    return Patterns(tuple(_group(ignored, lines, ignore_case) for ignored, lines in reversed(runs)))
+    return Patterns(tuple(_group(ignored, lines, ignore_case) for ignored, lines in reversed(runs)), omitted)
 
 
 def deciding(text: bytes, path: bytes, name: bytes) -> tuple[int, bytes] | None:
@@ -91,6 +111,8 @@ def _lines(text: bytes) -> Iterator[bytes]:
 
 
 def _without_trailing_spaces(line: bytes) -> bytes:
+    if not line.endswith(b" "):
+        return line
     kept = at = 0  # spaces behind `kept` are trailing so far
     while at < len(line):
         if line[at : at + 1] == b"\\":
@@ -106,67 +128,139 @@ def _without_trailing_spaces(line: bytes) -> bytes:
 
 
 def _group(ignored: bool, lines: Iterable[bytes], ignore_case: bool) -> _Group:
-    names, name_rules, path_rules = set[bytes](), list[bytes](), list[bytes]()
+    names, paths = set[bytes](), set[bytes]()
+    name_rules, path_rules = list[bytes](), list[bytes]()
     for line in lines:
         directory = line.endswith(b"/")
         pattern = line[:-1] if directory else line
-        # What a rule matches never ends in the `/` that marks a directory.
-        tail = rb"(?<!/)/" if directory else rb"(?<!/)/?"
-        if b"/" in pattern:
-            path_rules.append(_path_rule(pattern.removeprefix(b"/")) + tail)
-        elif _SPECIAL.search(pattern) or ignore_case:
-            name_rules.append(_translate(pattern, slashes=True) + tail)
+        in_names = b"/" not in pattern
+        literals, rules = (names, name_rules) if in_names else (paths, path_rules)
+        if _SPECIAL.search(pattern):
+            # What a rule matches never ends in the `/` that marks a directory.
+            tail = rb"(?<!/)/" if directory else rb"(?<!/)/?"
+            rules.append(_rule(pattern.removeprefix(b"/"), one=rb"." if in_names else rb"[^/]") + tail)
         elif pattern:
-            names |= {pattern + b"/"} if directory else {pattern, pattern + b"/"}
-    return _Group(ignored, frozenset(names), _any(name_rules, ignore_case), _any(path_rules, ignore_case))
+            whole = pattern.removeprefix(b"/")
+            literals |= {whole + b"/"} if directory else {whole, whole + b"/"}
+    if ignore_case:
+        tests = _test(name_rules, folded=names), _test(path_rules, folded=paths)
+        return _Group(ignored, frozenset(), frozenset(), *tests)
+    return _Group(ignored, frozenset(names), frozenset(paths), _test(name_rules), _test(path_rules))
 
 
-def _any(rules: list[bytes], ignore_case: bool) -> re.Pattern[bytes] | None:
-    flags = re.DOTALL | (re.IGNORECASE if ignore_case else 0)
-    return re.compile(b"(?:" + b"|".join(rules) + rb")\Z", flags) if rules else None
+def _test(rules: Iterable[bytes], folded: Iterable[bytes] | None = None) -> _Test | None:
+    """Whether one of the rules matches; with `folded`, in any case, or is one of these; None if there are none."""
+    flags = re.DOTALL | (re.IGNORECASE if folded is not None else 0)
+    tests: list[_Test] = [re.compile(chunk, flags).match for chunk in _chunks(rules)]
+    if folded:
+        literals = frozenset(literal.lower() for literal in folded)
+        tests.append(lambda text: text.lower() in literals)
+    if len(tests) > 1:
+        return lambda text: any(test(text) for test in tests)
+    return tests[0] if tests else None
 
 
-def _path_rule(pattern: bytes) -> bytes:
+def _chunks(rules: Iterable[bytes]) -> Iterator[bytes]:
+    """Regular expressions that match what one of the rules does, none of them long."""
+    chunk, size = list[bytes](), 0
+    for rule in rules:
+        if chunk and size + len(rule) > _CHUNK_BYTES:
+            yield b"(?:" + b"|".join(chunk) + rb")\Z"
+            chunk, size = [], 0
+        chunk.append(rule)
+        size += len(rule)
+    if chunk:
+        yield b"(?:" + b"|".join(chunk) + rb")\Z"
+
+
+def _rule(pattern: bytes, *, one: bytes) -> bytes:
+    """A regular expression for a pattern, without the mark of a directory; it takes linear time, see `_joined`.
+
+    `one` matches one byte of a name: anything where there is nothing but a name, as that is faster.
+    """
     # git compares what precedes the first wildcard literally and starts wildmatch behind it: `a**/b` is `a`, `**/b`.
     special = _SPECIAL.search(pattern)
     split = special.start() if special else len(pattern)
-    return re.escape(pattern[:split]) + _translate(pattern[split:], slashes=False)
+    pieces = _pieces(pattern[split:], one)
+    return _NEVER if pieces is None else re.escape(pattern[:split]) + _joined(pieces, one)
 
 
-def _translate(pattern: bytes, *, slashes: bool) -> bytes:
-    """A regular expression for a wildmatch pattern; with `slashes` wildcards match `/` too (names hold none)."""
-    out, at = list[bytes](), 0
-    one = rb"." if slashes else rb"[^/]"
+_STAR, _ANY, _DIRECTORIES = b"*", b"**", b"**/"
+_FIRST_PLACE = {_ANY: rb".*?", _DIRECTORIES: rb"(?:[^/]*+/)*?"}
+_ANY_PLACE = {_ANY: rb".*", _DIRECTORIES: rb"(?:.*/)?"}
+
+
+def _pieces(pattern: bytes, one: bytes) -> list[tuple[bytes, bytes]] | None:
+    """A wildmatch pattern as wildcards, each with a regular expression of fixed width for what follows it.
+
+    The first wildcard is empty. None if the pattern matches nothing. But for a literal `/`, nothing of fixed width
+    matches `/`.
+    """
+    pieces, at = [(b"", b"")], 0
     while at < len(pattern):
         char = pattern[at : at + 1]
         if char == b"*":
-            rule, at = _stars(pattern, at, one)
-        elif char == b"[":
+            star, at = _stars(pattern, at)
+            pieces.append((star, b""))
+            continue
+        if char == b"[":
             found = _bracket(pattern, at + 1)
             if found is None:
-                return _NEVER
+                return None
             rule, at = found
         elif char == b"\\":
             if at + 1 == len(pattern):
-                return _NEVER
+                return None
             rule, at = re.escape(pattern[at + 1 : at + 2]), at + 2
         else:
             rule, at = one if char == b"?" else re.escape(char), at + 1
-        out.append(rule)
-    return b"".join(out)
+        pieces[-1] = (pieces[-1][0], pieces[-1][1] + rule)
+    return pieces
 
 
-def _stars(pattern: bytes, at: int, one: bytes) -> tuple[bytes, int]:
+def _joined(pieces: list[tuple[bytes, bytes]], one: bytes) -> bytes:
+    """A regular expression for wildcards and what follows each, which takes linear time.
+
+    A wildcard that others follow settles with the first place at which the text after it is found: `(?>...)` gives it
+    not back. That loses no match:
+
+    - `*`, then `fixed`, then another wildcard in the same stretch between `**`. Let `fixed` be found at p and at q,
+      p < q, with no `/` up to q. If `fixed` has no `/`, then there is none from p to where it ends at q, and the next
+      wildcard can take that as well. If it has one, say behind u, there is a `/` at p + |u|; it is not before q, so u
+      covers it at q, and u matches no `/`: there is no such q.
+    - `**`, then a stretch, then another `**`. The stretch ends in `/`, as a `**` stands behind one, and where it ends
+      follows from where it begins, by the count of its `/`. Whatever a later place leaves to the next `**`, an earlier
+      one leaves it as well, in whole directories.
+
+    The last wildcard tries each place, at the cost of what follows it. So each byte of the pattern meets each byte of
+    the text at most a few times.
+    """
+    out = stretch = b""
+    wide_follows = star_follows = False
+    for wildcard, fixed in reversed(pieces):
+        if wildcard in (_ANY, _DIRECTORIES):
+            rest = fixed + stretch
+            out = (b"(?>" + _FIRST_PLACE[wildcard] + rest + b")" if wide_follows else _ANY_PLACE[wildcard] + rest) + out
+            stretch, wide_follows, star_follows = b"", True, False
+        elif wildcard == _STAR:
+            settled = star_follows or wide_follows
+            stretch = (b"(?>" + one + b"*?" + fixed + b")" if settled else one + b"*" + fixed) + stretch
+            star_follows = True
+        else:
+            stretch = fixed + stretch
+    return stretch + out
+
+
+def _stars(pattern: bytes, at: int) -> tuple[bytes, int]:
+    """What the stars at a place are, and where they end."""
     end = at
     while pattern[end : end + 1] == b"*":
         end += 1
     after = pattern[end : end + 2]
     bounded = (at == 0 or pattern[at - 1 : at] == b"/") and (after[:1] in (b"", b"/") or after == rb"\/")
     if end - at == 1 or not bounded:
-        return one + b"*", end
-    if after[:1] == b"/":
-        return rb"(?:.*/)?", end + 1
-    return rb".*", end
+        return _STAR, end
+    return (_DIRECTORIES, end + 1) if after[:1] == b"/" else (_ANY, end)
 
 
 def _bracket(pattern: bytes, at: int) -> tuple[bytes, int] | None:
