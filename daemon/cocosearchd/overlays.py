@@ -17,7 +17,7 @@ import numpy as np
 from cocosearchd.embedding.base import Embedder, Vectors
 from cocosearchd.errors import EmbedderUnavailable, NotFound, Refused
 from cocosearchd.indexing.chunk import Limits
-from cocosearchd.indexing.outline import Outline, unparsed_outline
+from cocosearchd.indexing.outline import Outline, plain_outline
 from cocosearchd.indexing.outliner import Outliner
 from cocosearchd.indexing.read import is_secret
 from cocosearchd.indexing.texts import embedded_texts
@@ -163,11 +163,11 @@ class Overlays:
 
     async def _outline(self, path: str, language: str, data: bytes, rules: Rules) -> tuple[Outline, str | None]:
         """The outline of a text; and why no definitions are in it."""
-        outline = await self._outliner.outline(path, language, data, rules.limits, rules.overrides)
-        if outline is not None:
-            return outline, None
+        result = await self._outliner.outline(path, language, data, rules.limits, rules.overrides)
+        if result is not None and result.packed is not None:
+            return result.outline, None
         why = "the unsaved text cannot be parsed: it is found without its definitions"
-        return await anyio.to_thread.run_sync(unparsed_outline, path, language, data, rules.limits, why), why
+        return plain_outline(data, rules.limits, why) if result is None else result.outline, why
 
     async def _vectors(
         self, path: str, chunks: tuple[Chunk, ...], record: IndexRecord, before: OverlayFile | None

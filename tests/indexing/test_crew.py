@@ -22,11 +22,12 @@ from cocosearchd.embedding.remembering import Counters, RememberingEmbedder
 from cocosearchd.embedding.vectors import VectorStore
 from cocosearchd.indexing import mate
 from cocosearchd.indexing.chunk import Limits
-from cocosearchd.indexing.crew import COMMAND, FAILURES, Crew, Terms
+from cocosearchd.indexing.crew import COMMAND, FAILURES, Answer, Crew, Terms
 from cocosearchd.indexing.group import GroupWriter
 from cocosearchd.indexing.making import Maker, Rules
 from cocosearchd.indexing.outlines import Outlines
-from cocosearchd.indexing.portion import LARGEST_FILE_BYTES, PORTION_BYTES, PORTION_FILES, Asked, Made, Order, portions
+from cocosearchd.indexing.parse_task import BATCH_BYTES, BATCH_FILES, split_batches
+from cocosearchd.indexing.portion import LARGEST_FILE_BYTES, Asked, Made, Order
 from cocosearchd.indexing.precedence import Precedence
 from cocosearchd.indexing.read import SourceFile, read_files
 from cocosearchd.indexing.threads import Threads
@@ -41,6 +42,7 @@ from cocosearchd.store.queries import FileWrite
 from cocosearchd.store.records import damaged_files, table_digest
 from cocosearchd.store.sheets import StoredFile
 from tests.indexing.conftest import python
+from tests.indexing.parsing import ParserHere
 from tests.indexing.support import every_path, fresh_digest, new_record, running
 from tests.store.support import new_index
 
@@ -58,6 +60,7 @@ import os, socket, sys, time
 from cocosearchd.embedding.builtin import BuiltinEmbedder
 from cocosearchd.indexing import mate, portion
 from cocosearchd.sandbox.frames import frame, read_frame
+NONE = portion.Made(b"", b"", (), b"", False)
 def answer(made):
     return frame(portion.made_to_bytes(made))
 stream = socket.socket(fileno=int(sys.argv[1])).makefile("rwb")
@@ -76,8 +79,8 @@ ACTS = {
     "cuts off": "stream.write(answer([])[:-1]); stream.flush(); os._exit(0)",
     "errs in a bit": "frame = bytearray(answer(mate.made(order, BuiltinEmbedder()))); "
     "frame[-1] ^= 1; stream.write(frame)",
-    "answers of others": "stream.write(answer([None] * 999))",
-    "answers twice": "stream.write(answer([None]) * 9)",
+    "answers of others": "stream.write(answer([NONE] * 999))",
+    "answers twice": "stream.write(answer([NONE]) * 9)",
 }
 
 
@@ -86,9 +89,9 @@ class Watched(Crew):
 
     done = 0
 
-    async def made(self, *arguments: object) -> list[Made | None]:
+    async def made(self, *arguments: object) -> list[Answer]:
         found = await super().made(*arguments)  # type: ignore[arg-type]
-        self.done += sum(one is not None for one in found)
+        self.done += sum(isinstance(one, Made) for one in found)
         return found
 
 
@@ -145,7 +148,7 @@ def sources(root: Path) -> list[SourceFile]:
 def maker(kept: Kept | None, crew: Crew | None, rules: Rules = RULES) -> Maker:
     precedence = Precedence()
     outlines = Outlines(rules.limits, rules.overrides, b"", kept, Counters())
-    return Maker(rules, EMBEDDER, outlines, precedence, Threads(precedence), crew)
+    return Maker(rules, EMBEDDER, outlines, precedence, Threads(precedence), ParserHere(rules.limits), crew)
 
 
 @pytest.fixture
@@ -219,7 +222,7 @@ async def test_what_was_made_is_known_from_then_on(tmp_path: Path, lasting: Kept
     outlines = Outlines(RULES.limits, (), b"", lasting, counters)
     async with crew_of(1) as crew:
         await ready(crew, 1)
-        make = Maker(RULES, embedder, outlines, precedence, Threads(precedence), crew)
+        make = Maker(RULES, embedder, outlines, precedence, Threads(precedence), ParserHere(RULES.limits), crew)
         (one,) = await make([source], [NOTHING], urgent=False)
         (again,) = await make([source], [NOTHING], urgent=False)
         (moved,) = await make([replace(source, path="b.py")], [NOTHING], urgent=False)
@@ -364,15 +367,15 @@ def test_a_mate_loads_no_database_and_no_cocoindex() -> None:
     assert run.stdout.strip() == "[]"
 
 
-def test_what_a_mate_leaves_to_the_child() -> None:
-    """Vectors of other models, what was not parsed."""
+def test_what_a_mate_makes_of_other_models_and_of_what_was_not_parsed() -> None:
     files = (asked("a.py", python("a")), asked("b.py", "x = '" + "a" * 30_000 + "'\n"), asked("c.py", "def (((:\n"))
     first, second, third = mate.made(replace(ORDER, embedder=(("provider", "ollama"),), files=files), EMBEDDER)
-    assert first is not None
     assert first.words
     assert not first.halves
-    assert second is None
-    assert third is not None, "it was parsed, with errors"
+    assert first.lasting
+    assert not second.lasting
+    assert second.words, "it is searched as plain text"
+    assert third.lasting, "it was parsed, with errors"
 
 
 async def test_what_is_not_for_mates(tmp_path: Path) -> None:
@@ -400,19 +403,19 @@ async def test_who_is_cancelled_leaves_mates_at_work(caplog: pytest.LogCaptureFi
         await asyncio.wait({work})
         process.resume()
         (one,) = await crew.made(ORDER, [asked("b.py", python("b"))], pause)
-        assert one is not None
+        assert isinstance(one, Made)
         assert "b.py" in one.words[0] or "b" in one.words[0].split()
     assert not caplog.records
 
 
-def test_portions_are_small_and_all_of_it() -> None:
-    files = [asked(f"{number}.py", "x" * size) for number, size in enumerate([1, 70_000, 5, 60_000, 9_000, *[9] * 30])]
-    found = list(portions(files))
-    assert [number for part in found for number in part] == list(range(len(files)))
+def test_batches_are_small_and_all_of_it() -> None:
+    sizes = [1, 70_000, 5, 60_000, 9_000, *[9] * 30]
+    found = list(split_batches(sizes))
+    assert [number for part in found for number in part] == list(range(len(sizes)))
     for part in found:
-        assert len(part) <= PORTION_FILES
-        assert len(part) == 1 or sum(len(files[number].data) for number in part) <= PORTION_BYTES
-    assert list(portions([])) == []
+        assert len(part) <= BATCH_FILES
+        assert len(part) == 1 or sum(sizes[number] for number in part) <= BATCH_BYTES
+    assert list(split_batches([])) == []
 
 
 async def test_the_child_has_a_crew_that_ends_with_it(

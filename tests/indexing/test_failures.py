@@ -21,6 +21,7 @@ from cocosearchd.errors import StoreUnavailable
 from cocosearchd.indexing.restraint import FULL
 from cocosearchd.indexing.updater import Updater, WorkerSpec
 from cocosearchd.model import Commit
+from cocosearchd.store import records
 from cocosearchd.store.pool import Database
 from tests.indexing.conftest import python
 from tests.indexing.support import Bench, Change, Source, every_path, fresh_digest, new_record, running
@@ -153,18 +154,24 @@ async def test_a_file_that_kills_is_set_aside_and_no_other(db: Database, root: P
         assert bench.updater.status.state == "running"
 
 
-async def test_a_file_that_ends_its_parser_is_set_aside_until_it_changes(
+async def test_a_file_that_ends_its_parser_is_plain_text_until_it_changes(
     db: Database, root: Path, spec: WorkerSpec
 ) -> None:
+    """The indexing process does not end of it, also when it is asked again after a restart."""
     (root / "a.kt").write_text('val a = "${\n' * 1_100)  # its parser aborts at 1,025
-    async with running(db, await new_record(db, root), root, spec) as bench:
-        assert set(await bench.feed_all()) == {"a.kt"}
-        assert set(bench.source.aside) == {"a.kt"}
-        assert "SIGABRT" in bench.source.aside["a.kt"]
-        assert set(await bench.stored()) == set(every_path(root)) - {"a.kt"}
+    record = await new_record(db, root)
+    for _ in range(2):
+        async with running(db, record, root, spec) as bench:
+            assert await bench.feed_all() == {}
+            assert bench.source.aside == {}
+            assert bench.updater.status.deaths == 0
+            assert set(await bench.stored()) == set(every_path(root))
+            (failure,) = await records.parse_failures(db, record)
+            assert failure.error_message.startswith("not parsed: ")
+    async with running(db, record, root, spec) as bench:
         (root / "a.kt").write_text("fun a() = 1\n")
         assert await bench.feed("a.kt") == {}
-        assert "a.kt" in await bench.stored()
+        assert not await records.parse_failures(db, record)
 
 
 async def test_on_a_full_disk_no_file_is_blamed(

@@ -20,6 +20,7 @@ from cocosearchd.indexing.threads import Threads
 from cocosearchd.model import IndexIdentity
 from cocosearchd.store.queries import FileWrite
 from tests.indexing.conftest import python
+from tests.indexing.parsing import ParserHere
 
 pytestmark = pytest.mark.anyio
 
@@ -38,7 +39,7 @@ class Refusing(BuiltinEmbedder):
 def maker(embedder: Embedder) -> Maker:
     precedence = Precedence()
     outlines = Outlines(RULES.limits, (), b"", None, Counters())
-    return Maker(RULES, embedder, outlines, precedence, Threads(precedence))
+    return Maker(RULES, embedder, outlines, precedence, Threads(precedence), ParserHere(RULES.limits))
 
 
 def sources(root: Path, files: dict[str, bytes]) -> list[SourceFile]:

@@ -12,9 +12,8 @@ import psutil
 import pytest
 
 from cocosearchd.indexing.chunk import Limits
-from cocosearchd.indexing.crew import COMMAND
 from cocosearchd.indexing.outline import Outline, outlined
-from cocosearchd.indexing.outliner import Outliner
+from cocosearchd.indexing.outliner import COMMAND, Outliner
 
 pytestmark = pytest.mark.anyio
 
@@ -22,7 +21,9 @@ TEXT = b"def first():\n    return 1\n\n\ndef second():\n    return 2\n"
 # A mate whose parser does something else with a text that says so.
 SCRIPT = """
 import os, time
-from cocosearchd.indexing import mate, outline
+from cocosearchd.indexing import outline
+from cocosearchd.indexing.chunk import ranges
+from cocosearchd.indexing.parser import parser_handler
 from cocosearchd.sandbox.serving import run_worker
 parse = outline.parse
 def odd(path, data, *rest):
@@ -32,7 +33,7 @@ def odd(path, data, *rest):
         time.sleep(60)
     return parse(path, data, *rest)
 outline.parse = odd
-run_worker(mate.open_handler)
+run_worker(lambda: parser_handler(ranges))
 """
 ODD = (sys.executable, "-c", SCRIPT)
 
@@ -48,7 +49,8 @@ async def opened(command: Sequence[str] = COMMAND, **rest: float) -> AsyncIterat
 
 
 async def outline(outliner: Outliner, data: bytes = TEXT, path: str = "a.py") -> Outline | None:
-    return await outliner.outline(path, "python", data, Limits(), ())
+    result = await outliner.outline(path, "python", data, Limits(), ())
+    return None if result is None else result.outline
 
 
 def mates() -> list[psutil.Process]:
@@ -81,7 +83,7 @@ async def test_the_outline_is_that_of_a_file() -> None:
 
 @pytest.mark.parametrize("text", [b"CRASH\n", b"HANG\n"])
 async def test_what_ends_the_parser_costs_that_text_alone(text: bytes) -> None:
-    async with opened(ODD, patience_s=2.0) as outliner:
+    async with opened(ODD, deadline_s=2.0) as outliner:
         texts = [TEXT, text, TEXT, text, TEXT]
         found = await asyncio.gather(*(outline(outliner, one) for one in texts))
         assert [one is None for one in found] == [one == text for one in texts]

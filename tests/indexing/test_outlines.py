@@ -8,7 +8,8 @@ import pytest
 
 from cocosearchd.embedding.remembering import Counters
 from cocosearchd.indexing.chunk import Limits
-from cocosearchd.indexing.making import Extract, Rules, extracts
+from cocosearchd.indexing.making import Extract, Rules
+from cocosearchd.indexing.outline import Outline
 from cocosearchd.indexing.outlines import Outlines, made_by
 from cocosearchd.indexing.read import SourceFile, read_files
 from cocosearchd.indexing.updater import WorkerSpec
@@ -17,6 +18,7 @@ from cocosearchd.languages.detect import HEAD_BYTES, detect
 from cocosearchd.model import IndexIdentity
 from cocosearchd.store.pool import Database
 from tests.indexing.conftest import python
+from tests.indexing.parsing import extracted_here
 from tests.indexing.support import every_path, fresh_digest, new_record, running
 
 CASES = Path(__file__).parents[1] / "languages"
@@ -35,14 +37,18 @@ def source(path: str, data: bytes, tmp_path: Path) -> tuple[SourceFile, str]:
     return replace(read, path=path), detect(path, data[:HEAD_BYTES])
 
 
-def rules() -> Rules:
+def rules(limits: Limits) -> Rules:
     """All files are looked into."""
-    return Rules(1, IndexIdentity((), "", 0), Limits(), (), (), 1 << 20, index_secrets=True, any_type=True)
+    return Rules(1, IndexIdentity((), "", 0), limits, (), (), 1 << 20, index_secrets=True, any_type=True)
 
 
 def extracted(outlines: Outlines, *sources: SourceFile) -> list[Extract]:
     """The files together, as they are made."""
-    return extracts(sources, rules(), outlines, lambda: None)
+    return extracted_here(sources, rules(outlines._limits), outlines)
+
+
+def found_in(outlines: Outlines, source: SourceFile, language: str) -> Outline | None:
+    return outlines.known([outlines.key(source, language)])[0]
 
 
 def cases() -> list[Path]:
@@ -81,29 +87,30 @@ def test_files_of_one_content_are_parsed_once(kept: Kept, tmp_path: Path) -> Non
 def test_what_makes_another_outline_is_part_of_the_key(kept: Kept, tmp_path: Path) -> None:
     data = b"const name = (a: number) => a;\nclass Found { find() {} }\n"
     read, language = source("a.ts", data, tmp_path)
-    outlines(kept).made(read, language)
-    assert outlines(kept).known([(read, language)])[0]
-    assert not outlines(kept, Limits(chunk_size=500)).known([(read, language)])[0]
-    assert not outlines(kept, made=b"other code").known([(read, language)])[0]
-    assert not outlines(kept).known([(replace(read, path="a.tsx"), language)])[0], "another grammar"
-    assert not outlines(kept).known([(read, "javascript")])[0]
-    assert not outlines(kept).known([(source("a.ts", data + b"\n", tmp_path)[0], language)])[0]
-    assert not Outlines(Limits(), (("typescript", "; none"),), made_by(), kept, Counters()).known([(read, language)])[0]
+    extracted(outlines(kept), read)
+    assert found_in(outlines(kept), read, language)
+    assert not found_in(outlines(kept, Limits(chunk_size=500)), read, language)
+    assert not found_in(outlines(kept, made=b"other code"), read, language)
+    assert not found_in(outlines(kept), replace(read, path="a.tsx"), language), "another grammar"
+    assert not found_in(outlines(kept), read, "javascript")
+    assert not found_in(outlines(kept), source("a.ts", data + b"\n", tmp_path)[0], language)
+    assert not found_in(Outlines(Limits(), (("typescript", "; none"),), made_by(), kept, Counters()), read, language)
 
 
 def test_what_is_damaged_is_made_again(kept: Kept, tmp_path: Path) -> None:
     read, language = source("a.py", python("retry").encode(), tmp_path)
     one = outlines(kept)
-    made = one.made(read, language)
+    extracted(one, read)
+    made = found_in(one, read, language)
     kept.flush()
     with sqlite3.connect(tmp_path / "outlines.sqlite") as other:
         (raw,) = other.execute("select value from kept").fetchone()
         for damaged in (raw[:40] + b"\0\0\0\0" + raw[44:], raw[:-1], b"", raw[:7]):
             other.execute("update kept set value = ?", (damaged,))
             other.commit()
-            assert one.known([(read, language)])[0] is None
+            assert found_in(one, read, language) is None
         other.execute("update kept set value = ?", (raw,))
-    assert one.known([(read, language)])[0] == made
+    assert found_in(one, read, language) == made
 
 
 @pytest.mark.anyio

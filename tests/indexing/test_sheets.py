@@ -11,12 +11,13 @@ import pytest
 
 from cocosearchd.embedding.builtin import BuiltinEmbedder
 from cocosearchd.embedding.remembering import Counters
-from cocosearchd.indexing import making, sheets
+from cocosearchd.indexing import sheets
 from cocosearchd.indexing.chunk import Limits
 from cocosearchd.indexing.group import GroupWriter
-from cocosearchd.indexing.making import Extract, Maker, Rules, extracts
+from cocosearchd.indexing.making import Extract, Maker, Rules
 from cocosearchd.indexing.outlines import Outlines, made_by
 from cocosearchd.indexing.precedence import Precedence
+from cocosearchd.indexing.preparing import skip_reason
 from cocosearchd.indexing.read import SourceFile, read_files
 from cocosearchd.indexing.sheet import FileSheet, file_sheet
 from cocosearchd.indexing.sheets import Sheets
@@ -29,6 +30,7 @@ from cocosearchd.store.records import counts, damaged_files, table_digest
 from cocosearchd.store.sheets import StoredFile
 from cocosearchd.store.statements import compose
 from tests.indexing.conftest import python
+from tests.indexing.parsing import ParserHere, differing_here, extracted_here
 from tests.store.support import new_index
 
 pytestmark = pytest.mark.anyio
@@ -52,7 +54,7 @@ def source(path: str, data: bytes, tmp_path: Path) -> SourceFile:
 
 def maker(outlines: Outlines, rules: Rules = RULES) -> Maker:
     precedence = Precedence()
-    return Maker(rules, BuiltinEmbedder(), outlines, precedence, Threads(precedence))
+    return Maker(rules, BuiltinEmbedder(), outlines, precedence, Threads(precedence), ParserHere(rules.limits))
 
 
 def sheets_of(kept: Kept, rules: Rules = RULES, made: bytes = b"") -> Sheets:
@@ -61,12 +63,7 @@ def sheets_of(kept: Kept, rules: Rules = RULES, made: bytes = b"") -> Sheets:
 
 
 def whole(sources: Sequence[SourceFile]) -> list[Extract]:
-    return extracts(sources, RULES, outlines(None), lambda: None)
-
-
-def never(sources: Sequence[SourceFile]) -> list[Extract]:
-    assert not sources, "a sheet is known of it"
-    return []
+    return extracted_here(sources, RULES, outlines(None))
 
 
 def of_extract(one: Extract) -> FileSheet:
@@ -136,16 +133,18 @@ async def test_what_is_not_looked_into_and_what_is_nothing(db: Database, lasting
 def test_a_sheet_that_is_known_says_what_making_does(kept: Kept, tmp_path: Path) -> None:
     paths = [path for path in sorted(CASES.rglob("*")) if path.is_file() and path.stat().st_size < 60_000]
     files = [source(f"cases/{path.name}", path.read_bytes(), tmp_path) for path in paths]
-    files = [one for one in files if not making.skipped(one, "any", RULES)]
+    files = [one for one in files if not skip_reason(one, "any", RULES.skipping)]
     rows, found = [NOTHING] * len(files), sheets_of(kept)
-    first = making.differing(files, rows, found, whole, lambda: None)
+    first = differing_here(files, rows, RULES, outlines(None), found)
     assert [(one.chunks, one.language, one.report, one.scopes) for one in first] == [
         (one.chunks, one.language, one.report, one.scopes) for one in whole(files)
     ]
     kept.flush()
     known = [(one, row) for one, row, sheet in zip(files, first, found.known(files), strict=True) if sheet]
     assert len(known) > len(files) * 0.9
-    again = making.differing([one for one, _ in known], rows[: len(known)], sheets_of(kept), never, lambda: None)
+    parsing = outlines(None)
+    again = differing_here([one for one, _ in known], rows[: len(known)], RULES, parsing, sheets_of(kept))
+    assert not parsing._counters.parsed, "a sheet is known of each"
     assert again == [row for _, row in known]
 
 
@@ -229,7 +228,7 @@ def test_a_damaged_sheet_is_none(kept: Kept, tmp_path: Path) -> None:
             other.execute("update kept set value = ?", (damaged,))
             other.commit()
             assert found.known([one]) == [None]
-            (again,) = making.differing([one], [NOTHING], found, whole, lambda: None)
+            (again,) = differing_here([one], [NOTHING], RULES, outlines(None), found)
             assert again.chunks == whole([one])[0].chunks
             kept._fresh.clear()
     other.close()

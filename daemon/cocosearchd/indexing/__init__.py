@@ -1,9 +1,10 @@
 """The write flow: files of a root become rows of an index. The only importer of CocoIndex.
 
-Processes of three kinds meet here. `updater` is the daemon's end and never loads CocoIndex; `worker` is the child it
+Processes of four kinds meet here. `updater` is the daemon's end and never loads CocoIndex; `worker` is the child it
 starts, and `app`, `feed`, `index_file`, `target`, `making` and `crew` run in that child only. The crew are processes of
-the child, `mate`, for bulk work on other cores: they never load CocoIndex either. Deciding *what* changed is not here
-(`roots`), nor is SQL (`store`).
+the child, `mate`, for bulk work on other cores: they never load CocoIndex either. Parsing is in neither of them but in
+bounded worker processes (`boxed_parser`, `parser`). Deciding *what* changed is not here (`roots`), nor is SQL
+(`store`).
 """
 
 import os

@@ -2,8 +2,8 @@
 
 Python's lock keeps the child on one core, and most of what it does for a content that nobody knows needs nothing but
 that content. Mates are started when there is enough of it, and end when there has been none for a while. Nothing
-depends on them: what a mate does not answer for, because it died, hangs or is not there yet, the child makes itself.
-What a person has just saved it always makes itself.
+depends on them: what no mate has taken, as none is there yet, is parsed by the parser processes (`boxed_parser`), and
+so is what a person has just saved. What a mate had in hand when it ended is a suspect: it is parsed alone there.
 """
 
 import asyncio
@@ -13,11 +13,13 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from enum import Enum
 
 from cocosearchd.indexing import portion
-from cocosearchd.indexing.portion import Asked, Made, Order, portions
-from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.indexing.parse_task import split_batches
+from cocosearchd.indexing.portion import Asked, Made, Order
 from cocosearchd.sandbox.limits import ResourceLimits
+from cocosearchd.sandbox.pool import UNDECODABLE
 from cocosearchd.sandbox.process import WorkerLost, WorkerProcess
 from cocosearchd.sandbox.serving import OTHER_CODE
 
@@ -27,8 +29,18 @@ COMMAND = (sys.executable, "-P", "-m", "cocosearchd.indexing.mate")
 
 # NumPy and the model reserve 0.1 GiB more than a parser does (measured).
 LIMITS = ResourceLimits()
-FAILURES = 3  # so many that did not end as they were told to, and the child works alone for a while
+FAILURES = 3  # so many that did not end as they were told to, and there are none for a while
 AT_ONCE = 2  # orders that a mate has, so that it does not wait for the child
+
+
+class Suspect(Enum):
+    """The place of a file in an answer that a mate had in hand when it ended."""
+
+    SUSPECT = "suspect"
+
+
+SUSPECT = Suspect.SUSPECT
+Answer = Made | Suspect | None  # None: no mate has taken the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,15 +73,13 @@ class Crew:
         """Whether there may be mates: the size is not 0."""
         return self._size > 0
 
-    async def made(
-        self, order: Order, files: Sequence[Asked], pause: Callable[[], Awaitable[None]]
-    ) -> list[Made | None]:
-        """What mates make of files by the rules of an order; None where they do not. `pause` goes before each part."""
-        answers: list[Made | None] = [None] * len(files)
+    async def made(self, order: Order, files: Sequence[Asked], pause: Callable[[], Awaitable[None]]) -> list[Answer]:
+        """Return what mates make of files by the rules of an order. `pause` goes before each part."""
+        answers: list[Answer] = [None] * len(files)
         self._busy += 1
         try:
             self._count(sum(len(one.data) for one in files))
-            left = deque(portions(files))
+            left = deque(split_batches([len(one.data) for one in files]))
             mates = [mate for mate in self._mates if mate.ready]
             serving = (self._serve(mate, order, files, left, answers, pause) for mate in mates * AT_ONCE)
             await asyncio.gather(*serving)
@@ -94,7 +104,7 @@ class Crew:
         order: Order,
         files: Sequence[Asked],
         left: deque[range],
-        answers: list[Made | None],
+        answers: list[Answer],
         pause: Callable[[], Awaitable[None]],
     ) -> None:
         while left and mate.ready:
@@ -106,11 +116,24 @@ class Crew:
             try:
                 response = await mate.request(body, self._terms.patience_s)
                 answers[part.start : part.stop] = portion.made_of(response, len(part))
-            except WorkerLost:
-                return  # the child makes them: the next mate might end of them as well
-            except (Garbled, ValueError, EOFError, TypeError) as error:
-                mate.give_up(f"{type(error).__name__}: {error}")
+            except WorkerLost as error:
+                self._mark_lost(part, answers, left, culprit=error.culprit)
                 return
+            except UNDECODABLE as error:
+                mate.give_up(f"{type(error).__name__}: {error}")
+                self._mark_lost(part, answers, left, culprit=True)
+                return
+
+    def _mark_lost(self, part: range, answers: list[Answer], left: deque[range], *, culprit: bool) -> None:
+        if culprit:
+            answers[part.start : part.stop] = [SUSPECT] * len(part)
+        else:  # the mate had not begun with them
+            left.appendleft(part)
+
+    def forgive(self) -> None:
+        """Do not count the last failure: a file was the cause of it, which is quarantined now."""
+        if self._failed_at:
+            self._failed_at.pop()
 
     def _count(self, size: int) -> None:
         """Count bytes that are to be made; start lives of mates while bytes are worth more of them, unless it rests."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 import cocoindex as coco
 
 from cocosearchd.embedding.base import Embedder
+from cocosearchd.indexing.boxed_parser import BoxedParser
 from cocosearchd.indexing.crew import Crew
 from cocosearchd.indexing.making import Maker, Rules
 from cocosearchd.indexing.outlines import Outlines
@@ -24,12 +25,19 @@ class Tools:
     """What the files of one index are processed with."""
 
     def __init__(
-        self, rules: Rules, embedder: Embedder, target: FileTarget, guard: Guard, outlines: Outlines, crew: Crew
+        self,
+        rules: Rules,
+        embedder: Embedder,
+        target: FileTarget,
+        guard: Guard,
+        outlines: Outlines,
+        parser: BoxedParser,
+        crew: Crew,
     ) -> None:
         """`guard` is called with each path before it is parsed; see `WorkerSpec.crash_on`."""
         self.rules, self.target, self.guard = rules, target, guard
         self.threads = Threads(target.precedence)
-        self.make = Maker(rules, embedder, outlines, target.precedence, self.threads, crew)
+        self.make = Maker(rules, embedder, outlines, target.precedence, self.threads, parser, crew)
         shaping = f"{rules!r} {embedder.fingerprint.digest()}"
         # The same in every process for rules and an embedder that make the same rows.
         self.key = hashlib.blake2b(shaping.encode(), digest_size=16).digest()

@@ -2,10 +2,12 @@
 
 What is known of a content or of a text is looked up for all of them at once, and a thread is handed all of them at
 once: for a file whose content is known, that was most of the cost. Where it is known what is stored of them, only
-chunks that are not are described and embedded. What nobody knows is made by the crew, where there is one.
+chunks that are not are described and embedded. What nobody knows is parsed in other processes, never in this one: by
+the crew, where there is one, else by the parser processes.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,18 +19,22 @@ from cocosearch_ipc.spans import span
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.remembering import RememberingEmbedder
 from cocosearchd.errors import EmbedderUnavailable
+from cocosearchd.indexing.boxed_parser import BoxedParser, ParseTask
 from cocosearchd.indexing.chunk import Limits, keywords
-from cocosearchd.indexing.crew import Crew
-from cocosearchd.indexing.outline import Outline
+from cocosearchd.indexing.crew import SUSPECT, Crew
+from cocosearchd.indexing.outline import Outline, unpacked_outline
 from cocosearchd.indexing.outlines import Outlines
+from cocosearchd.indexing.parse_task import ParseFile, ParseResult
 from cocosearchd.indexing.portion import LARGEST_FILE_BYTES, Asked, Made, Order
 from cocosearchd.indexing.precedence import Precedence
-from cocosearchd.indexing.read import SourceFile, is_secret
+from cocosearchd.indexing.preparing import Content, Preparation, SkipRules, prepare
+from cocosearchd.indexing.quarantine import is_quarantined
+from cocosearchd.indexing.read import SourceFile
 from cocosearchd.indexing.sheet import FileSheet, file_sheet, unpacked_sheet
 from cocosearchd.indexing.sheets import Sheets
 from cocosearchd.indexing.texts import embedded_texts
 from cocosearchd.indexing.threads import Threads
-from cocosearchd.languages import detect, scopes
+from cocosearchd.languages import scopes
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.model import Chunk, IndexIdentity, ParseReport, SkipReason
 from cocosearchd.store.queries import FileWrite
@@ -37,10 +43,9 @@ from cocosearchd.store.sheets import Compared, StoredFile, compared, placed
 # Texts of several files go to the embedder together; a provider cuts further as its own settings say. The built-in one
 # holds the event loop meanwhile, some 5 ms for so many.
 BATCH_TEXTS = 64
-NOT_PARSED = ParseReport("no_grammar")
+NOT_PARSED_REPORT = ParseReport("no_grammar")
 
 Vectors = NDArray[np.float32]
-Whole = Callable[[Sequence[SourceFile]], Sequence["Extract"]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,11 @@ class Rules:
     max_file_bytes: int
     index_secrets: bool
     any_type: bool  # files were named by the user: those of an unknown language are plain text
+
+    @property
+    def skipping(self) -> SkipRules:
+        """Those of them that decide which files are looked into."""
+        return SkipRules(self.max_file_bytes, self.index_secrets, self.any_type)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +90,13 @@ class Maker:
         outlines: Outlines,
         precedence: Precedence,
         threads: Threads,
+        parser: BoxedParser,
         crew: Crew | None = None,
     ) -> None:
         self._rules, self._embedder, self._outlines = rules, embedder, outlines
         self._sheets = Sheets(outlines.made_by + repr(replace(rules, index=0)).encode(), outlines.kept)
         self._precedence, self._threads = precedence, threads
+        self._parser = parser
         self._crew = crew if rules.limits.chunker != "recursive" else None  # that is CocoIndex's, which it never loads
         self._made_by = embedder.fingerprint.pairs()
         # The crew has the built-in model, and no other one.
@@ -98,45 +110,75 @@ class Maker:
 
         Without what is `stored` of the files all of their chunks are made.
         """
+        sheets = None if stored is None else self._sheets
         turn = (lambda: None) if urgent else self._precedence.pause_thread
         with span("index.parse", files=len(sources)):
-            whole = partial(extracts, rules=self._rules, outlines=self._outlines, turn=turn)
+            preparing = partial(
+                prepare,
+                sources,
+                sheets,
+                self._outlines,
+                self._parser.quarantine,
+                self._rules.limits,
+                self._rules.skipping,
+            )
+            known = await self._threads.apart(preparing, urgent=urgent)
+            made = dict[int, Made]()
             if stored is not None and self._crew:
-                found = await self._shared(sources, stored, self._crew, whole, turn)
-            else:
-                work = partial(whole, sources)
-                if stored is not None:
-                    work = partial(differing, sources, stored, self._sheets, whole, turn)
-                found = await self._threads.apart(work, urgent=urgent)
+                made = await self._made_by_crew(sources, stored, known, self._crew)
+            await self._parse(sources, known, urgent=urgent)
+            extracting = partial(extracts, sources, known, turn)
+            if stored is not None:
+                extracting = partial(joined, sources, stored, self._sheets, turn, known, made)
+            found = await self._threads.apart(extracting, urgent=urgent)
         self._outlines.written_soon()
         with span("index.embed", chunks=sum(len(one.chunks) for one in found)):
-            files, made = list(zip(sources, found, strict=True)), list[FileWrite | EmbedderUnavailable]()
+            files, writes = list(zip(sources, found, strict=True)), list[FileWrite | EmbedderUnavailable]()
             for some in batches(files):
                 if not urgent:
                     await asyncio.sleep(0)  # what is urgent may have come, and is not heard of otherwise
                     await self._precedence.pause()
-                made += await self._embedded(some)
+                writes += await self._embedded(some)
+        return writes
+
+    async def _made_by_crew(
+        self, sources: Sequence[SourceFile], stored: Sequence[StoredFile], known: Preparation, crew: Crew
+    ) -> dict[int, Made]:
+        """Return what the crew makes of files, by number, and add their outlines to what is known.
+
+        Files that a mate had in hand when it ended are parsed alone, before any process touches them again.
+        """
+        numbers = [number for number in known.unparsed if len(sources[number].data) <= LARGEST_FILE_BYTES]
+        files = [asked(sources[number], known.contents[number].language, stored[number]) for number in numbers]
+        order = Order(self._rules.limits, self._rules.overrides, self._embedded_by, ())
+        answers = dict(zip(numbers, await crew.made(order, files, self._precedence.pause), strict=True))
+        made = {number: one for number, one in answers.items() if isinstance(one, Made)}
+        accepting = partial(accept, sources, known, made, self._outlines, self._sheets)
+        made = await self._threads.apart(accepting, urgent=False)
+        suspects = {number: known.contents[number] for number, one in answers.items() if one is SUSPECT}
+        if suspects:
+            results = await self._parser.parse_suspects(tasks_of(sources, suspects), self._precedence.pause)
+            for number, result in zip(suspects, results, strict=True):
+                self._take(known, number, result)
+            if any(is_quarantined(result.outline.report) for result in results):
+                crew.forgive()
         return made
 
-    async def _shared(
-        self,
-        sources: Sequence[SourceFile],
-        stored: Sequence[StoredFile],
-        crew: Crew,
-        whole: Whole,
-        turn: Callable[[], None],
-    ) -> list[Extract]:
-        """As `differing`, with what the crew makes of files that nobody knows."""
-        looking = partial(looked_up, sources, self._sheets, self._outlines, self._rules)
-        known, unknown = await self._threads.apart(looking, urgent=False)
-        files = [asked(sources[number], language, stored[number]) for number, language in unknown.items()]
-        order = Order(self._rules.limits, self._rules.overrides, self._embedded_by, ())
-        answers = await crew.made(order, files, self._precedence.pause)
-        made = {number: one for number, one in zip(unknown, answers, strict=True) if one is not None}
-        for number, one in made.items():
-            self._outlines.take(sources[number], unknown[number], one.outline)
-        joining = partial(joined, sources, stored, self._sheets, whole, turn, known, made)
-        return await self._threads.apart(joining, urgent=False)
+    async def _parse(self, sources: Sequence[SourceFile], known: Preparation, *, urgent: bool) -> None:
+        """Have files parsed of which no outline is known, and add their outlines. Raises `WorkerUnavailable`."""
+        unparsed = known.unparsed
+        tasks = tasks_of(sources, unparsed)
+        if urgent:
+            results = await asyncio.gather(*map(self._parser.parse_save, tasks))
+        else:
+            results = await self._parser.parse(tasks, self._precedence.pause)
+        for number, result in zip(unparsed, results, strict=True):
+            self._take(known, number, result)
+
+    def _take(self, known: Preparation, number: int, result: ParseResult) -> None:
+        key = known.contents[number].key
+        known.outlines[key] = result.outline
+        self._outlines.take(key, result.packed)
 
     async def _embedded(self, files: Sequence[tuple[SourceFile, Extract]]) -> Sequence[FileWrite | EmbedderUnavailable]:
         texts = [embedded_texts(source.path, one.chunks, self._made_by) for source, one in files]
@@ -180,80 +222,80 @@ def batches(files: Sequence[tuple[SourceFile, Extract]]) -> Iterator[Sequence[tu
             first, texts = number + 1, 0
 
 
-def extracts(
-    sources: Sequence[SourceFile], rules: Rules, outlines: Outlines, turn: Callable[[], None]
-) -> list[Extract]:
-    """The files cut into chunks, or why they are not. As long as the files are large: call it in a thread.
-
-    `turn` is called before each file.
-    """
-    languages = [detect.detect(source.path, source.data[: detect.HEAD_BYTES]) for source in sources]
-    files = list(zip(sources, languages, strict=True))
-    skips = [skipped(source, language, rules) for source, language in files]
-    found = outlines.of([file for file, skip in zip(files, skips, strict=True) if skip is None], turn)
+def tasks_of(sources: Sequence[SourceFile], contents: Mapping[int, Content]) -> list[ParseTask]:
+    """Return the files of some numbers as they are sent to a parser process."""
     return [
-        extract(source, language, next(found)) if skip is None else Extract(language, (), NOT_PARSED, skip)
-        for (source, language), skip in zip(files, skips, strict=True)
+        ParseTask(ParseFile(sources[number].path, content.language, sources[number].data), content.key)
+        for number, content in contents.items()
     ]
+
+
+def accept(
+    sources: Sequence[SourceFile], known: Preparation, made: Mapping[int, Made], outlines: Outlines, sheets: Sheets
+) -> dict[int, Made]:
+    """Add what the crew has made to what is known; return what of it can be read. Call it in a thread."""
+    often = {key for key, count in Counter(content.key for content in known.contents.values()).items() if count > 1}
+    readable = dict[int, Made]()
+    for number, one in made.items():
+        sheet, key = unpacked_sheet(one.sheet), known.contents[number].key
+        outline = unpacked_outline(one.outline) if key in often else None
+        if sheet is None or (outline is None and key in often):
+            continue  # a parser process makes it
+        readable[number], known.sheets[number] = one, sheet
+        del known.contents[number]
+        if outline is not None:
+            known.outlines[key] = outline
+        outlines.take(key, one.outline if one.lasting else None)
+        sheets.take(sources[number], sheet, one.sheet)
+    return readable
+
+
+def extracts(sources: Sequence[SourceFile], known: Preparation, turn: Callable[[], None]) -> list[Extract]:
+    """Cut files into chunks whose sheets are not known, or say why not; in the order of `known.contents`.
+
+    As long as the files are large: call it in a thread. `turn` is called before each file.
+    """
+    found = list[Extract]()
+    for number, content in known.contents.items():
+        turn()
+        if content.skip is not None:
+            found.append(Extract(content.language, (), NOT_PARSED_REPORT, content.skip))
+        else:
+            found.append(extract(sources[number], content.language, known.outlines[content.key]))
+    return found
 
 
 def differing(
     sources: Sequence[SourceFile],
     stored: Sequence[StoredFile],
     sheets: Sheets,
-    whole: Whole,
     turn: Callable[[], None],
-    known: Sequence[FileSheet | None] | None = None,
+    known: Preparation,
 ) -> list[Extract]:
-    """As `extracts`, with those chunks only that are not stored; `whole` makes files that no sheet is known of."""
-    known = sheets.known(sources) if known is None else known
-    missing = [source for source, sheet in zip(sources, known, strict=True) if sheet is None]
-    made = whole(missing)
+    """As `extracts`, of all files, with those chunks only that are not stored."""
+    made = extracts(sources, known, turn)
     fresh = [file_sheet(one.chunks, one.language, one.report, one.scopes, one.skip) for one in made]
-    sheets.keep(zip(missing, fresh, strict=True))
+    sheets.keep(zip((sources[number] for number in known.contents), fresh, strict=True))
     new, found = iter(zip(made, fresh, strict=True)), list[Extract]()
-    for source, row, sheet in zip(sources, stored, known, strict=True):
+    for source, row, sheet in zip(sources, stored, known.sheets, strict=True):
         turn()
-        found.append(_of_sheet(source, row, sheet) if sheet is not None else _of_extract(source, *next(new), row))
+        found.append(_of_extract(source, *next(new), row) if sheet is None else _of_sheet(source, row, sheet))
     return found
-
-
-def looked_up(
-    sources: Sequence[SourceFile], sheets: Sheets, outlines: Outlines, rules: Rules
-) -> tuple[list[FileSheet | None], dict[int, str]]:
-    """The sheets that are known; and the numbers of files to be parsed, with languages: one of each content."""
-    known, unknown = sheets.known(sources), dict[int, str]()
-    for number, (source, sheet) in enumerate(zip(sources, known, strict=True)):
-        if sheet is None and len(source.data) <= LARGEST_FILE_BYTES:
-            language = detect.detect(source.path, source.data[: detect.HEAD_BYTES])
-            if skipped(source, language, rules) is None:
-                unknown[number] = language
-    found = outlines.known([(sources[number], language) for number, language in unknown.items()])
-    contents = dict[tuple[bytes, str], int]()
-    for (number, language), outline in zip(unknown.items(), found, strict=True):
-        if outline is None:
-            contents.setdefault((sources[number].content_hash, language), number)
-    return known, {number: language for (_, language), number in contents.items()}
 
 
 def joined(
     sources: Sequence[SourceFile],
     stored: Sequence[StoredFile],
     sheets: Sheets,
-    whole: Whole,
     turn: Callable[[], None],
-    known: Sequence[FileSheet | None],
+    known: Preparation,
     made: Mapping[int, Made],
 ) -> list[Extract]:
-    """As `differing`, with what was `made`, by the number of the file."""
-    given = {number: sheet for number, one in made.items() if (sheet := unpacked_sheet(one.sheet)) is not None}
-    for number, sheet in given.items():
-        sheets.take(sources[number], sheet, made[number].sheet)
-    known = [given.get(number, sheet) for number, sheet in enumerate(known)]
-    found = differing(sources, stored, sheets, whole, turn, known)
-    for number in given:
-        if len(made[number].words) == len(found[number].chunks):
-            found[number] = replace(found[number], made=made[number])
+    """As `differing`, with what the crew has `made`, by the number of the file."""
+    found = differing(sources, stored, sheets, turn, known)
+    for number, one in made.items():
+        if len(one.words) == len(found[number].chunks):
+            found[number] = replace(found[number], made=one)
     return found
 
 
@@ -273,14 +315,6 @@ def _of_extract(source: SourceFile, one: Extract, made: FileSheet, row: StoredFi
     """Of a file whose chunks are at hand: none is cut out again."""
     found, order = compared(made.sheet, row, source.content_hash, aside=True), placed(one.chunks)
     return replace(one, chunks=tuple(one.chunks[order[place]] for place in found.new), compared=found)
-
-
-def skipped(source: SourceFile, language: str, rules: Rules) -> SkipReason | None:
-    """Why a file is not worth a parser, or shall not be looked into."""
-    skip = source.skip or detect.skip_reason(source.data, rules.max_file_bytes)
-    if skip is None and not rules.index_secrets and is_secret(source.data):
-        return "secret"
-    return "unsupported" if skip is None and not language and not rules.any_type else skip
 
 
 def extract(source: SourceFile, language: str, outline: Outline) -> Extract:

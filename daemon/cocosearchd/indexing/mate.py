@@ -5,6 +5,7 @@ index, and loads neither CocoIndex nor the driver of PostgreSQL. It ends when th
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
 import numpy as np
@@ -20,28 +21,36 @@ from cocosearchd.sandbox.serving import Handler, run_worker
 from cocosearchd.store.sheets import new_places, placed
 
 
-def made(order: Order, embedder: BuiltinEmbedder) -> list[Made | None]:
-    """Outlines, sheets, words and halves of the files of an order; None where the child had better make them."""
-    found = [_described(one, order) for one in order.files]
-    new = [chunks for _, chunks in found]
-    halves = [b""] * len(found)
+def made(order: Order, embedder: BuiltinEmbedder) -> list[Made]:
+    """Outlines, sheets, words and halves of the files of an order."""
+    described = [_described(one, order) for one in order.files]
+    new = [one.new_chunks for one in described]
+    halves = [b""] * len(described)
     if order.embedder == embedder.fingerprint.pairs():
         halves = _halves(order, new, embedder)
     return [
-        one and Made(*one, tuple(map(keywords, chunks)), half)
-        for (one, chunks), half in zip(found, halves, strict=True)
+        Made(one.outline, one.sheet, tuple(map(keywords, one.new_chunks)), half, one.lasting)
+        for one, half in zip(described, halves, strict=True)
     ]
 
 
-def _described(asked: Asked, order: Order) -> tuple[tuple[bytes, bytes] | None, tuple[Chunk, ...]]:
+@dataclass(frozen=True, slots=True)
+class _Described:
     """Outline and sheet of a file, packed, and those of its chunks that are not stored."""
+
+    outline: bytes
+    sheet: bytes
+    new_chunks: tuple[Chunk, ...]
+    lasting: bool
+
+
+def _described(asked: Asked, order: Order) -> _Described:
     cut, lasting = outline.outlined(asked.path, asked.language, asked.data, order.limits, order.overrides)
-    if not lasting:
-        return None, ()
     chunks = cut.chunks(asked.path, asked.language, asked.data)
     whole = sheet.file_sheet(chunks, asked.language, cut.report, scopes.pack(cut.symbols), None)
     places, by_place = new_places(whole.sheet, asked.stored), placed(chunks)
-    return (outline.packed_outline(cut), sheet.packed_sheet(whole)), tuple(chunks[by_place[place]] for place in places)
+    new_chunks = tuple(chunks[by_place[place]] for place in places)
+    return _Described(outline.packed_outline(cut), sheet.packed_sheet(whole), new_chunks, lasting)
 
 
 def _halves(order: Order, chunks: Sequence[Sequence[Chunk]], embedder: BuiltinEmbedder) -> list[bytes]:

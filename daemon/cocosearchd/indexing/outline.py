@@ -2,13 +2,13 @@
 
 import hashlib
 import marshal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from operator import attrgetter
 
 from cocosearchd.indexing.chunk import Limits, describe, ranges
 from cocosearchd.languages.handlers.base import Block
-from cocosearchd.languages.parse import Parsed, QueryOverrides, parse, unparsed
+from cocosearchd.languages.parse import Parsed, QueryOverrides, parse
 from cocosearchd.model import Chunk, ParseReport, Symbol
 
 _SYMBOL, _BLOCK, _REPORT = (attrgetter(*(one.name for one in fields(kind))) for kind in (Symbol, Block, ParseReport))
@@ -42,10 +42,32 @@ def outlined(
     return outline, parsed.tree is not None or parsed.report.status == "no_grammar"
 
 
-def unparsed_outline(path: str, language: str, data: bytes, limits: Limits, why: str) -> Outline:
-    """The outline of a file that no parser is given, and why it is not."""
-    parsed = unparsed(path, data, language, why)
-    return Outline(ranges(parsed, limits), (), parsed.blocks, parsed.report)
+def plain_outline(data: bytes, limits: Limits, reason: str) -> Outline:
+    """Return the outline of a file that no parser and no pattern may touch: about equal parts, cut at line ends."""
+    return Outline(tuple(_plain_ranges(data, max(4, limits.chunk_size))), (), (), ParseReport("error", 1, reason))
+
+
+def _plain_ranges(data: bytes, size: int) -> Iterator[tuple[int, int]]:
+    start = 0
+    while start < len(data):
+        end = _plain_end(data, start, size)
+        text = data[start:end]
+        if text.strip():
+            yield start, start + len(text.rstrip())
+        start = end
+
+
+def _plain_end(data: bytes, start: int, size: int) -> int:
+    """Return where a part ends that begins at a byte: after a line if one ends in it, else between two characters."""
+    end = start + size
+    if end >= len(data):
+        return len(data)
+    line_end = data.rfind(b"\n", start, end)
+    if line_end >= 0:
+        return line_end + 1
+    while end > start + size - 4 and data[end] & 0xC0 == 0x80:  # a continuation byte of UTF-8 (RFC 3629)
+        end -= 1
+    return max(end, start + 1)
 
 
 def packed_outline(outline: Outline) -> bytes:

@@ -5,41 +5,43 @@ been none for a while.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
-from cocosearchd.indexing import portion
+from cocosearchd.indexing.boxed_parser import parser_command
 from cocosearchd.indexing.chunk import Limits
-from cocosearchd.indexing.crew import COMMAND, LIMITS
-from cocosearchd.indexing.outline import Outline, unpacked_outline
-from cocosearchd.indexing.portion import Asked, Order
+from cocosearchd.indexing.parse_task import ParseFile, ParseRequest, ParseResult, pack_request, unpack_response
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.sandbox.installed import installed_code
+from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.pool import PoolSize, WorkerPool
 from cocosearchd.sandbox.process import WorkerLost, WorkerUnavailable
 
-IDLE_S = 60.0  # somebody types: a process takes 0.16 s of CPU to start
-PATIENCE_S = 20.0  # for one text: a parser gives up after three seconds of CPU
+COMMAND = parser_command("definitions")
+IDLE_S = 60.0  # somebody types: a process takes 0.15 s of CPU to start
+DEADLINE_S = 20.0  # for one text: a parser gives up after three seconds of CPU
 
 
 class Outliner:
     """At most one process, which has one text at a time: what ends it is that one. For one event loop."""
 
     def __init__(
-        self, command: Sequence[str] = COMMAND, patience_s: float = PATIENCE_S, idle_s: float = IDLE_S
+        self, command: Sequence[str] = COMMAND, deadline_s: float = DEADLINE_S, idle_s: float = IDLE_S
     ) -> None:
-        self._patience_s = patience_s
-        self._pool = WorkerPool("parser", command, installed_code(), LIMITS, PoolSize(idle_s=idle_s))
+        self._deadline_s = deadline_s
+        self._pool = WorkerPool("overlay parser", command, installed_code(), ResourceLimits(), PoolSize(idle_s=idle_s))
 
     async def outline(
         self, path: str, language: str, data: bytes, limits: Limits, overrides: QueryOverrides
-    ) -> Outline | None:
-        """What parsing finds out of a text; None where it gives up, ends its process or does not come back in time."""
-        order = Order(limits, overrides, (), (Asked(path, language, data, b""),))
+    ) -> ParseResult | None:
+        """Return the outline of a text; None where it ends its process or does not come back in time."""
+        request = ParseRequest(limits, overrides, (ParseFile(path, language, data),), rehearse=True)
         try:
-            response = await self._pool.request(portion.order_to_bytes(order), self._patience_s)
+            (result,) = await self._pool.call(
+                pack_request(request), self._deadline_s, partial(unpack_response, count=1)
+            )
         except (WorkerLost, WorkerUnavailable):
             return None
-        (made,) = portion.made_of(response, 1)
-        return None if made is None else unpacked_outline(made.outline)
+        return result
 
     async def aclose(self) -> None:
         """End the process."""

@@ -7,15 +7,14 @@ import hashlib
 import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from importlib import metadata, resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from cocosearchd.embedding.remembering import Counters
-from cocosearchd.indexing import recursive
-from cocosearchd.indexing.chunk import Limits, ranges
-from cocosearchd.indexing.outline import Outline, outlined, packed_outline, unpacked_outline
+from cocosearchd.indexing.chunk import Limits
+from cocosearchd.indexing.outline import Outline, unpacked_outline
 from cocosearchd.indexing.read import SourceFile
 from cocosearchd.kept import Kept
 from cocosearchd.languages.parse import QueryOverrides, grammar_of
@@ -24,14 +23,14 @@ log = logging.getLogger(__name__)
 
 # What outlines and sheets are made by, beside the settings: our own code, and the packages that parse and cut.
 _MODULES = (
-    *("chunk.py", "cuts.py", "making.py", "mate.py", "outline.py"),
+    *("chunk.py", "cuts.py", "making.py", "mate.py", "outline.py", "parser.py"),
     *("outlines.py", "read.py", "recursive.py", "sheet.py", "sheets.py"),
 )
 _PACKAGES = ("cocoindex", "tree-sitter", "tree-sitter-language-pack")
 
 
 class Outlines:
-    """Makes outlines by the rules of one index and keeps them, where there is something to keep them in."""
+    """Keeps outlines by the rules of one index, where there is something to keep them in."""
 
     def __init__(
         self, limits: Limits, overrides: QueryOverrides, made_by: bytes, kept: Kept | None, counters: Counters
@@ -40,45 +39,25 @@ class Outlines:
         self._counting = threading.Lock()
         self.made_by = hashlib.blake2b(made_by + repr((limits, overrides)).encode(), digest_size=16).digest()
 
-    def known(self, files: Sequence[tuple[SourceFile, str]]) -> list[Outline | None]:
-        """For each file with its language: as it was made before, from these bytes in a file of this kind."""
-        keys = [self._key(*file) for file in files]
+    def known(self, keys: Sequence[bytes]) -> list[Outline | None]:
+        """Return for each key the outline that was made before, or None; blocking."""
         kept = self.kept.get(keys) if self.kept is not None else {}
         return [unpacked_outline(kept.get(key)) for key in keys]
 
-    def of(self, files: Sequence[tuple[SourceFile, str]], turn: Callable[[], None]) -> Iterator[Outline]:
-        """For each file with its language, known or made; `turn` is called before each. For any thread."""
-        made = dict[bytes, Outline]()  # one before it may have had the same content
-        for (source, language), outline in zip(files, self.known(files), strict=True):
-            turn()
-            if outline is None:
-                key = self._key(source, language)
-                outline = made[key] = made.get(key) or self.made(source, language)
-            yield outline
-
-    def made(self, source: SourceFile, language: str) -> Outline:
-        """Parse and cut, and keep that. Takes as long as the file is large; for any thread."""
-        cut = recursive.ranges if self._limits.chunker == "recursive" else ranges
-        outline, lasting = outlined(source.path, language, source.data, self._limits, self._overrides, cut)
+    def take(self, key: bytes, packed: bytes | None) -> None:
+        """Count a content as parsed; keep its outline, None where it is not worth keeping."""
         with self._counting:
             self._counters.parsed += 1
-        if self.kept is not None and lasting:
-            self.kept.put([(self._key(source, language), packed_outline(outline))])
-        return outline
-
-    def take(self, source: SourceFile, language: str, raw: bytes) -> None:
-        """Keep the raw outline of a source of this language, as another process has packed it; counts as parsed."""
-        with self._counting:
-            self._counters.parsed += 1
-        if self.kept is not None:
-            self.kept.put([(self._key(source, language), raw)])
+        if self.kept is not None and packed is not None:
+            self.kept.put([(key, packed)])
 
     def written_soon(self) -> None:
         """What was made is on disk in a while. For the event loop."""
         if self.kept is not None:
             self.kept.flush_soon()
 
-    def _key(self, source: SourceFile, language: str) -> bytes:
+    def key(self, source: SourceFile, language: str) -> bytes:
+        """Return the key of a content as a file of this language, by the parsers and the rules of this index."""
         name = source.path.rpartition("/")[2] if self._limits.chunker == "recursive" else ""
         kind = f"{language} {grammar_of(source.path, language)} {name}"
         whole = self.made_by + source.content_hash + kind.encode("utf-8", "surrogatepass")

@@ -8,16 +8,14 @@ code, see `sandbox.installed`.
 """
 
 import marshal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 
 from cocosearchd.indexing.chunk import Limits
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.sandbox.frames import Garbled
 
-# Of one order. A mate has two of them at a time, so that it need not wait for the next one.
-PORTION_FILES, PORTION_BYTES = 8, 1 << 16
-LARGEST_FILE_BYTES = 2 << 20  # what is larger is made in the child
+LARGEST_FILE_BYTES = 2 << 20  # what is larger is no bulk work of the crew
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +42,15 @@ class Order:
 class Made:
     """What was made of a file: outline and sheet as they are kept, and of its new chunks, by place, words and vectors.
 
-    `halves` are float16 of shape (new chunks, dimension), empty where none were asked for.
+    `halves` are float16 of shape (new chunks, dimension), empty where none were asked for. `lasting`: the outline is
+    worth keeping, as the parser did not give up.
     """
 
     outline: bytes
     sheet: bytes
     words: tuple[str, ...]
     halves: bytes
-
-
-def portions(files: Sequence[Asked]) -> Iterator[range]:
-    """The numbers of the files as ranges: portions of few files and bytes, an order each."""
-    first, size = 0, 0
-    for number, one in enumerate(files):
-        if number > first and (number - first >= PORTION_FILES or size + len(one.data) > PORTION_BYTES):
-            yield range(first, number)
-            first, size = number, 0
-        size += len(one.data)
-    if files:
-        yield range(first, len(files))
+    lasting: bool = True
 
 
 def order_to_bytes(order: Order) -> bytes:
@@ -77,14 +65,14 @@ def order_of(body: bytes) -> Order:
     return Order(Limits(*limits), overrides, embedder, tuple(Asked(*one) for one in files))
 
 
-def made_to_bytes(made: Sequence[Made | None]) -> bytes:
-    """Return what was made of files as it is sent: outline, sheet, words and halves of each, or None."""
-    return marshal.dumps([one and (one.outline, one.sheet, one.words, one.halves) for one in made])
+def made_to_bytes(made: Sequence[Made]) -> bytes:
+    """Return what was made of files as it is sent: outline, sheet, words and halves of each, and whether it lasts."""
+    return marshal.dumps([(one.outline, one.sheet, one.words, one.halves, one.lasting) for one in made])
 
 
-def made_of(body: bytes, count: int) -> list[Made | None]:
+def made_of(body: bytes, count: int) -> list[Made]:
     """Return the inverse of `made_to_bytes`. Raises `Garbled` where it is not of so many files."""
     values = marshal.loads(body)  # noqa: S302 - a frame with its checksum
     if not isinstance(values, list) or len(values) != count:
         raise Garbled("an answer of other files")
-    return [Made(*one) if one is not None else None for one in values]
+    return [Made(*one) for one in values]

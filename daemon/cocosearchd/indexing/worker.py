@@ -33,6 +33,7 @@ from cocosearchd.embedding.remembering import Counters, RememberingEmbedder
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch
 from cocosearchd.indexing import wire
 from cocosearchd.indexing.app import IndexApp, Outcome, describe
+from cocosearchd.indexing.boxed_parser import Parsers
 from cocosearchd.indexing.cores import crew_size, usable_cores
 from cocosearchd.indexing.crew import Crew
 from cocosearchd.indexing.index_file import Tools
@@ -67,7 +68,9 @@ class Worker:
         self._embedders = Embedders(
             LateEmbedder(partial(self._opened_embedder, spec.embedder)), spec.embedder, self._opened_embedder
         )
-        self._crew = Crew(crew_size(spec.indexing.processes, usable_cores()), installed_code())
+        self._code = installed_code()
+        self._crew = Crew(crew_size(spec.indexing.processes, usable_cores()), self._code)
+        self._parsers = Parsers(self._code, Path(spec.state_dir))
         self._opening = asyncio.Lock()
         self._store: tuple[Database, Path] | None = None
         self._made_by = b""  # until the first index is opened
@@ -81,7 +84,8 @@ class Worker:
                 message = wire.decode(line)
                 if message["do"] == "open":
                     record = wire.record_from_json(message["record"])
-                    self._indexes[record.name] = Index(record, wire.rules_from_json(message["rules"]), tasks)
+                    self._indexes[record.name] = index = Index(record, wire.rules_from_json(message["rules"]), tasks)
+                    self._parsers.warm_up(limits_of(index.rules.indexing).chunker)
                 elif message["do"] == "work":
                     index = self._indexes[message["index"]]
                     index.busy.add(task := tasks.create_task(self._work(index, message)))
@@ -99,6 +103,7 @@ class Worker:
         for index in self._indexes.values():
             await index.close()
         await self._crew.aclose()
+        await self._parsers.aclose()
         await self._embedders.aclose()
         if self._kept is not None:
             await self._kept.aclose()
@@ -132,7 +137,8 @@ class Worker:
                 rules = _rules(index, embedder)
                 database, memory = await self._opened_store()
                 outlines = await self._outlines(rules)
-                tools = Tools(rules, embedder, self._target, self._guard, outlines, self._crew)
+                parser = await self._parsers.parser(rules.limits, rules.overrides)
+                tools = Tools(rules, embedder, self._target, self._guard, outlines, parser, self._crew)
                 state = memory / str(index.record.number)
                 index.start(
                     await IndexApp.open(index.record, database, tools, state, self._spec.indexing.inflight_files)

@@ -7,7 +7,7 @@ from cocosearchd.languages.handlers.base import Block
 from cocosearchd.languages.symbols import QueryOverrides
 from cocosearchd.model import ParseReport, Symbol
 
-__all__ = ["Parsed", "QueryOverrides", "grammar_of", "parse", "unparsed"]
+__all__ = ["Parsed", "QueryOverrides", "grammar_of", "parse"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,6 @@ def parse(path: str, data: bytes, overrides: QueryOverrides = (), language: str 
         if syntax.queryable(broken):
             found = symbols.extract(base, grammar, tree, data, overrides)
     return Parsed(path, data, language, tree, found, blocks.read(language, data, found), report)
-
-
-def unparsed(path: str, data: bytes, language: str, why: str) -> Parsed:
-    """A file as `parse` has it where it gives up: what is in it is told without a parser."""
-    return Parsed(path, data, language, None, (), blocks.read(language, data, ()), ParseReport("error", 1, why))
 
 
 def grammar_of(path: str, language: str) -> str:

@@ -7,14 +7,20 @@ does not pay for a start, nor for another request that never ends.
 import asyncio
 import logging
 import time
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
+from cocosearchd.sandbox.frames import Garbled
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.process import WorkerLost, WorkerProcess, WorkerUnavailable
 
 log = logging.getLogger(__name__)
 
+T = TypeVar("T")
+# What reading a response raises when a corrupted process has written it.
+UNDECODABLE = (Garbled, ValueError, EOFError, TypeError)
 RESTART_PAUSE_S = 1.0  # before a warm process that died while it was idle is replaced
 
 
@@ -36,9 +42,10 @@ class WorkerPool:
         """`name` is for the log; the others are those of `WorkerProcess.start`."""
         self._name, self._size = name, size
         self._command, self._code, self._limits = command, code, limits
-        self._slots = asyncio.Semaphore(size.most)
         self._idle: dict[WorkerProcess, float] = {}  # since when; the one used last at the end
-        self._spare: asyncio.Task[WorkerProcess] | None = None  # one that is being started for nobody yet
+        self._waiting: deque[asyncio.Future[WorkerProcess]] = deque()  # requests, while no process is idle
+        self._starting: set[asyncio.Task[None]] = set()
+        self._launching = 0  # of them, those that have no process yet
         self._lives: dict[WorkerProcess, asyncio.Task[str | None]] = {}
         self._idle_timer: asyncio.TimerHandle | None = None
         self._closed = False
@@ -50,42 +57,48 @@ class WorkerPool:
 
     def warm_up(self) -> None:
         """Start a process that is kept warm, without waiting for it, unless one is idle or there are enough."""
-        enough = bool(self._idle) or len(self._lives) >= self._size.most
-        if self._size.warm and not enough and self._spare is None and not self._closed:
-            self._spare = asyncio.create_task(self._start())
-            self._spare.add_done_callback(self._add_spare)
+        if self._size.warm and not self._idle and not self._starting:
+            self._grow()
 
     async def request(self, body: bytes, deadline_s: float) -> bytes:
-        """Return the response to a request, which waits for a process if all are busy; the deadline begins after that.
+        """Return the response to a request; see `call`."""
+        return await self.call(body, deadline_s, bytes)
 
-        Raises `WorkerLost` when the request has ended its process or missed the deadline, `WorkerUnavailable` when no
-        process can be started. A process that somebody else has killed is replaced, and asked once more.
+    async def call(self, body: bytes, deadline_s: float, decode: Callable[[bytes], T]) -> T:
+        """Return the decoded response to a request. Requests wait while all processes are busy.
+
+        The deadline begins when a process has the request. Raises `WorkerLost` when the request has ended its process
+        or missed the deadline, or when `decode` raises one of `UNDECODABLE`; `WorkerUnavailable` when no process can be
+        started. A process that somebody else has killed is replaced, and asked once more.
         """
-        async with self._slots:
-            try:
-                return await self._request(body, deadline_s)
-            except WorkerLost as error:
-                if error.certain:
-                    raise
-            return await self._request(body, deadline_s)
+        try:
+            return await self._request(body, deadline_s, decode)
+        except WorkerLost as error:
+            if error.certain:
+                raise
+        return await self._request(body, deadline_s, decode)
 
     async def aclose(self) -> None:
         """End all processes and wait for that. Nothing may be asked any more."""
         self._closed = True
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        if self._spare is not None:
-            self._spare.cancel()
+        while (waiter := self._next_waiter()) is not None:
+            waiter.set_exception(self._unavailable("the daemon stops"))
         for process in self._lives:
             process.stop()
-        while self._lives or self._spare is not None:
-            await asyncio.wait([*self._lives.values(), *filter(None, (self._spare,))])
+        while self._lives or self._starting:
+            await asyncio.wait([*self._lives.values(), *self._starting])
 
-    async def _request(self, body: bytes, deadline_s: float) -> bytes:
+    async def _request(self, body: bytes, deadline_s: float, decode: Callable[[bytes], T]) -> T:
         process = await self._acquire()
         spare_timer = asyncio.get_running_loop().call_later(self._size.spare_after_s, self.warm_up)
         try:
-            return await process.request(body, deadline_s)
+            return decode(await process.request(body, deadline_s))
+        except UNDECODABLE as error:
+            reason = f"its answer cannot be read ({type(error).__name__})"
+            process.give_up(reason)
+            raise WorkerLost(reason, culprit=True, certain=True) from error
         except asyncio.CancelledError:
             process.stop()  # it may be at work for nobody
             raise
@@ -94,22 +107,43 @@ class WorkerPool:
             self._release(process)
 
     async def _acquire(self) -> WorkerProcess:
-        while True:
-            while self._idle:
-                process, _ = self._idle.popitem()
-                if process.ready:
-                    return process
-            if self._spare is None:
-                return await self._start()
-            await asyncio.wait({self._spare})  # it is idle then, unless it failed or another request has it
+        while self._idle:
+            process, _ = self._idle.popitem()
+            if process.ready:
+                return process
+        waiter: asyncio.Future[WorkerProcess] = asyncio.get_running_loop().create_future()
+        self._waiting.append(waiter)
+        self._grow()
+        try:
+            return await waiter
+        except asyncio.CancelledError:
+            if waiter.done() and not waiter.cancelled() and waiter.exception() is None:
+                self._release(waiter.result())
+            raise
 
     def _release(self, process: WorkerProcess) -> None:
         if not process.ready:
-            self.warm_up()
-            return
-        self._idle[process] = time.monotonic()
-        if self._idle_timer is None:
-            self._end_idle()
+            self._grow() if self._waiting else self.warm_up()
+        elif (waiter := self._next_waiter()) is not None:
+            waiter.set_result(process)
+        else:
+            self._idle[process] = time.monotonic()
+            if self._idle_timer is None:
+                self._end_idle()
+
+    def _next_waiter(self) -> asyncio.Future[WorkerProcess] | None:
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                return waiter
+        return None
+
+    def _grow(self) -> None:
+        """Start another process, unless there are enough."""
+        if not self._closed and len(self._lives) + self._launching < self._size.most:
+            self._launching += 1
+            self._starting.add(task := asyncio.create_task(self._start()))
+            task.add_done_callback(self._started)
 
     def _end_idle(self) -> None:
         """End what has been idle for long, and look again while there is more than is kept warm."""
@@ -124,40 +158,41 @@ class WorkerPool:
             del self._idle[process]
             process.stop()
 
-    def _add_spare(self, task: asyncio.Task[WorkerProcess]) -> None:
-        self._spare = None
-        if task.cancelled():
-            return
+    def _started(self, task: asyncio.Task[None]) -> None:
+        self._starting.discard(task)
         error = task.exception()
-        if isinstance(error, WorkerUnavailable):
-            log.warning("worker_process_missing", extra={"worker": self._name, "error": str(error)})
-        elif error is not None:
+        if error is None or self._closed:
+            return
+        if not isinstance(error, WorkerUnavailable):
             raise error
-        else:
-            self._release(task.result())
+        log.warning("worker_process_missing", extra={"worker": self._name, "error": str(error)})
+        if (waiter := self._next_waiter()) is not None:
+            waiter.set_exception(error)
+        if self._waiting and not self._lives:
+            self._grow()
 
-    async def _start(self) -> WorkerProcess:
-        """Start a process and wait until it takes requests. Raises `WorkerUnavailable`."""
+    async def _start(self) -> None:
+        """Start a process and offer it when it takes requests. Raises `WorkerUnavailable`."""
         try:
             process = await WorkerProcess.start(self._command, self._code, self._limits)
         except OSError as error:
             raise self._unavailable(str(error)) from error
+        finally:
+            self._launching -= 1
         self._lives[process] = life = asyncio.create_task(self._live(process))
-        try:
-            if self._closed:
-                process.stop()
-            if await process.came_up():
-                return process
-        except asyncio.CancelledError:
+        if self._closed:
             process.stop()
-            raise
-        raise self._unavailable(await life or "it was told to end")
+        if not await process.came_up():
+            raise self._unavailable(await life or "it was told to end")
+        self._release(process)
 
     async def _live(self, process: WorkerProcess) -> str | None:
         try:
             reason = await process.wait_closed()
         finally:
             del self._lives[process]
+        if self._waiting and process.was_ready:
+            self._grow()
         if self._idle.pop(process, None) is not None and not self._closed:
             asyncio.get_running_loop().call_later(RESTART_PAUSE_S, self.warm_up)
         if reason is not None:

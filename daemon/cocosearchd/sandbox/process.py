@@ -51,7 +51,7 @@ class WorkerProcess:
         streams: tuple[asyncio.StreamReader, asyncio.StreamWriter],
         limits: ResourceLimits,
     ) -> None:
-        self.process, self.ready = process, False
+        self.process, self.ready, self.was_ready = process, False, False
         self._limits = limits
         self._reader, self._writer = streams
         self._requests: deque[asyncio.Future[bytes]] = deque()  # unanswered ones, the oldest first
@@ -154,7 +154,7 @@ class WorkerProcess:
     async def _receive(self) -> None:
         async with asyncio.timeout(START_S):
             await self._message()
-        self.ready = True
+        self.ready = self.was_ready = True
         self._settled.set()
         while True:
             body = await self._message()

@@ -1,0 +1,76 @@
+"""Parsing without parser processes, for tests of what comes before and after it.
+
+The processes have tests of their own, and start in a tenth of a second each: too much for each maker of these tests.
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from cocosearchd.indexing import recursive
+from cocosearchd.indexing.boxed_parser import BoxedParser, ParseTask, Pause, parser_pool
+from cocosearchd.indexing.chunk import Limits, ranges
+from cocosearchd.indexing.making import Extract, Rules, differing, extracts
+from cocosearchd.indexing.outline import outlined, packed_outline
+from cocosearchd.indexing.outlines import Outlines
+from cocosearchd.indexing.parse_task import ParseRequest, ParseResult
+from cocosearchd.indexing.preparing import Preparation, prepare
+from cocosearchd.indexing.quarantine import Quarantine
+from cocosearchd.indexing.read import SourceFile
+from cocosearchd.indexing.sheets import Sheets
+from cocosearchd.languages.parse import QueryOverrides
+from cocosearchd.store.sheets import StoredFile
+
+NO_QUARANTINE = Quarantine(None)
+
+
+class ParserHere(BoxedParser):
+    """Parses in the process of the test."""
+
+    def __init__(self, limits: Limits, overrides: QueryOverrides = ()) -> None:
+        shape = ParseRequest(limits, overrides, ())
+        super().__init__(parser_pool(limits.chunker, ""), NO_QUARANTINE, asyncio.Semaphore(1), shape)
+
+    async def parse_save(self, task: ParseTask) -> ParseResult:
+        return parsed(task, self._shape)
+
+    async def parse(self, tasks: Sequence[ParseTask], pause: Pause) -> list[ParseResult]:
+        return [parsed(task, self._shape) for task in tasks]
+
+    async def parse_suspects(self, tasks: Sequence[ParseTask], pause: Pause) -> list[ParseResult]:
+        return await self.parse(tasks, pause)
+
+
+def parsed(task: ParseTask, shape: ParseRequest) -> ParseResult:
+    file, cut = task.file, recursive.ranges if shape.limits.chunker == "recursive" else ranges
+    outline, lasting = outlined(file.path, file.language, file.data, shape.limits, shape.overrides, cut)
+    return ParseResult(outline, packed_outline(outline) if lasting else None)
+
+
+def parsed_here(sources: Sequence[SourceFile], rules: Rules, outlines: Outlines, sheets: Sheets | None) -> Preparation:
+    """What is known of files, and of the others what parsing finds."""
+    found = prepare(sources, sheets, outlines, NO_QUARANTINE, rules.limits, rules.skipping)
+    for number, content in found.unparsed.items():
+        cut = recursive.ranges if rules.limits.chunker == "recursive" else ranges
+        path, data = sources[number].path, sources[number].data
+        outline, lasting = outlined(path, content.language, data, rules.limits, rules.overrides, cut)
+        outlines.take(content.key, packed_outline(outline) if lasting else None)
+        found.outlines[content.key] = outline
+    return found
+
+
+def extracted_here(sources: Sequence[SourceFile], rules: Rules, outlines: Outlines) -> list[Extract]:
+    return extracts(sources, parsed_here(sources, rules, outlines, None), nothing)
+
+
+def differing_here(
+    sources: Sequence[SourceFile],
+    stored: Sequence[StoredFile],
+    rules: Rules,
+    outlines: Outlines,
+    sheets: Sheets,
+) -> list[Extract]:
+    return differing(sources, stored, sheets, nothing, parsed_here(sources, rules, outlines, sheets))
+
+
+def nothing() -> None:
+    pass
