@@ -12,6 +12,7 @@ from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import doctor, exits, program
+from cocosearch_ipc.cli.folder import Folder
 from cocosearch_ipc.render import out, settings
 
 Env = Mapping[str, str]
@@ -91,9 +92,13 @@ def init(args: argparse.Namespace, env: Env) -> int:  # noqa: ARG001 - the shape
         out.error(f"{there} is there already", "--force writes it anew", as_json=args.json)
         return exits.FAILED
     place = there or directory / FILE
-    if place.is_symlink():
-        place.unlink()
-    place.write_text(starter(directory.resolve().name), "utf-8")
+    text = starter(directory.resolve().name).encode()
+    with Folder.opened(directory) as folder:  # of what is there, nothing is followed: its author is anybody
+        if there is not None:
+            folder.replace(place.name, text, 0o644)
+        elif not folder.create(place.name, text, 0o644):
+            out.error(f"{place} is there already", "--force writes it anew", as_json=args.json)
+            return exits.FAILED
     if args.json:
         out.document({"path": str(place.resolve())})
     else:

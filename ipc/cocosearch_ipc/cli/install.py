@@ -2,21 +2,27 @@
 
 import argparse
 import json
+import math
 import os
 import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, program
+from cocosearch_ipc.cli.folder import BY_HAND, Folder
 from cocosearch_ipc.render import out
 
 Env = Mapping[str, str]
 NAME = "cocosearch"
+# A project's author may write any amount; some assistants keep their whole history in the user's file.
+MAX_PROJECT_BYTES, MAX_USER_BYTES = 1 << 20, 256 << 20
 BACKUP = ".before-cocosearch"
 
 
@@ -74,20 +80,16 @@ ASSISTANTS = {
 def run(args: argparse.Namespace, env: Env) -> int:
     """`install ASSISTANT [--project] [--print] [--remove]`. Raises `client.CallFailed`."""
     assistant = ASSISTANTS[args.assistant]
-    path = _target(assistant, env, in_project=args.project)
+    target = _target(assistant, env, in_project=args.project)
+    path = target.path
     entry = None if args.remove else assistant.entry(program.own(env))
     edit = _edited_toml if path.suffix == ".toml" else _edited_json
     if args.print:
         out.line(edit("", assistant.keys, entry, path).rstrip())
         return exits.OK
-    try:
-        before = path.read_text("utf-8") if path.exists() else ""
-    except UnicodeDecodeError as error:
-        raise client.CallFailed(f"{path} is not UTF-8 ({error})", "mend it first", code=0) from None
-    after = edit(before, assistant.keys, entry, path)
-    changed = after != before
-    if changed:
-        _write(path, before, after)
+    before, changed = "", False
+    if not args.remove or target.is_there():
+        before, changed = _write(target, partial(edit, keys=assistant.keys, entry=entry, path=path))
     if args.json:
         out.document({"assistant": args.assistant, "file": str(path), "changed": changed})
     elif changed:
@@ -101,34 +103,100 @@ def run(args: argparse.Namespace, env: Env) -> int:
     return exits.OK
 
 
-def _target(assistant: Assistant, env: Env, *, in_project: bool) -> Path:
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A configuration file: `top`, of which the user decides where it is, and directories and a file below it."""
+
+    top: Path
+    below: tuple[str, ...]
+    name: str
+    max_bytes: int
+
+    @property
+    def path(self) -> Path:
+        """The whole path."""
+        return self.top.joinpath(*self.below, self.name)
+
+    def is_there(self) -> bool:
+        """Whether anything has the name, be it a link that leads nowhere."""
+        return os.path.lexists(self.path)
+
+
+def _target(assistant: Assistant, env: Env, *, in_project: bool) -> Target:
     if not in_project:
-        return assistant.user(env)
+        path = assistant.user(env).resolve()  # a link into a repository of dot files stays one
+        return Target(path.parent, (), path.name, MAX_USER_BYTES)
     if assistant.project is None:
         raise client.CallFailed(f"{assistant.title} has no configuration per project", "leave out --project", code=0)
-    return Path.cwd() / assistant.project
+    *below, name = assistant.project.split("/")
+    return Target(Path.cwd(), tuple(below), name, MAX_PROJECT_BYTES)
+
+
+def _write(target: Target, edit: Callable[[str], str]) -> tuple[str, bool]:
+    """Edit a file in one step, keeping its mode; its first old text is kept beside it. Returns that, and if it changed.
+
+    Raises `client.CallFailed`.
+    """
+    target.top.mkdir(parents=True, exist_ok=True)
+    with Folder.opened(target.top, *target.below) as folder:
+        data, mode = folder.read(target.name, target.max_bytes) or (b"", 0o600)
+        try:
+            before = data.decode("utf-8")
+            after = edit(before).encode("utf-8")
+        except UnicodeError as error:
+            raise client.CallFailed(f"{target.path} is not UTF-8 ({error})", "mend it first", code=0) from None
+        if after == data:
+            return before, False
+        if data:
+            folder.create(target.name + BACKUP, data, mode)
+        folder.replace(target.name, after, mode)
+    return before, True
 
 
 def _edited_json(text: str, keys: str, entry: dict[str, Any] | None, path: Path) -> str:
     try:
-        tree = json.loads(text) if text.strip() else {}
-    except ValueError as error:
-        message = f"{path} is not plain JSON ({error})"
-        raise client.CallFailed(message, "add what `--print` shows by hand", code=0) from None
+        tree = json.loads(text, object_pairs_hook=_object, parse_float=_number, parse_constant=_number)
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        if text.strip():
+            message = f"{path} is not plain JSON ({error})"
+            raise client.CallFailed(message, BY_HAND, code=0) from None
+        tree = {}
     servers = tree.get(keys, {}) if isinstance(tree, dict) else None
     if not isinstance(servers, dict):
-        raise client.CallFailed(f"{path} has another shape than expected", "add what `--print` shows by hand", code=0)
+        raise client.CallFailed(f"{path} has another shape than expected", BY_HAND, code=0)
     if servers.get(NAME) == entry:
         return text
     changed = {name: server for name, server in servers.items() if name != NAME} | ({NAME: entry} if entry else {})
     indent = 4 if re.search(r"^    \"", text, re.MULTILINE) and not re.search(r"^  \"", text, re.MULTILINE) else 2
-    return json.dumps(tree | {keys: changed}, indent=indent, ensure_ascii=False) + "\n"
+    try:
+        return json.dumps(tree | {keys: changed}, indent=indent, ensure_ascii=False) + "\n"
+    except RecursionError:
+        raise client.CallFailed(f"{path} is nested too deeply", BY_HAND, code=0) from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys all differ: programs disagree on which of two counts, and one would be lost."""
+    tree = dict[str, Any]()
+    for name, value in pairs:
+        if name in tree:
+            raise ValueError(f"the key {name[:40]!r} stands twice")
+        tree[name] = value
+    return tree
+
+
+def _number(literal: str) -> float:
+    """A number that is written again as it was read."""
+    number = float(literal)
+    if not math.isfinite(number) or Decimal(literal) != Decimal(repr(number)):
+        raise ValueError(f"the number {literal[:40]} cannot be kept as it is")
+    return number
 
 
 def _edited_toml(text: str, keys: str, entry: dict[str, Any] | None, path: Path) -> str:
     try:
-        now = tomllib.loads(text).get(keys, {}).get(NAME)
-    except (tomllib.TOMLDecodeError, AttributeError) as error:
+        tree = tomllib.loads(text)
+        now = tree.get(keys, {}).get(NAME)
+    except (tomllib.TOMLDecodeError, AttributeError, RecursionError) as error:
         raise client.CallFailed(f"{path} is not valid TOML ({error})", "mend it first", code=0) from None
     if now == entry:
         return text
@@ -140,9 +208,20 @@ def _edited_toml(text: str, keys: str, entry: dict[str, Any] | None, path: Path)
         # A JSON text or list of texts is a TOML one as well.
         lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items())
         after = (rest + "\n\n" if rest else "") + f"[{keys}.{NAME}]\n{lines}"
-    if _server_in(after, keys) != entry:  # it was written in another way than as a table of its own
+    # Else it was written in another way than as a table of its own, or what looks like one is part of a text.
+    if _server_in(after, keys) != entry or _others(after, keys) != _others(text, keys):
         raise client.CallFailed(f"{path} has {NAME!r} in a form that is not ours", "change it by hand", code=0)
     return after
+
+
+def _others(text: str, keys: str) -> str:
+    """All but our own server, as text: a number may be `nan`, which equals nothing."""
+    try:
+        tree = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return "not TOML"
+    others = {name: server for name, server in tree.pop(keys, {}).items() if name != NAME}
+    return repr((sorted(tree.items()), sorted(others.items())))
 
 
 def _server_in(text: str, keys: str) -> object:
@@ -150,23 +229,3 @@ def _server_in(text: str, keys: str) -> object:
         return tomllib.loads(text).get(keys, {}).get(NAME)
     except (tomllib.TOMLDecodeError, AttributeError):
         return ...
-
-
-def _write(path: Path, before: str, after: str) -> None:
-    """Replace in one step, keeping the mode; the first old text is kept beside it."""
-    path = path.resolve()  # a link into a repository of dot files stays one
-    path.parent.mkdir(parents=True, exist_ok=True)
-    mode = path.stat().st_mode & 0o777 if before else 0o600
-    backup = path.with_name(path.name + BACKUP)
-    if before and not backup.exists():
-        _create(backup, before, mode)
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
-    _create(fresh, after, mode)
-    fresh.replace(path)
-
-
-def _create(path: Path, text: str, mode: int) -> None:
-    with os.fdopen(
-        os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode), "w", encoding="utf-8"
-    ) as f:
-        f.write(text)
