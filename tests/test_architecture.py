@@ -108,6 +108,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.interpreter",
     },
     "cocosearchd.indexing": {
+        "cocosearchd.supervise",
         "cocosearchd.interpreter",
         "cocosearchd.sandbox",
         "cocosearchd.patience",
@@ -147,6 +148,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.protocol",
     },
     "cocosearchd.tuning": {
+        "cocosearchd.patience",
         "cocosearchd.embedding",
         "cocosearchd.index_settings",
         "cocosearchd.indexing",
@@ -318,7 +320,7 @@ LATE_IMPORT_IN = {
     "cocosearchd.search.rerankers.spacy",  # optional extra
 }
 GIT_IN = "cocosearchd.roots.git_command"
-MAX_FILE_LINES, MAX_FUNCTION_LINES = 400, 60
+MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 

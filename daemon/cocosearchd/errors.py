@@ -55,6 +55,12 @@ class EmbedderUnavailable(CocoSearchError):
     code = protocol.UNAVAILABLE
 
 
+class NotStarted(CocoSearchError):
+    """One index could not be started; the others run, and it is tried again."""
+
+    code = protocol.UNAVAILABLE
+
+
 class IdentityMismatch(CocoSearchError):
     """An index was built with another embedder, chunker or header than the configured one."""
 

@@ -8,7 +8,8 @@ change: exactly the files that they affect are read again. What an answer needs 
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from contextvars import Context
 from dataclasses import replace
@@ -22,8 +23,15 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from cocosearchd.commits import Bell, CommitFeed
 from cocosearchd.embedding.late import LateEmbedder
-from cocosearchd.errors import CocoSearchError, Conflict, IdentityMismatch, NotFound
-from cocosearchd.index_settings import read_index_settings
+from cocosearchd.errors import (
+    CocoSearchError,
+    Conflict,
+    IdentityMismatch,
+    NotFound,
+    NotStarted,
+    StoreUnavailable,
+)
+from cocosearchd.index_settings import IndexSettings, read_index_settings
 from cocosearchd.indexing.shaping import identity_of, limits_of
 from cocosearchd.indexing.updater import IndexRules, Updater
 from cocosearchd.lookup import Lookup
@@ -32,12 +40,13 @@ from cocosearchd.patience import soon
 from cocosearchd.project import SOURCES
 from cocosearchd.roots.clock import beat_s
 from cocosearchd.roots.registry import check_root, chosen_name
+from cocosearchd.roots.root_threads import ROOT_THREADS, RootThreads
 from cocosearchd.roots.watched import WatchedRoot, is_there
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.settings import Loaded
 from cocosearchd.store import records, standing
 from cocosearchd.store.pool import Database
-from cocosearchd.supervise import supervise
+from cocosearchd.supervise import FIRST_PAUSE_S, LAST_PAUSE_S, attempt, summary, supervise
 from cocosearchd.tuning import RunningIndex, Tuning, complete, refusal_of
 from cocosearchd.upkeep import clear_spares, keep_vector_index
 
@@ -68,7 +77,9 @@ class Indexes(Lookup):
         # may take a model server minutes: they hold the lock of that index alone, which is taken before this one.
         self._changing = anyio.Lock()
         self._under_way = set[asyncio.Task[Any]]()  # changes; see `_whole`
-        self._noticed = anyio.Event()  # a file of settings may have changed
+        # Apart from the threads of questions: file systems that hang keep theirs.
+        self._root_threads = ThreadPoolExecutor(ROOT_THREADS, "root")
+        self._adding = RootThreads(self._root_threads)
 
     @property
     def loaded(self) -> Loaded:
@@ -91,7 +102,28 @@ class Indexes(Lookup):
             await standing.drop_former(self._db)
             following = {record.root: record for record in await standing.list_standing(self._db, "next")}
             for record in await records.list_indexes(self._db):
-                await self._start(record, following.get(record.root))
+                start = partial(self._start, record, following.get(record.root))
+                error = await attempt(f"start of {record.name}", start)
+                if isinstance(error, StoreUnavailable):
+                    raise error
+                if error is not None:
+                    self._set_aside(record, start, error)
+
+    def _set_aside(self, record: IndexRecord, start: Callable[[], Awaitable[object]], error: Exception) -> None:
+        """List an index that could not be started, and try again with growing pauses. The others run meanwhile."""
+        index = self._made(record, IndexSettings(self._tuning.loaded), _not_started(record, error), 0)
+        self._running[record.name] = index
+        self._tasks.start_soon(self._start_again, index, start)
+
+    async def _start_again(self, index: RunningIndex, start: Callable[[], Awaitable[object]]) -> None:
+        name, pause = index.record.name, FIRST_PAUSE_S
+        while self._running.get(name) is index:
+            await anyio.sleep(pause)
+            pause = min(pause * 2, LAST_PAUSE_S)
+            async with index.changing, self._changing:
+                if self._running.get(name) is index:
+                    error = await attempt(f"start of {name}", start)
+                    index.refusal = _not_started(index.record, error) if error is not None else None
 
     async def add(self, path: bytes, name: str | None, topics: tuple[str, ...]) -> tuple[RunningIndex, bool]:
         """The index of `path`, and whether it is new.
@@ -101,8 +133,8 @@ class Indexes(Lookup):
         return await self._whole(self._added(path, name, topics))
 
     async def _added(self, path: bytes, name: str | None, topics: tuple[str, ...]) -> tuple[RunningIndex, bool]:
-        root = await asyncio.to_thread(check_root, path, self._state_dir)  # before it is alone: this may hang
-        settings = await asyncio.to_thread(read_index_settings, root, self._tuning.loaded)
+        root = await self._adding.run(check_root, path, self._state_dir)  # before it is alone: this may hang
+        settings = await self._adding.run(read_index_settings, root, self._tuning.loaded)
         async with self._changing:
             for index in self._running.values():
                 if index.record.root == root:
@@ -175,6 +207,8 @@ class Indexes(Lookup):
 
     async def _rebuilt(self, name: str) -> RunningIndex:
         async with self._alone(name) as index:
+            if isinstance(index.refusal, NotStarted):
+                raise index.refusal
             fingerprint = self._embedder.fingerprint
             identity = identity_of(fingerprint.pairs(), index.settings.indexing)
             if identity == index.record.identity:
@@ -266,27 +300,37 @@ class Indexes(Lookup):
     async def _begin(
         self, record: IndexRecord, refusal: IdentityMismatch | None, lacking: int | None = None
     ) -> RunningIndex:
-        given, there = record.topics, await is_there(self._db, record, ANSWERS_S)
-        record, settings, files = await self._tuning.begin(record, refused=refusal is not None, there=there)
-        sync_dir = self._state_dir / "sync" / record.slug
-        root = WatchedRoot(record, self._db, settings.indexing, self._tuning.loaded.settings.watching, sync_dir)
+        given, there = record.topics, await is_there(self._db, record, ANSWERS_S, self._root_threads)
+        threads, refused = RootThreads(self._root_threads), refusal is not None
+        record, settings, files = await self._tuning.begin(record, threads, ANSWERS_S, refused=refused, there=there)
+        lacking = await records.lacking(self._db, record) if lacking is None else lacking
+        index = self._made(record, settings, refusal, lacking)
+        index.given = given
+        if files:
+            index.tell(("since the daemon ran last",), files)
+        if refusal is None:
+            self._tasks.start_soon(self._run, index)
+            await self._updater.add(record, index.root, self._tuning.rules(settings), index.reporter("lane"))
+        return index
+
+    def _made(
+        self, record: IndexRecord, settings: IndexSettings, refusal: CocoSearchError | None, lacking: int
+    ) -> RunningIndex:
+        sync_dir, watching = self._state_dir / "sync" / record.slug, self._tuning.loaded.settings.watching
+        root = WatchedRoot(record, self._db, settings.indexing, watching, sync_dir, self._root_threads)
         index = RunningIndex(
             record,
             root,
             LexicalIndex(self._db, record, self._state_dir / "lexical" / record.slug),
             anyio.CancelScope(),
             refusal,
-            given,
+            record.topics,
             settings,
-            await records.lacking(self._db, record) if lacking is None else lacking,
+            lacking,
             lane=record.name,
         )
-        root.on_top, root.on_state, root.presence.admit = self._notice, self.bell.ring, partial(self._admitted, index)
-        if files:
-            index.tell(("since the daemon ran last",), files)
-        if refusal is None:
-            self._tasks.start_soon(self._run, index)
-            await self._updater.add(record, index.root, self._tuning.rules(settings))
+        root.on_top, root.on_state = partial(self._notice, index), self.bell.ring
+        root.presence.admit = partial(self._admitted, index)
         return index
 
     # -- another embedder
@@ -294,7 +338,8 @@ class Indexes(Lookup):
     async def _switch(self, index: RunningIndex) -> None:
         """Let the next index take the place of this one; returns when it has, or is not wanted any more."""
         with anyio.CancelScope() as over:
-            await supervise(f"embedder of {index.record.name}", partial(self._follow, index, over))
+            name, report = f"embedder of {index.record.name}", index.reporter("embedder")
+            await supervise(name, partial(self._follow, index, over), report)
 
     async def _follow(self, index: RunningIndex, over: anyio.CancelScope) -> None:
         while (following := index.following) is not None:
@@ -332,23 +377,26 @@ class Indexes(Lookup):
     # -- settings that change
 
     async def watch_settings(self) -> None:
-        """Follow the files of settings, for ever; to be supervised."""
+        """Follow the user's symbol queries, for ever; to be supervised."""
         while True:
-            hinted = all(index.root.local for index in self._every()) and not self._tuning.queries_dir
-            with anyio.move_on_after(beat_s(CALM_LOOK_S if hinted else LOOK_S)):
-                await self._noticed.wait()
-                await anyio.sleep(WRITTEN_S)
-            self._noticed = anyio.Event()
-            for index in self._every():
-                if not index.changing.locked() and await index.outdated(ANSWERS_S):
-                    with anyio.move_on_after(LOOK_S):
-                        await self.refresh(index)
+            await anyio.sleep(beat_s(LOOK_S if self._tuning.queries_dir else CALM_LOOK_S))
             if await self._tuning.outdated():
                 await self.configure()
 
-    def _notice(self, name: bytes) -> None:
+    async def _watch_project(self, index: RunningIndex) -> None:
+        """Follow the files of settings of one project, for ever; to be supervised."""
+        while True:
+            with anyio.move_on_after(beat_s(CALM_LOOK_S if index.root.local else LOOK_S)):
+                await index.noticed.wait()
+                await anyio.sleep(WRITTEN_S)
+            index.noticed = anyio.Event()
+            if not index.changing.locked() and await index.outdated(ANSWERS_S):
+                with anyio.move_on_after(LOOK_S):
+                    await self.refresh(index)
+
+    def _notice(self, index: RunningIndex, name: bytes) -> None:
         if name in SOURCES:
-            self._noticed.set()
+            index.noticed.set()
 
     async def refresh(self, index: RunningIndex) -> None:
         """Follow the files of a project, if they have changed. What cannot be done now is tried again soon."""
@@ -375,18 +423,23 @@ class Indexes(Lookup):
             await self._tuning.read(loaded or self._tuning.loaded)
         async with anyio.create_task_group() as tasks:
             for index in self._every():
-                tasks.start_soon(partial(self._refreshed, index, anew=True))
+                follow = partial(self._refreshed, index, anew=True)
+                tasks.start_soon(attempt, f"settings of {index.record.name}", follow)
 
     # -- running
 
     async def _run(self, index: RunningIndex) -> None:
         with index.tasks:
             async with anyio.create_task_group() as tasks:
-                tasks.start_soon(supervise, f"root {index.record.name}", index.root.run)
-                tasks.start_soon(supervise, f"words {index.record.name}", index.lexical.run)
-                tasks.start_soon(supervise, f"spare rows {index.record.name}", partial(clear_spares, self._db, index))
-                keep = partial(keep_vector_index, self._db, index)
-                tasks.start_soon(supervise, f"vector index {index.record.name}", keep)
+                runs: dict[str, Callable[[], Awaitable[object]]] = {
+                    "root": index.root.run,
+                    "words": index.lexical.run,
+                    "settings": partial(self._watch_project, index),
+                    "spare rows": partial(clear_spares, self._db, index),
+                    "vector index": partial(keep_vector_index, self._db, index),
+                }
+                for task, run in runs.items():
+                    tasks.start_soon(supervise, f"{task} of {index.record.name}", run, index.reporter(task))
 
     async def _stop(self, index: RunningIndex) -> None:
         del self._running[index.record.name]
@@ -394,3 +447,8 @@ class Indexes(Lookup):
         if index.refusal is None:
             await self._updater.remove(index.lane)
         index.tasks.cancel()
+
+
+def _not_started(record: IndexRecord, error: Exception) -> NotStarted:
+    message = f"index {record.name!r} could not be started: {summary(error)}"
+    return NotStarted(message, f"it is tried again within {LAST_PAUSE_S:g} s; cocosearchctl logs says more")

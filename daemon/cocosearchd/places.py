@@ -4,8 +4,6 @@ import os
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-import anyio
-
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.lookup import Lookup
 from cocosearchd.model import decode_path, encode_path, named_path
@@ -112,12 +110,12 @@ async def explained(indexes: Lookup, index: RunningIndex, path: str, cwd: str | 
     """
     absolute = path.startswith("/")
     named = named_path(path)
-    if not absolute and (cwd is None or await _there(index.record.root + b"/" + decode_path(named))):
+    if not absolute and (cwd is None or await _there(index, index.record.root + b"/" + decode_path(named))):
         return named
     raw = path if absolute else f"{cwd}/{path}"
     placed = await at(indexes, raw, index.record.name)
-    return placed[1] if placed is not None and (absolute or await _there(os.fsencode(raw))) else named
+    return placed[1] if placed is not None and (absolute or await _there(index, os.fsencode(raw))) else named
 
 
-async def _there(path: bytes) -> bool:
-    return await anyio.to_thread.run_sync(os.path.lexists, path)
+async def _there(index: RunningIndex, path: bytes) -> bool:
+    return await index.root.threads.run(os.path.lexists, path)

@@ -3,18 +3,22 @@
 import asyncio
 import logging
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import anyio
 
 from cocosearchd.embedding.late import LateEmbedder
-from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch
+from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, IdentityMismatch
 from cocosearchd.index_settings import SCOPE, IndexSettings, changed, read_index_settings, sentence
 from cocosearchd.indexing.overrides import Overrides, read_overrides, stamps
 from cocosearchd.indexing.shaping import affected, identity_of, made_with
 from cocosearchd.indexing.updater import IndexRules, Updater
 from cocosearchd.model import IndexIdentity, IndexRecord
+from cocosearchd.patience import ended
 from cocosearchd.project import Project, seen
+from cocosearchd.roots.one_look import OneLook
+from cocosearchd.roots.root_threads import RootThreads
 from cocosearchd.roots.watched import WatchedRoot
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.settings import Loaded
@@ -23,13 +27,15 @@ from cocosearchd.store.remake import remake
 
 log = logging.getLogger(__name__)
 
+Stamps = tuple[tuple[int, ...], ...]
 NOTED_S = 600.0  # how long it is said what a change of settings did
 NOT_READ = "the project's own settings are not known: its root has not been there since the daemon started"
 
 
 @dataclass(slots=True)
 class RunningIndex:
-    """`record.generation` follows the commits; `refusal` is set, and `root` is not running, for a foreign identity.
+    """`record.generation` follows the commits; `refusal` is set, and `root` is not running, for a foreign identity, and
+    for an index that could not be started. `troubles` are sentences about tasks that failed and start again.
 
     `record.topics` are those that were `given`, or else those of the project. `settings` hold for this index.
     """
@@ -38,7 +44,7 @@ class RunningIndex:
     root: WatchedRoot
     lexical: LexicalIndex
     tasks: anyio.CancelScope
-    refusal: IdentityMismatch | None = None
+    refusal: CocoSearchError | None = None
     given: tuple[str, ...] = ()
     settings: IndexSettings = field(default_factory=IndexSettings)
     lacking: int = 0  # chunks of before the newest columns, when they were counted last
@@ -47,6 +53,23 @@ class RunningIndex:
     lane: str = ""  # its name in the updater; it keeps that when it takes the place, and the name, of another
     following: "RunningIndex | None" = None  # is being filled with another embedder, to take its place
     changing: anyio.Lock = field(default_factory=anyio.Lock)  # one change of it at a time, or of what follows it
+    noticed: anyio.Event = field(default_factory=anyio.Event)  # a file of settings may have changed
+    troubles: dict[str, str] = field(default_factory=dict)
+    settings_look: OneLook[Stamps | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.settings_look = OneLook(lambda: seen(self.record.root), self.root.threads)
+
+    def reporter(self, task: str) -> Callable[[str | None], None]:
+        """Takes the sentence about a task that failed, and None when it runs again: see `supervise`."""
+
+        def report(sentence: str | None) -> None:
+            if sentence is None:
+                self.troubles.pop(task, None)
+            else:
+                self.troubles[task] = sentence
+
+        return report
 
     async def outdated(self, within_s: float = math.inf) -> bool:
         """Whether its project's files have changed since they were read. What is not there has not.
@@ -59,7 +82,7 @@ class RunningIndex:
         elif self.refusal is None and presence.there:
             with anyio.move_on_after(within_s):
                 await presence.answers()
-                found = await asyncio.to_thread(seen, self.record.root)
+                found = await self.settings_look.seen()  # however many ask: one thread where it never answers
         return found is not None and found != self.settings.stamps
 
     @property
@@ -67,7 +90,7 @@ class RunningIndex:
         """What a person should know of its settings."""
         recent = self.note and anyio.current_time() - self.noted_at < NOTED_S
         filling = (self._filling(self.following),) if self.following else ()
-        return (*self.settings.said, *((self.note,) if recent else ()), *filling)
+        return (*self.settings.said, *((self.note,) if recent else ()), *filling, *self.troubles.values())
 
     def _filling(self, following: "RunningIndex") -> str:
         old, new = self.record.identity.model, following.record.identity.model
@@ -143,15 +166,18 @@ class Tuning:
         """What shapes the rows of an index of these settings."""
         return IndexRules(settings.indexing, self._overrides.queries)
 
-    async def begin(self, record: IndexRecord, *, refused: bool, there: bool) -> tuple[IndexRecord, IndexSettings, int]:
+    async def begin(
+        self, record: IndexRecord, threads: RootThreads, within_s: float, *, refused: bool, there: bool
+    ) -> tuple[IndexRecord, IndexSettings, int]:
         """An index that is not running yet, made what its settings say, and how many files will be read again.
 
-        While its root is not there it stays as it was made; `follow` must come before its files. Raises
-        `StoreUnavailable`.
+        While its root is not there, or does not give its files of settings within so many seconds, it stays as it was
+        made; `follow` must come before its files. Raises `StoreUnavailable`.
         """
-        if not there:
+        reading = asyncio.ensure_future(threads.run(read_index_settings, record.root, self.loaded)) if there else None
+        if reading is None or not await ended(reading, within_s):
             return record, IndexSettings(self.loaded, trouble=NOT_READ), 0
-        settings = await anyio.to_thread.run_sync(read_index_settings, record.root, self.loaded)
+        settings = reading.result()
         made, files = (record, 0) if refused else await self._remade(record, self.rules(settings))
         return replace(made, topics=record.topics or settings.project.topics), settings, files
 
@@ -161,7 +187,7 @@ class Tuning:
         Raises `StoreUnavailable`; then nothing has changed.
         """
         before = index.settings
-        settings = await asyncio.to_thread(_read_there, index.record.root, self.loaded, before.project)
+        settings = await index.root.threads.run(_read_there, index.record.root, self.loaded, before.project)
         if settings is None or not index.root.presence.there:
             return
         rules = self.rules(settings)  # once: those of the daemon may change while this waits

@@ -1,7 +1,7 @@
 """What the updater knows of one index: where its batches come from and how many of its files are under way."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self, TypeVar
 
@@ -127,12 +127,20 @@ class Pace:
 class Lane:
     """One index on its way through the updater."""
 
-    def __init__(self, record: IndexRecord, source: BatchSource[Any], inflight: int, back: int) -> None:
+    def __init__(
+        self,
+        record: IndexRecord,
+        source: BatchSource[Any],
+        inflight: int,
+        back: int,
+        report: Callable[[str | None], None] | None = None,
+    ) -> None:
         """`inflight`: how many files the child has in work at once; what a kill may lose.
 
-        `back`: how many bulk batches may have come back from it beside those, and not be found yet.
+        `back`: how many bulk batches may have come back from it beside those, and not be found yet. `report`: who
+        shows what fails, as for `supervise`.
         """
-        self.record, self.source = record, source
+        self.record, self.source, self.report = record, source, report
         self.scope: anyio.CancelScope | None = None  # of its tasks, while they run
         self._pace = Pace(min(BULK_FILES, inflight // BULK_BATCHES))
         self._in_child, self._unsettled, self._edits = Window(0), Window(0), Window(EDITS_UNDER_WAY)

@@ -11,6 +11,7 @@ import time
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,6 +29,7 @@ from cocosearchd.indexing.link import Link, WorkerDied
 from cocosearchd.indexing.restraint import FULL, Restraint
 from cocosearchd.indexing.wire import IndexRules, WorkerSpec
 from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.supervise import attempt, summary, supervise
 
 __all__ = ["Batch", "BatchSource", "IndexRules", "Updater", "WorkerSpec", "WorkerState", "WorkerStatus"]
 
@@ -142,15 +144,23 @@ class Updater:
         """Of the living child."""
         return self._child.pid if self._child is not None else None
 
-    async def add(self, record: IndexRecord, source: BatchSource[Any], rules: IndexRules | None = None) -> None:
+    async def add(
+        self,
+        record: IndexRecord,
+        source: BatchSource[Any],
+        rules: IndexRules | None = None,
+        report: Callable[[str | None], None] | None = None,
+    ) -> None:
         """From now on, keep this index equal to what its source says. Raises `Conflict` for a second of the name.
 
-        Without `rules`, by the settings that this was started with.
+        Without `rules`, by the settings that this was started with. `report` as for `supervise`: what fails in the
+        work on one index restarts that work alone.
         """
         if record.name in self._lanes:
             raise Conflict(f"index {record.name!r} is being kept already")
         self._ruled[record.name] = _Ruled(rules or IndexRules(self._spec.indexing))
-        self._lanes[record.name] = lane = Lane(record, source, self._spec.indexing.inflight_files, self._back)
+        lane = Lane(record, source, self._spec.indexing.inflight_files, self._back, report)
+        self._lanes[record.name] = lane
         if self._up.is_set():
             self._open(lane)
         if self._tasks is not None:
@@ -192,7 +202,7 @@ class Updater:
         closed.exception()  # a child that died is as good
 
     async def run(self) -> None:
-        """For ever. To be supervised: what is not a `CocoSearchError` of `on_commit` comes out of here."""
+        """For ever. To be supervised. What fails in the work on one index stays in its lane."""
         try:
             async with anyio.create_task_group() as tasks:
                 self._tasks = tasks
@@ -271,9 +281,14 @@ class Updater:
     async def _serve(self, lane: Lane) -> None:
         """Pull the batches of an index; they overlap. Edits are pulled apart, so that they wait for no bulk work."""
         with anyio.CancelScope() as lane.scope:
-            async with anyio.create_task_group() as jobs:
-                for edits in (False, True):
-                    jobs.start_soon(self._pull, lane, edits, jobs)
+            name = f"indexing of {lane.record.name}"
+            await supervise(name, partial(self._serve_once, lane), lane.report)
+
+    async def _serve_once(self, lane: Lane) -> None:
+        """Until something of this index fails: its batches under way are then given back, and no other is touched."""
+        async with anyio.create_task_group() as jobs:
+            for edits in (False, True):
+                jobs.start_soon(self._pull, lane, edits, jobs)
 
     async def _pull(self, lane: Lane, edits: bool, jobs: anyio.abc.TaskGroup) -> None:
         while True:
@@ -313,6 +328,9 @@ class Updater:
         """What the child says of a batch, or those after it; there is room in the child then."""
         began = time.monotonic()
         try:
+            if job.edits and not self._calm.is_set():  # a save takes a turn between pieces that may end the child
+                async with self._alone:
+                    return await self._ask(job, piece, alone=True)
             return await self._ask(job, piece, alone=False)
         except WorkerDied:
             return await self._find_killer(job, piece)
@@ -325,14 +343,26 @@ class Updater:
         All paths are told, not only those that this child has written: what a child had committed before it died
         comes back as unchanged from the next one.
         """
-        paths = tuple(p for p in piece.all if p not in answer.failed)
-        if not paths:
-            return answer.failed
-        try:
-            await self._on_commit(Commit(job.lane.record.name, answer.generation, paths, job.edits))
-        except CocoSearchError as error:
-            return answer.failed | dict.fromkeys(paths, str(error))
-        return answer.failed
+        failed = dict(answer.failed)
+        groups = deque([tuple(path for path in piece.all if path not in failed)])
+        while groups:
+            paths = groups.popleft()
+            if not paths:
+                continue
+            error = await self._told(Commit(job.lane.record.name, answer.generation, paths, job.edits))
+            if isinstance(error, CocoSearchError):
+                failed |= dict.fromkeys(paths, str(error))
+            elif error is not None and len(paths) > 1:
+                middle = len(paths) // 2  # the file that does it is in one half
+                groups.extend((paths[:middle], paths[middle:]))
+            elif error is not None:
+                failed |= dict.fromkeys(paths, summary(error))
+        return failed
+
+    async def _told(self, commit: Commit) -> Exception | None:
+        """Run the hook; its error, which is logged unless it is one for people."""
+        run = partial(self._on_commit, commit)
+        return await attempt(f"taking in a commit of {commit.index}", run, (CocoSearchError,))
 
     async def _ask(self, job: _Job, piece: Piece, *, alone: bool) -> _Answer:
         """One piece to the child and back. Raises `WorkerDied`."""

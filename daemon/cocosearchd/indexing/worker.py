@@ -84,7 +84,7 @@ class Worker:
                 message = wire.decode(line)
                 if message["do"] == "open":
                     record = wire.record_from_json(message["record"])
-                    self._indexes[record.name] = index = Index(record, wire.rules_from_json(message["rules"]), tasks)
+                    self._indexes[record.name] = index = Index(record, wire.rules_from_json(message["rules"]))
                     self._parsers.warm_up(limits_of(index.rules.indexing).chunker)
                 elif message["do"] == "work":
                     index = self._indexes[message["index"]]
@@ -120,7 +120,8 @@ class Worker:
         # Raises what opening does: no PostgreSQL, no embedder yet or not this index's, no space for the memory.
         app = await self._app(index)
         paths, gone = message["paths"], message["gone"]
-        return await app.process(paths, gone, force=message["force"], urgent=message["urgent"])
+        work = app.process(paths, gone, force=message["force"], urgent=message["urgent"])
+        return await index.unless_ended(asyncio.ensure_future(work))
 
     async def _close(self, index: "Index", message: dict[str, Any]) -> None:
         await asyncio.gather(*index.busy)
@@ -191,32 +192,50 @@ class Worker:
         self._writer.write(wire.encode(message))
 
 
+class LiveRunEnded(Exception):
+    """CocoIndex works on an index no more, unasked. Worth another try."""
+
+
 class Index:
     """An index as this process holds it: told of, and running from its first batch on."""
 
-    def __init__(self, record: IndexRecord, rules: wire.IndexRules, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, record: IndexRecord, rules: wire.IndexRules) -> None:
         self.record, self.rules = record, rules
         self.app: IndexApp | None = None
         self.opening = asyncio.Lock()
         self.busy: set[asyncio.Task[None]] = set()
-        self._tasks = tasks
-        self._watch: asyncio.Task[None] | None = None
+        self._ended: asyncio.Task[None] | None = None  # the app's live run, which does not end unasked
 
     def start(self, app: IndexApp) -> None:
-        """Keep the app, and end the process should its live run end unasked."""
+        """Keep the app for as long as its live run goes on."""
         self.app = app
-        self._watch = self._tasks.create_task(self._end_with(app))
+        self._ended = asyncio.ensure_future(app.ended())
+
+    async def unless_ended(self, work: asyncio.Future[Outcome]) -> Outcome:
+        """The outcome of work. Raises `LiveRunEnded` where the live run ends before: the next work begins another.
+
+        Only this index loses it: the process, and with it the work on every other, goes on.
+        """
+        ended, app = self._ended, self.app
+        assert ended is not None
+        futures: set[asyncio.Future[Any]] = {work, ended}
+        await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            return work.result()
+        work.cancel()
+        await asyncio.wait({work})
+        if self.app is app and app is not None:
+            self.app = None
+            await asyncio.gather(app.close(), return_exceptions=True)  # what it raises has ended it
+        cause = ended.exception() if not ended.cancelled() else None
+        raise LiveRunEnded(f"CocoIndex ended the live run of {self.record.name!r}: {cause or 'unasked'}")
 
     async def close(self) -> None:
         """End the live run; batches must have been awaited."""
-        if self._watch is not None:
-            self._watch.cancel()
+        if self._ended is not None:
+            self._ended.cancel()
         if self.app is not None:
             await self.app.close()
-
-    async def _end_with(self, app: IndexApp) -> None:
-        await app.ended()
-        raise RuntimeError(f"CocoIndex ended the live run of {self.record.name!r}")
 
 
 def prune(memories: Path, current: Path, numbers: Iterable[str]) -> None:

@@ -4,12 +4,13 @@ Only looks at files that git keeps while it works; the final state never depends
 leaves its directory behind, so that one counts only while the index or HEAD have just changed.
 """
 
-import asyncio
 import os
 import time
 from collections.abc import Iterable, Sequence
 
 import anyio
+
+from cocosearchd.roots.root_threads import RootThreads
 
 CAP_S = 2.0  # then a batch passes, whatever git does
 PASS_S = 0.25  # for so long
@@ -32,11 +33,14 @@ class GitGate:
         self._pass_until = 0.0
         self.waiting = False  # whether a batch does
 
-    async def passed(self, git_dirs: Sequence[bytes], *, local: bool = True) -> None:
-        """Returns when a batch may pass. What is not `local` may hang, and is looked at in a thread."""
+    async def passed(
+        self, git_dirs: Sequence[bytes], threads: RootThreads | None = None, *, local: bool = True
+    ) -> None:
+        """Returns when a batch may pass. What is not `local` may hang, and is looked at in one of `threads`."""
+        threads = threads or RootThreads()
         try:
             while True:
-                working = any_busy(git_dirs) if local else await asyncio.to_thread(any_busy, git_dirs)
+                working = any_busy(git_dirs) if local else await threads.run(any_busy, git_dirs)
                 if (wait := self.wait_s(working, time.monotonic())) <= 0:
                     return
                 self.waiting = True

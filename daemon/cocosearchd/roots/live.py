@@ -10,6 +10,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import count
@@ -27,6 +28,7 @@ from cocosearchd.roots.hints.choose import open_hints
 from cocosearchd.roots.marks import Batch, Picked, Tree
 from cocosearchd.roots.presence import POLL_S, Presence
 from cocosearchd.roots.reconcile import Reconciler
+from cocosearchd.roots.root_threads import RootThreads
 from cocosearchd.roots.scan import look
 from cocosearchd.roots.status import FAILED_SHOWN, SHOWN, RootStatus, in_sync, lagging, live_state
 from cocosearchd.roots.survey import KnownFiles, Survey
@@ -45,12 +47,21 @@ class LiveRoot:
     """See `watched.WatchedRoot`, which is this with the store behind it."""
 
     def __init__(
-        self, root: bytes, known: KnownFiles, indexing: IndexingSettings, watching: WatchingSettings, sync_dir: Path
+        self,
+        root: bytes,
+        known: KnownFiles,
+        indexing: IndexingSettings,
+        watching: WatchingSettings,
+        sync_dir: Path,
+        executor: Executor | None = None,
     ) -> None:
+        """`executor` runs what looks at roots; None: the event loop's own."""
         self._root, self._watching = root, watching
+        self.threads = RootThreads(executor)
         self._sync_dir = os.fsencode(sync_dir)
         self._dirty = Reconciler(watching)
-        self._survey, self.presence = Survey(root, known, indexing, self._dirty), Presence(root, known)
+        self._survey = Survey(root, known, indexing, self._dirty, self.threads)
+        self.presence = Presence(root, known, self.threads)
         self._cookies = Cookies(self._sync_dir)
         self._schedule = Schedule(watching, time.monotonic())
         self._gate = GitGate()
@@ -102,7 +113,7 @@ class LiveRoot:
         if trouble := await self._survey.open():
             return self._lose(trouble)
         with anyio.CancelScope(shield=True):  # what has been opened must be closed
-            hints, reason = await asyncio.to_thread(open_hints, self._root, self._sync_dir, self._watching, told)
+            hints, reason = await self.threads.run(open_hints, self._root, self._sync_dir, self._watching, told)
         self._watcher = f"{hints.name} ({reason})" if reason else hints.name
         self._hints, self._fallen_back = hints, reason is not None
         self._dirty.mark_tree("", urgent=False)
@@ -121,7 +132,7 @@ class LiveRoot:
             lost.set()
             self._cookies.void()
             with anyio.CancelScope(shield=True):
-                await asyncio.to_thread(hints.close)
+                await self.threads.run(hints.close)
 
     def _lose(self, reason: str) -> None:
         """Nothing that this epoch knows is certain any more. Never put off, never merged."""
@@ -251,7 +262,7 @@ class LiveRoot:
                 await anyio.sleep(SETTLE_S)
             assert self._survey.scope is not None
             git_dirs = [rules.repository.git_dir for rules in self._survey.scope.git_rules()]
-            await self._gate.passed(git_dirs, local=self.local)
+            await self._gate.passed(git_dirs, self.threads, local=self.local)
             picked = self._dirty.take(limit, edits=edits)
             if picked is not None and (batch := await self._look(picked)) is not None:
                 return batch
@@ -262,7 +273,7 @@ class LiveRoot:
         assert scope is not None
         try:
             paths = {path: decode_path(path) for path in picked.seqs}
-            found = await asyncio.to_thread(look, scope, paths)
+            found = await self.threads.run(look, scope, paths)
             self._survey.looked(found, picked, told=self.local and not (self._hints and self._hints.blind()))
             same = self.presence.same() if self.local else await self.presence.still()
             taken = same and scope is self._survey.scope and epoch == self._epoch and self._open.is_set()

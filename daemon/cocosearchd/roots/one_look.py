@@ -5,6 +5,8 @@ import time
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from cocosearchd.roots.root_threads import RootThreads
+
 Seen = TypeVar("Seen")
 SILENT_S = 1.0  # a look takes milliseconds where it is answered at all
 
@@ -12,8 +14,8 @@ SILENT_S = 1.0  # a look takes milliseconds where it is answered at all
 class OneLook(Generic[Seen]):
     """For one event loop. Who asks while a look is under way waits for the next one, together with all others."""
 
-    def __init__(self, look: Callable[[], Seen]) -> None:
-        self._look = look
+    def __init__(self, look: Callable[[], Seen], threads: RootThreads | None = None) -> None:
+        self._look, self._threads = look, threads or RootThreads()
         self._running: asyncio.Task[Seen] | None = None
         self._next: asyncio.Task[Seen] | None = None
         self._began = 0.0
@@ -33,4 +35,4 @@ class OneLook(Generic[Seen]):
         if before is not None:
             await asyncio.wait({before})
         self._running, self._next, self._began = self._next, None, time.monotonic()
-        return await asyncio.to_thread(self._look)
+        return await self._threads.run(self._look)

@@ -14,6 +14,7 @@ from cocosearchd.errors import StoreUnavailable
 from cocosearchd.roots.clock import beat_s
 from cocosearchd.roots.mountpoints import is_bare, is_mounted
 from cocosearchd.roots.one_look import OneLook
+from cocosearchd.roots.root_threads import RootThreads
 from cocosearchd.roots.scan import Identity, identity
 
 # Questions look by themselves, so the beat is for those that follow an index, and for its state.
@@ -37,11 +38,12 @@ class KnownDevices(Protocol):
 class Presence:
     """Looks for one root, for one event loop."""
 
-    def __init__(self, root: bytes, known: KnownDevices) -> None:
+    def __init__(self, root: bytes, known: KnownDevices, threads: RootThreads | None = None) -> None:
+        threads = threads or RootThreads()
         self._root, self._known = root, known
         self._judged: tuple[Identity, str | None] | None = None  # of an empty directory
         self._asked, self._looked, self._looks = asyncio.Event(), asyncio.Event(), 0
-        self._placing, self._looking = OneLook(lambda: identity(root)), OneLook(lambda: _seen(root))
+        self._placing, self._looking = OneLook(lambda: identity(root), threads), OneLook(lambda: _seen(root), threads)
         self._found: Identity | None = None
         self.there = False  # whether what the root says of itself holds: not while it is missing, or not known to be
         self.admit: Callable[[], Awaitable[bool]] = _at_once  # a root that is there is watched once this says so

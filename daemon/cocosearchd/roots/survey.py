@@ -15,6 +15,7 @@ from cocosearchd.roots.ignore import IGNORE_FILES, Scope
 from cocosearchd.roots.links import Links, written
 from cocosearchd.roots.marks import Picked, Tree, below
 from cocosearchd.roots.reconcile import Reconciler
+from cocosearchd.roots.root_threads import RootThreads
 from cocosearchd.roots.scan import Found, Looked, Scan, Unread, Young
 from cocosearchd.settings import IndexingSettings
 
@@ -46,8 +47,16 @@ class Survey:
     stored of a directory that cannot be read stays as it is.
     """
 
-    def __init__(self, root: bytes, known: KnownFiles, indexing: IndexingSettings, dirty: Reconciler) -> None:
+    def __init__(
+        self,
+        root: bytes,
+        known: KnownFiles,
+        indexing: IndexingSettings,
+        dirty: Reconciler,
+        threads: RootThreads | None = None,
+    ) -> None:
         self._root, self._known, self.indexing, self._dirty = root, known, indexing, dirty
+        self._threads = threads or RootThreads()
         self.scope: Scope | None = None
         self.total: int | None = None
         self.closed_files: tuple[str, ...] = ()
@@ -140,8 +149,8 @@ class Survey:
 
     async def _anew(self) -> Scope:
         if self.scope is None:
-            return await asyncio.to_thread(Scope, self._root, self.indexing)
-        return await asyncio.to_thread(self.scope.anew, self.indexing)
+            return await self._threads.run(Scope, self._root, self.indexing)
+        return await self._threads.run(self.scope.anew, self.indexing)
 
     def hinted(self, hint: Dirty | DirtyTree) -> None:
         """Something may have changed there."""
@@ -199,7 +208,7 @@ class Survey:
         A root that is not `local` may hang, and is looked at in a thread.
         """
         scope = self.scope
-        if scope is not None and (scope.outdated() if local else await asyncio.to_thread(scope.outdated)):
+        if scope is not None and (scope.outdated() if local else await self._threads.run(scope.outdated)):
             # One at a time, to its end: a git that hangs is to hold one thread, however many ask and give up.
             if self._checking is None or self._checking.done():
                 self._checking = asyncio.create_task(self._check_rules())
@@ -209,7 +218,7 @@ class Survey:
         while self.scope is not None and self.scope.outdated():
             scope = self.scope
             try:
-                fresh = await asyncio.to_thread(scope.refreshed)
+                fresh = await self._threads.run(scope.refreshed)
             except OSError:
                 fresh = None  # the scan says why
             if scope is not self.scope:
@@ -223,7 +232,7 @@ class Survey:
     async def check_links(self, *, local: bool) -> None:
         """Files that have names outside of what is indexed here. What is not `local` is scanned for each question."""
         if local and self._links.elsewhere:
-            for path in await asyncio.to_thread(written, self._root, self._links.suspects()):
+            for path in await self._threads.run(written, self._root, self._links.suspects()):
                 self._dirty.mark(path, scanned=True)
 
     def _tell(self, *, everything: bool) -> None:
@@ -241,7 +250,7 @@ class Survey:
         while True:
             before = self.scope
             assert before is not None
-            renewed = await asyncio.to_thread(before.renewed)
+            renewed = await self._threads.run(before.renewed)
             if self.scope is before:  # else a hint has made another one, which knows what git knew before
                 self.scope = renewed
                 return renewed
@@ -268,10 +277,10 @@ class Survey:
             damaged = tuple(await self._known.damaged_files())
         stored = {record.path: record for record in await self._stored(trees)}
         scan = Scan(scope, stored, watch, force=force, young=self._young)
-        found = await asyncio.to_thread(scan.run, [decode_path(tree.path) for tree in trees])
-        if not await asyncio.to_thread(still_there):
+        found = await self._threads.run(scan.run, [decode_path(tree.path) for tree in trees])
+        if not await self._threads.run(still_there):
             return False
-        refused = await asyncio.to_thread(self._still_refused, () if force else tuple(found.dirty))
+        refused = await self._threads.run(self._still_refused, () if force else tuple(found.dirty))
         for path in damaged:
             self._dirty.mark(path, urgent=False, force=True, scanned=True, since=trees[0].since)
         self._unreadable = _outside(self._unreadable, trees) | {

@@ -4,6 +4,7 @@ import asyncio
 import math
 import time
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 
 from cocosearchd.exclusion import exclusion
@@ -13,6 +14,7 @@ from cocosearchd.roots.absence import why_absent, why_left_out
 from cocosearchd.roots.live import LiveRoot
 from cocosearchd.roots.marks import Batch
 from cocosearchd.roots.presence import Presence
+from cocosearchd.roots.root_threads import RootThreads
 from cocosearchd.roots.status import FailedPath, RootStatus
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 from cocosearchd.store import records
@@ -40,9 +42,10 @@ class StoredFiles:
         return await records.devices(self._db, self._record)
 
 
-async def is_there(db: Database, record: IndexRecord, within_s: float) -> bool:
+async def is_there(db: Database, record: IndexRecord, within_s: float, executor: Executor | None = None) -> bool:
     """Whether the root of an index is there; a file system that does not say so in that time is not."""
-    look = asyncio.ensure_future(Presence(record.root, StoredFiles(db, record)).look())
+    presence = Presence(record.root, StoredFiles(db, record), RootThreads(executor))
+    look = asyncio.ensure_future(presence.look())
     return await ended(look, within_s) and not isinstance(look.result(), str)
 
 
@@ -53,9 +56,15 @@ class WatchedRoot(LiveRoot):
     """
 
     def __init__(
-        self, record: IndexRecord, db: Database, indexing: IndexingSettings, watching: WatchingSettings, sync_dir: Path
+        self,
+        record: IndexRecord,
+        db: Database,
+        indexing: IndexingSettings,
+        watching: WatchingSettings,
+        sync_dir: Path,
+        executor: Executor | None = None,
     ) -> None:
-        super().__init__(record.root, StoredFiles(db, record), indexing, watching, sync_dir)
+        super().__init__(record.root, StoredFiles(db, record), indexing, watching, sync_dir, executor)
 
     def failed(self) -> tuple[FailedPath, ...]:
         """Every file that could not be indexed yet, by path. Their number has no bound: `status` names some."""
@@ -69,7 +78,7 @@ class WatchedRoot(LiveRoot):
         scope = self._survey.scope
         if scope is None:
             return self.freshness().reason or "the root has not been looked at yet"
-        why = await asyncio.to_thread(why_absent, scope, self._survey.indexing, decode_path(path))
+        why = await self.threads.run(why_absent, scope, self._survey.indexing, decode_path(path))
         return why or f"it is to be indexed, and not yet: {self.freshness().reason}"
 
     async def left_out(self, path: str) -> str | None:
@@ -77,7 +86,7 @@ class WatchedRoot(LiveRoot):
         scope = self._survey.scope
         if scope is None:
             return None
-        return await asyncio.to_thread(why_left_out, scope, self._survey.indexing, decode_path(path))
+        return await self.threads.run(why_left_out, scope, self._survey.indexing, decode_path(path))
 
     @property
     def waits(self) -> bool:

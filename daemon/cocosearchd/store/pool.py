@@ -1,5 +1,6 @@
 """Database: the connection pool of one PostgreSQL, and the one place where driver errors become ours."""
 
+import asyncio
 import sys
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -62,6 +63,8 @@ class Database:
     ) -> None:
         self._pool, self._conninfo, self._patience_s, self._silence = pool, conninfo, patience_s, silence
         self.server_version, self.pgvector_version = versions
+        # Questions and saves find a connection, however many indexes are read whole or cleaned up.
+        self._long_work = asyncio.Semaphore(max(1, pool.max_size // 2))
 
     @classmethod
     @asynccontextmanager
@@ -118,6 +121,12 @@ class Database:
         except psycopg.Error as error:
             self._silence.known |= isinstance(error, Silent)
             raise _translated(error) from error
+
+    @asynccontextmanager
+    async def long_connection(self) -> AsyncIterator[Connection]:
+        """As `connection`, for work that may take minutes and waits for its turn: half of all connections at most."""
+        async with self._long_work, self.connection() as connection:
+            yield connection
 
     async def _checked_out(self, stack: AsyncExitStack) -> Connection:
         """A connection that goes back with the stack. Raises `PoolTimeout`, `Silent`."""

@@ -62,7 +62,7 @@ async def file_texts(
             yield _file(list(rows), record.dimension)
         return
     async with (
-        db.connection() as connection,
+        db.long_connection() as connection,
         connection.transaction(),
         connection.cursor("file_texts", binary=True) as cursor,
     ):
