@@ -1,6 +1,5 @@
 """Starts and stops the daemon: through its installed service if there is one, else as a detached process."""
 
-import fcntl
 import json
 import os
 import shlex
@@ -10,11 +9,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import exits, program, service
+from cocosearch_ipc.cli import ending, exits, program, service
 
 Env = Mapping[str, str]
 
 START_S, STOP_S = 180.0, 40.0  # a first start makes a database; a stop drains and lets PostgreSQL write a checkpoint
+ANSWER_S = 5.0  # for a daemon to say that it stops; one that started less than YOUNG_S ago may not listen yet
+YOUNG_S = 10.0
 POLL_S, LONG_S = 0.05, 1.0
 LOOK_S = 1.0  # between two looks for a daemon by whoever only listens
 LOCK_S = 10.0  # from a process to its lock: imports
@@ -82,37 +83,61 @@ def _silent(reason: client.CallFailed) -> client.CallFailed:
 
 
 def stop(env: Env, say: Callable[[str], object]) -> int | None:
-    """Stop the daemon and wait until its process is gone; its pid, or None when none runs. Long waits are said."""
+    """Stop the daemon and wait until its process is gone; its pid, or None when none runs. Long waits are said.
+
+    One that does not answer, or does not end, is ended by force within 15 seconds: see `ending.force`.
+    """
     path = address.rpc_socket(env)
     service.look(env)  # before its manager is asked to start it once more, by who connects
     _until_reachable(env, say)
-    if not client.reachable(path):
+    if not client.reachable(path) and ending.holder(env) is None:
         return None
-    pid = int(client.call(path, "shutdown")["pid"])
+    pid = _ask_to_stop(env)
+    if pid is None:
+        frozen = ending.holder(env)
+        if frozen is not None:
+            ending.force(frozen.pid, env, say)
+        return frozen and frozen.pid
     try:
-        _until_gone(pid, Path(path).with_suffix(".lock"), say)
+        _until_gone(pid, env, say)
     except KeyboardInterrupt:
         say(f"cocosearchd (pid {pid}) goes on stopping in the background; `cocosearchctl restart` starts it again")
         raise
     return pid
 
 
-def _until_gone(pid: int, lock: Path, say: Callable[[str], object]) -> None:
+def _ask_to_stop(env: Env) -> int | None:
+    """The daemon's process, which says that it will stop; None where it says nothing."""
+    holder = ending.holder(env)
+    young_s = YOUNG_S - (time.time() - holder.since) if holder else 0.0
+    try:
+        answer = client.call(address.rpc_socket(env), "shutdown", timeout_s=max(ANSWER_S, young_s))
+    except client.CallFailed as failed:
+        if holder is not None and failed.reason == client.NOT_RUNNING:
+            return holder.pid  # it stops already
+        if holder is None or failed.code != client.TIMED_OUT:
+            raise  # it is none of this state, or it has answered
+        return None
+    return int(answer["pid"])
+
+
+def _until_gone(pid: int, env: Env, say: Callable[[str], object]) -> None:
+    lock = Path(address.rpc_socket(env)).with_suffix(".lock")
     began, end, patient = time.monotonic(), time.monotonic() + STOP_S, True
-    while _alive(pid) or locked(lock):
+    while ending.alive(pid) or ending.locked(lock):
         if patient and time.monotonic() - began > LONG_S:
             say(f"stopping cocosearchd (pid {pid}) ...")
             patient = False
         if time.monotonic() > end:
-            message = f"cocosearchd (pid {pid}) has not stopped after {STOP_S:g} s"
-            raise client.CallFailed(message, f"look at `cocosearchctl logs`; `kill -9 {pid}` loses nothing", code=0)
+            ending.force(pid, env, say)
+            return
         time.sleep(POLL_S)
 
 
 def _until_locked(env: Env, process: subprocess.Popen[bytes]) -> None:
     """Until the daemon has locked its state: from then on `stop` knows of it."""
     end = time.monotonic() + LOCK_S
-    while process.poll() is None and not locked(_state_lock(env)) and time.monotonic() < end:
+    while process.poll() is None and not ending.locked(ending.state_lock(env)) and time.monotonic() < end:
         time.sleep(POLL_S)
 
 
@@ -120,8 +145,11 @@ def _until_reachable(env: Env, say: Callable[[str], object]) -> None:
     """One that starts has locked its state, and has no socket yet; one that stops has none any more."""
     began, patient = time.monotonic(), True
     end = began + START_S
-    while locked(_state_lock(env)) and not client.reachable(address.rpc_socket(env)) and time.monotonic() < end:
+    lock, path = ending.state_lock(env), address.rpc_socket(env)
+    while ending.locked(lock) and not client.reachable(path) and time.monotonic() < end:
         _not_elsewhere(env, began)
+        if os.path.exists(path) and time.monotonic() - began > ANSWER_S:
+            return  # it is there and takes no connection: frozen
         if patient:
             say("waiting for cocosearchd, which starts or stops ...")
             patient = False
@@ -133,13 +161,10 @@ def _not_elsewhere(env: Env, since: float) -> None:
 
     The second is so when its socket has been missing `since` for longer than a stop takes: somebody removed it.
     """
-    try:
-        holder = _state_lock(env).read_bytes()
-    except OSError:
+    holder = ending.holder(env)
+    if holder is None:
         return
-    pid, _, at = os.fsdecode(holder).partition(" ")  # empty: a daemon of a former version
-    if not (pid.isdecimal() and at and _alive(int(pid)) and locked(_state_lock(env))):
-        return
+    pid, at = holder.pid, holder.socket
     place, mine = os.path.dirname(at), address.rpc_socket(env)
     if at != mine:
         message = f"cocosearchd (pid {pid}) is running, with its sockets in {place} and not in {os.path.dirname(mine)}"
@@ -147,10 +172,6 @@ def _not_elsewhere(env: Env, since: float) -> None:
     if not os.path.exists(at) and time.monotonic() - since > STOP_S:
         message = f"cocosearchd (pid {pid}) is running, but its socket {at} is gone"
         raise client.CallFailed(message, f"`kill {pid}` loses nothing; then start it again", reason=client.NOT_RUNNING)
-
-
-def _state_lock(env: Env) -> Path:
-    return Path(address.state_dir(env), "daemon.lock")
 
 
 def last_error(text: str) -> tuple[str, str]:
@@ -215,38 +236,8 @@ def _start_failed(env: Env, code: int, offset: int) -> client.CallFailed:
     return failed
 
 
-def _alive(pid: int) -> bool:
-    """Whether a process runs; one that only waits to be reaped by its parent does not."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return not Path("/proc/self").exists()  # gone meanwhile; without /proc the signal's word counts
-    return state != "Z"
-
-
 def await_socket(path: str) -> None:
     """Until a daemon is there again that somebody else starts, however long that takes."""
     time.sleep(LOOK_S)
     while not client.reachable(path):
         time.sleep(LOOK_S)
-
-
-def locked(path: Path) -> bool:
-    """Whether a daemon holds the lock file at `path`: it comes, goes, or is there."""
-    try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except OSError:
-        return False
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    finally:
-        os.close(descriptor)
-    return False

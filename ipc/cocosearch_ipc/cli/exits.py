@@ -9,6 +9,8 @@
 | 75 | a daemon is already running on this state |
 | 78 | a setting is wrong |
 | 130 | interrupted (Ctrl-C) |
+
+`down` that had to end a frozen daemon by force has done what was asked: 0, with a note on stderr.
 """
 
 SUMMARY = (

@@ -85,6 +85,12 @@ def look(env: Env) -> None:
         raise client.CallFailed(message, hint, reason=client.NOT_RUNNING)
 
 
+def expect_end(env: Env) -> None:
+    """Tell the manager of the installed service that the daemon is to end: else it would start another."""
+    if sys.platform != "darwin" and is_installed(env):
+        _quiet(("systemctl", "--user", "stop", "--no-block", "cocosearchd.service"), env)
+
+
 def start(env: Env) -> None:
     """Start the user's service. Raises `client.CallFailed`."""
     _do(manager(env, system=False), "start")

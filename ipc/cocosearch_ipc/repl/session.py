@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import asking, daemon, query
+from cocosearch_ipc.cli import asking, ending, query
 from cocosearch_ipc.render import answers, out, tables
 from cocosearch_ipc.render.explain import explanation
 from cocosearch_ipc.repl.code import lines as coloured
@@ -151,7 +151,7 @@ class Session:
             time.sleep(PAUSE_S)
 
     def _patience_s(self, path: str) -> float:
-        if daemon.locked(Path(path).with_suffix(".lock")):
+        if ending.locked(Path(path).with_suffix(".lock")):
             return PATIENCE_S
         return GAP_S if self.answered else 0.0
 

@@ -1,0 +1,129 @@
+"""Ends a daemon that does not stop when it is asked: frozen, stopped by a signal, or held up inside of a library.
+
+A daemon that is killed loses nothing: what was not stored is found again by the next start. Its indexing process and
+their workers end with it by themselves (`PR_SET_PDEATHSIG`); its PostgreSQL does not, and is stopped here.
+"""
+
+import fcntl
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import service
+
+Env = Mapping[str, str]
+
+POLL_S = 0.05
+TERM_S, KILL_S = 3.0, 3.0  # for a process to end after SIGTERM, and after SIGKILL
+# PostgreSQL's fast shutdown writes a checkpoint; an immediate one leaves recovery to the next start (pg_ctl(1)).
+FAST_S, IMMEDIATE_S = 3.0, 1.0
+
+
+class Holder(NamedTuple):
+    """The daemon that holds the state: its process, its socket, and since when (`time.time`)."""
+
+    pid: int
+    socket: str
+    since: float
+
+
+def state_lock(env: Env) -> Path:
+    """The file that a daemon locks for as long as it runs."""
+    return Path(address.state_dir(env), "daemon.lock")
+
+
+def holder(env: Env) -> Holder | None:
+    """Who holds the state, as the lock file says; None where nobody does, or a daemon of a former version."""
+    path = state_lock(env)
+    try:
+        content, since = os.fsdecode(path.read_bytes()), path.stat().st_mtime
+    except OSError:
+        return None
+    pid, _, socket = content.partition(" ")
+    if not (pid.isdecimal() and socket and alive(int(pid)) and locked(path)):
+        return None
+    return Holder(int(pid), socket, since)
+
+
+def force(pid: int, env: Env, say: Callable[[str], object]) -> None:
+    """End the daemon and its PostgreSQL, by SIGKILL if need be. Raises `client.CallFailed` if that has no effect.
+
+    Takes ten seconds at most. The manager of an installed service is told first, or it would start another.
+    """
+    say(f"cocosearchd (pid {pid}) does not answer; ending it ...")
+    service.expect_end(env)
+    if not _ended(pid, signal.SIGTERM, TERM_S) and not _ended(pid, signal.SIGKILL, KILL_S):
+        message = f"cocosearchd (pid {pid}) does not end, not even by SIGKILL"
+        hint = "it waits for a disk or a file server: mend that, or restart the machine"
+        raise client.CallFailed(message, hint, code=0)
+    _stop_postgres(Path(address.state_dir(env), "postgres", "pg", "data"))
+    say(f"cocosearchd (pid {pid}) was ended by force; nothing is lost")
+
+
+def _stop_postgres(data: Path) -> None:
+    """Stop the embedded server whose data this is: fast, then at once, then by SIGKILL."""
+    pid = _postmaster(data)
+    for number, wait_s in ((signal.SIGINT, FAST_S), (signal.SIGQUIT, IMMEDIATE_S), (signal.SIGKILL, IMMEDIATE_S)):
+        if pid is None or _ended(pid, number, wait_s):
+            return
+
+
+def _postmaster(data: Path) -> int | None:
+    """The server's process: the one that its file names, if that runs on this directory. Numbers are used again."""
+    try:
+        first = (data / "postmaster.pid").read_text("utf-8", "replace").split("\n", 1)[0].strip()
+    except OSError:
+        return None
+    if not first.isdecimal():
+        return None
+    command = subprocess.run(["ps", "-p", first, "-o", "args="], check=False, capture_output=True, text=True)
+    return int(first) if str(data) in command.stdout else None
+
+
+def _ended(pid: int, number: int, within_s: float) -> bool:
+    """Send a signal; whether the process is gone in that time."""
+    try:
+        os.kill(pid, number)
+    except ProcessLookupError:
+        return True
+    except PermissionError:
+        return False
+    end = time.monotonic() + within_s
+    while alive(pid) and time.monotonic() < end:
+        time.sleep(POLL_S)
+    return not alive(pid)
+
+
+def alive(pid: int) -> bool:
+    """Whether a process runs; one that only waits to be reaped by its parent does not."""
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return not Path("/proc/self").exists()  # gone meanwhile; without /proc the signal's word counts
+    return state != "Z"
+
+
+def locked(path: Path) -> bool:
+    """Whether a daemon holds the lock file at `path`: it comes, goes, or is there."""
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
