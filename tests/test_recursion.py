@@ -20,6 +20,8 @@ BOUNDED = {
     ("outlines.py", "_sources"): "walks the installed package, which is ours",
     ("symbols.py", "_clean"): "a name has at most 400 bytes, and each call takes 8 of them",
     ("git.py", "GitRules.keeps"): "calls itself once, without the slash at the end",
+    ("git_config.py", "_RepositoryConfig._included"): "goes at most MAX_INCLUDE_DEPTH deep",
+    ("git_config.py", "_RepositoryConfig.lines"): "goes at most MAX_INCLUDE_DEPTH deep",
     ("settings.py", "_convert"): "goes as deep as the annotations of settings",
     ("settings_files.py", "_entries"): "sections have no sections",
     ("settings_files.py", "_value"): "lists have no lists",
