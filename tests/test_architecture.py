@@ -159,6 +159,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cocosearchd.model": set(),
     "cocosearchd.exclusion": set(),
+    "cocosearchd.nofollow": set(),
     "cocosearchd.errors": {"cocosearch_ipc.protocol"},
     "cocosearch_ipc": set(),
     "cocosearch_ipc.protocol": set(),
@@ -238,6 +239,7 @@ LEAVES = {
     "cocosearchd.model",
     "cocosearchd.exclusion",
     "cocosearchd.errors",
+    "cocosearchd.nofollow",
     "cocosearchd.settings",
     "cocosearch_ipc.spans",
 }

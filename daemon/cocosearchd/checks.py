@@ -22,7 +22,7 @@ WAIT_S = 20.0
 
 def of_project(loaded: Loaded, project: str) -> IndexSettings:
     """The settings of a directory, or of the nearest one above it that has files of settings of its own. Blocking."""
-    place = Path(project)
+    place = Path(project).resolve()  # as a root is registered
     for directory in (place, *place.parents):
         found = read_index_settings(os.fsencode(directory), loaded)
         if found.project.file or found.trouble:

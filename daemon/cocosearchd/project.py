@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cocosearchd.errors import BadSettings
+from cocosearchd.nofollow import directory_identity
 from cocosearchd.settings import Given, Layer, Origin, canonical, given, keys, unknown
 from cocosearchd.settings_files import Entry, read_env, read_yaml, stamp
 from cocosearchd.settings_layers import FREE, PREFIX, expanded, variable_names
@@ -61,9 +62,9 @@ def stamps(root: bytes) -> tuple[tuple[int, ...], ...]:
 
 
 def seen(root: bytes) -> tuple[tuple[int, ...], ...] | None:
-    """As `stamps`; None for a root that is not there: that says nothing of its files. Blocking."""
+    """As `stamps`; None for a root that is not there, or is a link now: that says nothing of its files. Blocking."""
     found = stamps(root)
-    return found if os.path.isdir(root) else None  # noqa: PTH112 - bytes
+    return found if directory_identity(root) is not None else None
 
 
 def read_project(root: bytes, variables: Mapping[str, str]) -> Project:

@@ -9,6 +9,8 @@ import os
 import stat
 from collections.abc import Iterable
 
+from cocosearchd.nofollow import open_absolute, status_of
+
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 # A file that cannot be read for one of these may be read soon; for any other error it is as good as not there.
 _PASSING = frozenset(
@@ -25,6 +27,21 @@ class IrregularFile(OSError):
         super().__init__(errno.EINVAL, reason, os.fspath(path))
 
 
+def open_in_tree(path: bytes, *, limit: int = _ANY_SIZE) -> int:
+    """Return a descriptor of a regular file of at most `limit` bytes; no part of its absolute path is a link.
+
+    Raises as `open_regular` does.
+    """
+    try:
+        _check(status_of(path), path, limit)
+        handle = open_absolute(path, _FLAGS)
+    except OSError as error:
+        if error.errno == errno.ELOOP:
+            raise IrregularFile("it is a symbolic link, or behind one", path) from None
+        raise
+    return _checked(handle, path, limit)
+
+
 def open_regular(path: Path, *, limit: int, follow_links: bool = False) -> int:
     """Return a descriptor of a regular file of at most `limit` bytes; the caller closes it.
 
@@ -32,13 +49,7 @@ def open_regular(path: Path, *, limit: int, follow_links: bool = False) -> int:
     refuses.
     """
     _check(_status(path, follow_links=follow_links), path, limit)
-    handle = os.open(path, _FLAGS if follow_links else _FLAGS | os.O_NOFOLLOW)
-    try:
-        _check(os.fstat(handle), path, limit)
-    except IrregularFile:
-        os.close(handle)
-        raise
-    return handle
+    return _checked(os.open(path, _FLAGS if follow_links else _FLAGS | os.O_NOFOLLOW), path, limit)
 
 
 def read_regular(path: Path, *, limit: int, follow_links: bool = False) -> bytes:
@@ -52,9 +63,12 @@ def read_regular(path: Path, *, limit: int, follow_links: bool = False) -> bytes
 
 def read_start(path: Path, *, limit: int, follow_links: bool = False) -> tuple[bytes, os.stat_result]:
     """Return at most `limit` bytes from the start of a regular file of any size, and its status before that."""
-    handle = open_regular(path, limit=_ANY_SIZE, follow_links=follow_links)
-    with os.fdopen(handle, "rb") as file:
-        return file.read(limit), os.fstat(handle)
+    return _start(open_regular(path, limit=_ANY_SIZE, follow_links=follow_links), limit)
+
+
+def read_start_in_tree(path: bytes, *, limit: int) -> tuple[bytes, os.stat_result]:
+    """As `read_start`, of a file that is opened by `open_in_tree`."""
+    return _start(open_in_tree(path), limit)
 
 
 def resolve_inside(path: bytes, directories: Iterable[bytes]) -> bytes:
@@ -74,6 +88,21 @@ def resolve_inside(path: bytes, directories: Iterable[bytes]) -> bytes:
 def passes(error: OSError) -> bool:
     """Whether a file may be read soon that could not be read by this error."""
     return error.errno in _PASSING
+
+
+def _start(handle: int, limit: int) -> tuple[bytes, os.stat_result]:
+    with os.fdopen(handle, "rb") as file:
+        return file.read(limit), os.fstat(handle)
+
+
+def _checked(handle: int, path: Path, limit: int) -> int:
+    """The descriptor, or an error after it was closed."""
+    try:
+        _check(os.fstat(handle), path, limit)
+    except IrregularFile:
+        os.close(handle)
+        raise
+    return handle
 
 
 def _status(path: Path, *, follow_links: bool) -> os.stat_result:

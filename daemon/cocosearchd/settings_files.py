@@ -17,11 +17,11 @@ import yaml
 from dotenv.parser import parse_stream
 
 from cocosearchd.errors import BadSettings
+from cocosearchd.nofollow import open_absolute
 
 MAX_BYTES = 256 * 1024
 # python-dotenv looks for a comment after each blank of a value: n blanks in a row cost n^2 steps.
 _LONG_BLANK = re.compile(r"[^\S\r\n]{200}")
-_OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ def stamp(path: Path) -> tuple[int, ...]:
 def _text(path: Path, *, links: bool) -> str:
     """The content of a regular file; "" for none."""
     try:
-        handle = os.open(path, _OPEN & ~os.O_NOFOLLOW if links else _OPEN)
+        handle = _open(path, links=links)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
@@ -94,6 +94,12 @@ def _text(path: Path, *, links: bool) -> str:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadSettings(f"cannot read {path}: it is not UTF-8", "mend the file") from None
+
+
+def _open(path: Path, *, links: bool) -> int:
+    if links:
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    return open_absolute(os.fsencode(path.absolute()), os.O_RDONLY)
 
 
 def _entries(node: yaml.Node, path: Path, section: str = "") -> Iterator[Entry]:

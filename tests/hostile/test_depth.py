@@ -10,7 +10,7 @@ import pytest
 
 from cocosearchd.indexing.read import SourceFile, read_files
 from cocosearchd.roots.ignore import Scope
-from cocosearchd.roots.scan import Folders, Scan, look
+from cocosearchd.roots.scan import Scan, look
 from cocosearchd.settings import IndexingSettings
 from tests.daemon import Daemon, git
 from tests.hostile.neighbour import Neighbour
@@ -42,7 +42,6 @@ def deep_root(hostile_root: Path) -> Iterator[Path]:
 def test_a_deep_path_is_compared_looked_at_and_read(deep_root: Path) -> None:
     path, root = nest(deep_root, DEEP), os.fsencode(deep_root)
     scope = Scope(root, IndexingSettings())
-    assert Folders(root).real(os.fsencode(path).rpartition(b"/")[0])
     assert Scan(scope, {}, lambda _: None).run([b""]).dirty == [path]
     assert look(scope, {path: os.fsencode(path)}).present == [path]
     (reading,) = read_files(root, [path], 1 << 20)

@@ -3,10 +3,10 @@
 import errno
 import os
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from cocosearchd.nofollow import open_absolute
 from cocosearchd.roots.absence import why_absent
 from cocosearchd.roots.ignore import Scope
 from cocosearchd.settings import IndexingSettings
@@ -81,15 +81,15 @@ def test_what_is_not_included(root: Path) -> None:
 
 def test_rules_that_cannot_be_read_now_are_said_to_be(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Taking the process's last file handle would fail the test's own tools first."""
-    scope, real_open = Scope(os.fsencode(root), SETTINGS), os.open
+    scope = Scope(os.fsencode(root), SETTINGS)
     (root / "src" / ".gitignore").touch()
 
-    def stumbling(path: Any, *arguments: Any, **named: Any) -> int:
-        if os.fsdecode(path).endswith("src/.gitignore"):
+    def stumbling(path: bytes, flags: int) -> int:
+        if path.endswith(b"src/.gitignore"):
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE), path)
-        return real_open(path, *arguments, **named)
+        return open_absolute(path, flags)
 
-    monkeypatch.setattr("cocosearchd.regular_files.os.open", stumbling)
+    monkeypatch.setattr("cocosearchd.regular_files.open_absolute", stumbling)
     why = why_absent(scope, SETTINGS, b"src/e.py")
     assert (
         why == f"the rules that decide cannot be read now: {root}/src/.gitignore: Too many open files; ask again soon"

@@ -8,11 +8,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from cocosearchd.nofollow import opened_directory
 from cocosearchd.roots.scan import Found, Scan
 from tests.roots.support import BACKENDS, QUICK, digest, following, in_sync, on_disk
 from tests.roots.test_live import held, put
@@ -125,14 +126,14 @@ async def test_a_directory_that_fails_for_now_is_not_taken_for_empty(
     """No file handles left, a network that stumbles: that says nothing of what is there, so nothing is fresh."""
     put(root, a="1")
     failing = set[bytes]()
-    real = os.scandir
 
-    def stumbling(path: Any) -> Any:  # taking the process's last file handle would fail the test's own tools first
+    def stumbling(path: bytes) -> AbstractContextManager[int]:
+        """Taking the process's last file handle would fail the test's own tools first."""
         if path in failing:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
-        return real(path)
+        return opened_directory(path)
 
-    monkeypatch.setattr("cocosearchd.roots.scan.os.scandir", stumbling)
+    monkeypatch.setattr("cocosearchd.roots.scan.opened_directory", stumbling)
     async with following(root, home / "sync", backend) as (live, index):
         await in_sync(live)
         failing.add(os.fsencode(root / "new"))

@@ -18,13 +18,13 @@ import pytest
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import FileRecord
+from cocosearchd.nofollow import directory_identity, open_absolute
 from cocosearchd.roots import clock, presence
 from cocosearchd.roots import live as live_module
 from cocosearchd.roots.hints.base import Cookie, Hint, Hints, Lost, Sink
 from cocosearchd.roots.hints.choose import open_hints
 from cocosearchd.roots.live import LiveRoot
 from cocosearchd.roots.marks import Batch
-from cocosearchd.roots.scan import identity
 from cocosearchd.settings import IndexingSettings, WatchingSettings
 from tests.roots.operations import Operations, as_git_sees, difference
 from tests.roots.support import QUICK, MemoryIndex, Mutator, following, git, in_sync, on_disk
@@ -201,9 +201,9 @@ async def test_questions_about_a_root_that_hangs_hold_one_thread(
 
     def hangs(place: bytes) -> object:
         answers.wait(20)
-        return identity(place)
+        return directory_identity(place)
 
-    monkeypatch.setattr(presence, "identity", hangs)
+    monkeypatch.setattr(presence, "directory_identity", hangs)
     async with following(root, tmp_path / "sync", "polling") as (live, index):
         await in_sync(live)
         answers.clear()
@@ -381,15 +381,15 @@ async def test_rules_that_cannot_be_read_for_a_while(
     """A file server fails when the root begins to be watched: its words are said, and nothing is started again."""
     put(root, a="1")
     (root / ".gitignore").write_text("b.py\n")
-    opened, failing = os.open, [True]
+    failing = [True]
 
-    def open_failing(path: bytes, flags: int, *more: int, **others: int) -> int:
-        if failing and os.fspath(path) == os.fsencode(root / ".gitignore"):
+    def open_failing(path: bytes, flags: int) -> int:
+        if failing and path == os.fsencode(root / ".gitignore"):
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE), path)
-        return opened(path, flags, *more, **others)
+        return open_absolute(path, flags)
 
     # No file system of this machine fails when it is told to.
-    monkeypatch.setattr("cocosearchd.roots.ignore.os.open", open_failing)
+    monkeypatch.setattr("cocosearchd.regular_files.open_absolute", open_failing)
     async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
         answer = await live.sync(0.5)
         assert not answer.fresh

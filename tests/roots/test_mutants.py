@@ -7,14 +7,15 @@ import errno
 import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import anyio
 import pytest
 
 from cocosearchd.model import FileRecord
+from cocosearchd.nofollow import opened_directory, status_of
 from cocosearchd.roots import live as live_module
 from cocosearchd.roots import survey
 from cocosearchd.roots.clock import Cookies
@@ -61,23 +62,24 @@ async def test_what_could_not_be_listed_is_not_deleted(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mutant: bool
 ) -> None:
     put(root, a="1", b__c="1")
-    real_scandir, real_lstat, failing = os.scandir, os.lstat, False
+    failing = False
 
-    def of_b(path: Any) -> bool:
-        return failing and b"/b" in os.fsencode(path)
+    def of_b(path: bytes) -> bool:
+        return failing and b"/b" in path
 
-    def scandir(path: Any) -> Any:  # root may read everything, and a broken disk cannot be had
+    def refused(path: bytes) -> AbstractContextManager[int]:
+        """Root may read everything, and a broken disk cannot be had."""
         if of_b(path):
             raise PermissionError(errno.EACCES, "Permission denied")
-        return real_scandir(path)
+        return opened_directory(path)
 
-    def lstat(path: Any, **options: Any) -> Any:
-        if of_b(path) and os.fsencode(path).endswith(b"c.py"):
+    def status(path: bytes) -> os.stat_result:
+        if of_b(path) and path.endswith(b"c.py"):
             raise PermissionError(errno.EACCES, "Permission denied")
-        return real_lstat(path, **options)
+        return status_of(path)
 
-    monkeypatch.setattr("cocosearchd.roots.scan.os.scandir", scandir)
-    monkeypatch.setattr("cocosearchd.roots.scan.os.lstat", lstat)
+    monkeypatch.setattr("cocosearchd.roots.scan.opened_directory", refused)
+    monkeypatch.setattr("cocosearchd.roots.scan.status_of", status)
     if mutant:
         monkeypatch.setattr(survey, "Scan", DeletesUnseen)
         monkeypatch.setattr(live_module, "look", look_and_believe)

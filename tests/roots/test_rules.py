@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cocosearchd.nofollow import open_absolute
 from cocosearchd.roots.hints.inotify import InotifyHints
 from cocosearchd.roots.ignore import Scope
 from cocosearchd.roots.survey import Survey
@@ -379,6 +380,10 @@ async def test_rules_that_cannot_be_read_for_a_moment_are_not_no_rules(
             fail(os.fsdecode(path))
         return real_open(path, flags, *arguments, **named)
 
+    def stumbling_in_tree(path: bytes, flags: int) -> int:
+        fail(os.fsdecode(path))
+        return open_absolute(path, flags)
+
     def stumbling_read(path: Path) -> bytes:
         fail(str(path))
         return real_read(path)
@@ -387,7 +392,8 @@ async def test_rules_that_cannot_be_read_for_a_moment_are_not_no_rules(
         if path in failing:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
-    monkeypatch.setattr("cocosearchd.roots.ignore.os.open", stumbling)
+    monkeypatch.setattr("cocosearchd.regular_files.os.open", stumbling)
+    monkeypatch.setattr("cocosearchd.regular_files.open_absolute", stumbling_in_tree)
     monkeypatch.setattr(Path, "read_bytes", stumbling_read)
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)

@@ -14,7 +14,7 @@ from cocosearchd.languages.parse import parse
 from cocosearchd.model import Hit, encode_path
 from cocosearchd.search import disk as disk_module
 from cocosearchd.search.context import GAP, Context, clip, clipped, fit, head, span
-from cocosearchd.search.disk import MAX_TEXTS, Disk, content_hash, locate
+from cocosearchd.search.disk import MAX_TEXTS, Disk, content_hash
 from cocosearchd.search.plan import View
 from cocosearchd.search.tokens import estimate
 from cocosearchd.settings import LARGEST_FILE_BYTES
@@ -317,17 +317,36 @@ def test_nothing_outside_of_the_root_and_nothing_strange_is_read(tmp_path: Path,
     assert Disk().verified(bytes(root), path, content_hash(b"secret")) is None
 
 
-def test_links_that_stay_inside_are_followed(tmp_path: Path) -> None:
-    (tmp_path / "real.py").write_text("x")
-    (tmp_path / "link.py").symlink_to("real.py")
-    assert Disk().verified(bytes(tmp_path), "link.py", content_hash(b"x")) is not None
+@pytest.mark.parametrize("link", ["link.py", "folder/real.py"])
+def test_links_that_stay_inside_are_not_followed_either(tmp_path: Path, link: str) -> None:
+    """No index holds a path through a link: what is behind one now is another file than was indexed."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "real.py").write_text("x")
+    (tmp_path / "link.py").symlink_to("src/real.py")
+    (tmp_path / "folder").symlink_to("src")
+    assert Disk().verified(bytes(tmp_path), "src/real.py", content_hash(b"x")) is not None
+    assert Disk().verified(bytes(tmp_path), link, content_hash(b"x")) is None
+
+
+def test_a_root_that_has_become_a_link_shows_nothing(tmp_path: Path) -> None:
+    """Not even the very files that were indexed, which are elsewhere now."""
+    root, moved = tmp_path / "root", tmp_path / "moved"
+    root.mkdir()
+    (root / "a.py").write_text("x")
+    os.utime(root / "a.py", (1, 1))
+    disk = Disk()
+    assert disk.verified(bytes(root), "a.py", content_hash(b"x")) is not None
+    root.rename(moved)
+    root.symlink_to(moved)
+    assert disk.verified(bytes(root), "a.py", content_hash(b"x")) is None
+    assert not disk.unchanged(bytes(root), "a.py", content_hash(b"x"))
 
 
 def test_a_sibling_with_the_same_beginning_is_outside(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "root2").mkdir()
     (tmp_path / "root2" / "a.py").write_text("x")
-    assert locate(bytes(tmp_path / "root"), "../root2/a.py") is None
+    assert Disk().verified(bytes(tmp_path / "root"), "../root2/a.py", content_hash(b"x")) is None
 
 
 def test_names_that_are_no_text_are_found(tmp_path: Path) -> None:

@@ -4,7 +4,6 @@ A path that a hint or a scan named may by now be anything: gone, a symbolic link
 written. Each part of the path is opened without following links, so nothing outside of the root is ever read.
 """
 
-import contextlib
 import errno
 import hashlib
 import os
@@ -16,11 +15,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cocosearchd.model import RACY_NS, READ_YOUNG, Fingerprint, SkipReason, decode_path
+from cocosearchd.nofollow import LOOKUP, open_absolute, open_below, status_below
 
 ATTEMPTS = 3  # a file that grows through three reads is a log being written: the source feeds it again, later
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-# Without O_NONBLOCK, opening a pipe would wait for its writer for ever.
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _KEY_LINE = re.compile(rb"^-----(BEGIN|END) ([A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?)-----$", re.MULTILINE)
 
 
@@ -66,7 +63,7 @@ def read_files(root: bytes, paths: Iterable[str], limit: int, force: int = 0) ->
     that vanished keeps its rows.
     """
     try:
-        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        folder = open_absolute(root, LOOKUP)
     except OSError as error:
         yield from (Unread(path, f"the root cannot be opened: {error.strerror}") for path in paths)
         return
@@ -108,8 +105,7 @@ def _keys(data: bytes) -> Iterator[bytes]:
 
 def _read(folder: int, path: str, limit: int, force: int) -> Reading:
     try:
-        with _parent(folder, decode_path(path)) as (parent, name):
-            return _read_in(parent, name, path, limit, force)
+        return _read_in(folder, decode_path(path), path, limit, force)
     except (FileNotFoundError, NotADirectoryError):
         return Missing(path)
     except OSError as error:
@@ -118,27 +114,11 @@ def _read(folder: int, path: str, limit: int, force: int) -> Reading:
         return Missing(path) if gone else Unread(path, error.strerror or str(error))
 
 
-@contextlib.contextmanager
-def _parent(folder: int, path: bytes) -> Iterator[tuple[int, bytes]]:
-    """The open directory that the path is in, and the name there."""
-    *parents, name = path.split(b"/")
-    root = folder
+def _read_in(folder: int, raw: bytes, path: str, limit: int, force: int) -> Reading:
     try:
-        for parent in parents:
-            above, folder = folder, os.open(parent, _FOLDER, dir_fd=folder)
-            if above != root:  # one handle is held, however deep the path is
-                os.close(above)
-        yield folder, name
-    finally:
-        if folder != root:
-            os.close(folder)
-
-
-def _read_in(parent: int, name: bytes, path: str, limit: int, force: int) -> Reading:
-    try:
-        handle = os.open(name, _FILE, dir_fd=parent)
+        handle = open_below(folder, raw, os.O_RDONLY)
     except PermissionError:
-        return _closed(os.stat(name, dir_fd=parent, follow_symlinks=False), path, force)
+        return _closed(status_below(folder, raw), path, force)
     try:
         return _read_open(handle, path, limit, force)
     finally:

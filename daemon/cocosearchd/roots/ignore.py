@@ -43,8 +43,6 @@ from cocosearchd.roots.ignore_layers import (
 from cocosearchd.roots.patterns import EMPTY, Patterns
 from cocosearchd.settings import IndexingSettings
 
-IGNORE_FILES = (b".gitignore", b".cocosearchignore")
-
 
 class Scope:
     """Which paths of one root are in. Paths are bytes, relative to the root, without a leading or trailing `/`."""

@@ -5,8 +5,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cocosearchd.model import encode_path
-from cocosearchd.regular_files import passes, read_start, resolve_inside
+from cocosearchd.regular_files import passes, read_start, read_start_in_tree, resolve_inside
 
+IGNORE_FILES = (b".gitignore", b".cocosearchignore")
 MAX_BYTES = 1 << 20
 
 
@@ -20,9 +21,16 @@ class IgnoreText:
 
 
 def read_ignore_file(file: bytes, *, follow_links: bool) -> IgnoreText:
-    """Read a file of patterns. Raises `OSError` if it cannot be read now, and may be soon."""
+    """Read a file of patterns. Raises `OSError` if it cannot be read now, and may be soon.
+
+    As in git, an ignore file in the tree is not read if it is a symbolic link; nor is one in a directory behind a
+    link, since the tree ends there.
+    """
     try:
-        content, status = read_start(file, limit=MAX_BYTES + 1, follow_links=follow_links)
+        if os.path.basename(file) in IGNORE_FILES:
+            content, status = read_start_in_tree(file, limit=MAX_BYTES + 1)
+        else:
+            content, status = read_start(file, limit=MAX_BYTES + 1, follow_links=follow_links)
     except OSError as error:
         return _unread(file, error)
     if len(content) <= MAX_BYTES:

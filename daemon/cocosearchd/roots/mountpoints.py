@@ -6,11 +6,12 @@ only with that of the directory: numbers of devices may be others after a restar
 
 import os
 from collections.abc import Iterable, Mapping
+from typing import AnyStr
 
 from cocosearchd.model import FileRecord, decode_path
 
 
-def is_bare(entries: Iterable[os.DirEntry[bytes]]) -> bool:
+def is_bare(entries: Iterable[os.DirEntry[AnyStr]]) -> bool:
     """Whether a directory holds nothing, or what people leave where something is to be mounted: links, empty files.
 
     Raises `OSError`.
@@ -18,7 +19,7 @@ def is_bare(entries: Iterable[os.DirEntry[bytes]]) -> bool:
     return not any(map(_is_something, entries))
 
 
-def _is_something(entry: os.DirEntry[bytes]) -> bool:
+def _is_something(entry: os.DirEntry[AnyStr]) -> bool:
     try:
         return entry.is_dir(follow_symlinks=False) or (
             entry.is_file(follow_symlinks=False) and entry.stat(follow_symlinks=False).st_size > 0

@@ -11,17 +11,22 @@ from collections.abc import Awaitable, Callable, Set
 from typing import Protocol
 
 from cocosearchd.errors import StoreUnavailable
+from cocosearchd.model import encode_path
+from cocosearchd.nofollow import Identity, directory_identity, first_link, opened_directory
 from cocosearchd.roots.clock import beat_s
 from cocosearchd.roots.mountpoints import is_bare, is_mounted
 from cocosearchd.roots.one_look import OneLook
 from cocosearchd.roots.root_threads import RootThreads
-from cocosearchd.roots.scan import Identity, identity
 
 # Questions look by themselves, so the beat is for those that follow an index, and for its state.
 POLL_S, CALM_POLL_S, CALM_AFTER = 0.25, 1.0, 40
 
 SILENT = "the file system of the root does not answer"
 MISSING = "the root is missing; what was indexed of it is kept"
+REDIRECTED = (
+    "{link} is a symbolic link now, so the root is not the directory that was registered and is not read: put that"
+    " directory back, or clear this index and add the directory that you mean; what was indexed is kept"
+)
 UNMOUNTED = (
     "the root is empty, and what was indexed of it is on another file system: mount that again, or put something into"
     " the directory if it is to be indexed as it is; what was indexed is kept"
@@ -43,7 +48,8 @@ class Presence:
         self._root, self._known = root, known
         self._judged: tuple[Identity, str | None] | None = None  # of an empty directory
         self._asked, self._looked, self._looks = asyncio.Event(), asyncio.Event(), 0
-        self._placing, self._looking = OneLook(lambda: identity(root), threads), OneLook(lambda: _seen(root), threads)
+        self._placing = OneLook(lambda: directory_identity(root), threads)
+        self._looking = OneLook(lambda: _seen(root), threads)
         self._found: Identity | None = None
         self.there = False  # whether what the root says of itself holds: not while it is missing, or not known to be
         self.admit: Callable[[], Awaitable[bool]] = _at_once  # a root that is there is watched once this says so
@@ -65,7 +71,7 @@ class Presence:
 
     def same(self) -> bool:
         """Whether the root is the directory that it was when it was found. Blocking."""
-        return identity(self._root) == self._found
+        return directory_identity(self._root) == self._found
 
     async def still(self) -> bool:
         """As `same`, for a root whose file system may never answer."""
@@ -83,8 +89,8 @@ class Presence:
     async def look(self) -> Identity | str:
         """Which directory the root is, or why its files are not there."""
         found = await self._looking.seen()
-        if found is None:
-            return MISSING
+        if found is None or isinstance(found, str):
+            return found or MISSING
         place, bare = found
         if not bare:
             self._judged = None
@@ -122,13 +128,22 @@ async def _at_once() -> bool:
     return True
 
 
-def _seen(root: bytes) -> tuple[Identity, bool] | None:
-    """Which directory the root is, and whether something may be to be mounted there."""
-    place = identity(root)
+def _seen(root: bytes) -> tuple[Identity, bool] | str | None:
+    """Which directory the root is, and whether something may be to be mounted there.
+
+    A sentence for a root that is reached through a symbolic link, None for a missing one.
+    """
+    place = directory_identity(root)
     if place is None:
-        return None
+        return redirected(root)
     try:
-        with os.scandir(root) as listing:
+        with opened_directory(root) as handle, os.scandir(handle) as listing:
             return place, is_bare(listing) and not is_mounted(root, place[0])
     except OSError:
         return place, False  # a scan says why
+
+
+def redirected(root: bytes) -> str | None:
+    """What to say of a root that a symbolic link leads away from; None if there is no link in its path. Blocking."""
+    link = first_link(root)
+    return None if link is None else REDIRECTED.format(link=encode_path(link))

@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord, decode_path, encode_path
+from cocosearchd.nofollow import ABSENT, opened_directory, status_of
 from cocosearchd.roots import defaults
 from cocosearchd.roots.ignore import Scope
 from cocosearchd.roots.links import Linked, linked
 from cocosearchd.roots.mountpoints import is_bare, unmounted
-
-Identity = tuple[int, int]
-
 
 # As things are, nobody like us can look into such a directory, so nothing in it is missed. Other errors (of a disk, of
 # a network, no file handles left) say nothing of what there is.
@@ -48,40 +46,6 @@ class Found:
     links: list[Linked] = field(default_factory=list)
     newest_ns: int = 0  # of the ctimes of files
     too_long: Counter[bytes] = field(default_factory=Counter)  # directory -> entries left out
-
-
-def identity(root: bytes) -> Identity | None:
-    """Which directory the root is, (device, inode); None if there is none."""
-    try:
-        found = os.stat(root)
-    except OSError:
-        return None
-    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
-
-
-class Folders:
-    """Which directories of a root are no symbolic links, all the way down: links lead elsewhere, or in circles."""
-
-    def __init__(self, root: bytes) -> None:
-        self._root = root
-        self._real = {b"": True}
-
-    def real(self, directory: bytes) -> bool:
-        """Whether this is a directory, and no part of its path is a link. Raises `OSError` if that cannot be seen."""
-        unknown = list[bytes]()
-        while (real := self._real.get(directory)) is None:
-            unknown.append(directory)
-            directory = directory.rpartition(b"/")[0]
-        for path in reversed(unknown):  # from the root down: depth costs no recursion
-            real = real and self._is_directory(path)
-            self._real[path] = real
-        return real
-
-    def _is_directory(self, directory: bytes) -> bool:
-        try:
-            return stat.S_ISDIR(os.lstat(os.path.join(self._root, directory)).st_mode)
-        except (FileNotFoundError, NotADirectoryError):
-            return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +112,7 @@ class Scan:
         self._scope, self._watch, self._force = scope, watch, force
         self._missing = dict(stored)  # what has not been seen yet
         self._stored, self._bare = stored, list[str]()
-        self._found, self._folders = Found(), Folders(scope.root)
+        self._found = Found()
         self._racy_after = time.time_ns() - RACY_NS
 
     def run(self, trees: Iterable[bytes]) -> Found:
@@ -165,16 +129,14 @@ class Scan:
 
     def _look(self, tree: bytes) -> None:
         try:
-            if not self._folders.real(tree.rpartition(b"/")[0]):
-                return
-            status = os.lstat(os.path.join(self._scope.root, tree))
+            status = status_of(os.path.join(self._scope.root, tree))
             if not tree or stat.S_ISDIR(status.st_mode):
                 inside = not self._scope.prunes(tree)
             else:
                 inside = stat.S_ISREG(status.st_mode) and self._scope.allows(tree)
-        except (FileNotFoundError, NotADirectoryError):
-            return
         except OSError as error:
+            if error.errno in ABSENT:
+                return
             self._not_read(tree, error)
             return
         if inside and (not tree or stat.S_ISDIR(status.st_mode)):
@@ -192,9 +154,9 @@ class Scan:
             self._scope.entered(directory)
             try:
                 stack += [folder for folder in self._list(directory) if self._enters(folder)]
-            except (FileNotFoundError, NotADirectoryError):
-                continue  # its parent's watch tells
             except OSError as error:
+                if error.errno in ABSENT:
+                    continue  # its parent's watch tells
                 self._not_read(directory, error)
 
     def _enters(self, directory: bytes) -> bool:
@@ -214,15 +176,16 @@ class Scan:
 
     def _list(self, directory: bytes) -> list[bytes]:
         """Compares the files of a directory; the directories in it. Raises `OSError` if they cannot be known."""
-        with os.scandir(os.path.join(self._scope.root, directory)) as listing:
-            entries = list(listing)
-        if directory and is_bare(entries):  # of the root itself, `presence` judges
-            self._bare.append(encode_path(directory))
-        self._files(directory, {e.name: e for e in entries if e.is_file(follow_symlinks=False)})
-        lead = directory + b"/" if directory else b""
-        return [lead + entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+        with opened_directory(os.path.join(self._scope.root, directory)) as handle:
+            with os.scandir(handle) as listing:
+                entries = list(listing)
+            if directory and is_bare(entries):  # of the root itself, `presence` judges
+                self._bare.append(encode_path(directory))
+            self._files(directory, {os.fsencode(e.name): e for e in entries if e.is_file(follow_symlinks=False)})
+            lead = directory + b"/" if directory else b""
+            return [lead + os.fsencode(entry.name) for entry in entries if entry.is_dir(follow_symlinks=False)]
 
-    def _files(self, directory: bytes, entries: Mapping[bytes, os.DirEntry[bytes]]) -> None:
+    def _files(self, directory: bytes, entries: Mapping[bytes, os.DirEntry[str]]) -> None:
         lead = encode_path(directory + b"/") if directory else ""
         if defaults.too_long(directory + b"/" + b"x" * defaults.LONGEST_NAME):
             for name in filter(self._scope.considers, entries):
@@ -275,23 +238,21 @@ class Looked:
 
 def look(scope: Scope, paths: Mapping[str, bytes]) -> Looked:
     """What is at each path (text form -> bytes) now."""
-    found, folders = Looked(), Folders(scope.root)
+    found = Looked()
     for path, raw in paths.items():
         try:
-            real = folders.real(raw.rpartition(b"/")[0])
-            status = os.lstat(os.path.join(scope.root, raw)) if real else None
-            is_file = status is not None and stat.S_ISREG(status.st_mode)
-            if status is not None and is_file:
+            status = status_of(os.path.join(scope.root, raw))
+            is_file = stat.S_ISREG(status.st_mode)
+            if is_file:
                 found.ctimes[path] = status.st_ctime_ns
                 if link := linked(path, status):
                     found.links.append(link)
-        except (FileNotFoundError, NotADirectoryError):
-            is_file = False
         except PermissionError:
             found.closed.append(path)
             continue
-        except OSError:
-            is_file = True  # unreadable is not gone: whoever reads it says what is wrong
+        except OSError as error:
+            # Unreadable is not gone: whoever reads it says what is wrong.
+            is_file = error.errno not in ABSENT
         if not is_file:
             found.gone.append(path)
             continue

@@ -11,7 +11,8 @@ from cocosearchd.model import FileRecord, decode_path, encode_path
 from cocosearchd.roots.defaults import LENGTH_RULE
 from cocosearchd.roots.git import Trouble
 from cocosearchd.roots.hints.base import Dirty, DirtyTree
-from cocosearchd.roots.ignore import IGNORE_FILES, Scope
+from cocosearchd.roots.ignore import Scope
+from cocosearchd.roots.ignore_files import IGNORE_FILES
 from cocosearchd.roots.links import Links, written
 from cocosearchd.roots.marks import Picked, Tree, below
 from cocosearchd.roots.reconcile import Reconciler

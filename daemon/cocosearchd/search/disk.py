@@ -1,7 +1,7 @@
 """Files as they are on disk now, compared with what the index has seen. Synchronous, for threads; `Disk.within` is one.
 
-What is given out is only ever content whose hash the caller names. So nothing outside of a root can be shown, not even
-by a link that is put in place between a look and a read: it would have to have the indexed content.
+What is given out is only ever content whose hash the caller names. No symbolic link is followed, in
+any part of a path, the root's included: nothing outside of a root is ever read.
 """
 
 import asyncio
@@ -11,7 +11,6 @@ import stat
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from threading import Lock
 from time import time_ns
 from typing import TypeVar
@@ -21,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import decode_path
+from cocosearchd.nofollow import open_absolute, status_of
 from cocosearchd.settings import LARGEST_FILE_BYTES
 
 MAX_TEXTS, MAX_TEXT_BYTES = 128, 32 << 20  # CocoSearch keeps 128 files; the bytes are our own bound
@@ -77,16 +77,6 @@ def content_hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-def locate(root: bytes, path: str) -> Path | None:
-    """Where an indexed path really lies, or None if that is not inside the root. Follows links that stay inside."""
-    try:
-        real = os.path.realpath(os.path.join(root, decode_path(path)))  # noqa: PTH118 - bytes, not for pathlib
-    except ValueError:  # a NUL
-        return None
-    inside = real.startswith(root.rstrip(b"/") + b"/")
-    return Path(os.fsdecode(real)) if inside else None
-
-
 class Disk:
     """Verified reads with a memory. Safe to use from several threads."""
 
@@ -139,18 +129,15 @@ class Disk:
     def _known(self, root: bytes, path: str) -> bytes | None:
         """The hash of a file that is as it was when it was read, None if that is not certain."""
         try:
-            found = os.stat(os.path.join(root, decode_path(path)))  # noqa: PTH116, PTH118 - bytes, and hot
+            found = status_of(_place(root, path))
         except (OSError, ValueError):
             return None
         seen = self._seen.get((root, path))
         return seen.content_hash if seen is not None and seen.settled and seen.print == _print(found) else None
 
     def _read(self, root: bytes, path: str, expected: bytes) -> Text | None:
-        place = locate(root, path)
-        if place is None:
-            return None
         begin = time_ns()
-        read = _read_regular(place)
+        read = _read_regular(_place(root, path))
         if read is None:
             return None
         found, data = read
@@ -172,14 +159,18 @@ class Disk:
                 self._bytes -= len(self._texts.popitem(last=False)[1].data)
 
 
-def _read_regular(place: Path) -> tuple[os.stat_result, bytes] | None:
+def _place(root: bytes, path: str) -> bytes:
+    return root.rstrip(b"/") + b"/" + decode_path(path)
+
+
+def _read_regular(place: bytes) -> tuple[os.stat_result, bytes] | None:
     """A regular file and what it was when its reading had ended, or None; never waits for a pipe.
 
     None also for one that is too large to have been indexed: what was a page of text may be a dump of the disk by now.
     """
     try:
-        fd = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError:
+        fd = open_absolute(place, os.O_RDONLY)
+    except (OSError, ValueError):  # a NUL
         return None
     before = os.fstat(fd)
     if not stat.S_ISREG(before.st_mode) or before.st_size > LARGEST_FILE_BYTES:

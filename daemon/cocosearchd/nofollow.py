@@ -1,0 +1,152 @@
+"""Opens paths without following symbolic links, in any component: no check comes before the use.
+
+On Linux 5.6 and later this is one call, openat2(2) with `RESOLVE_NO_SYMLINKS`, which refuses magic
+links (`/proc/self/fd/3`) as well. Elsewhere, or where a sandbox forbids that call, each component is
+opened below the one before it with `O_NOFOLLOW`. A path that meets a link fails with `ELOOP`, or with
+`ENOTDIR` by the second way.
+"""
+
+import contextlib
+import ctypes
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator
+from functools import cache
+
+_AT_FDCWD = -100
+_OPENAT2 = 437  # the number of the call on every architecture that Linux 5.6 knows, but Alpha
+_RESOLVE_NO_SYMLINKS = 0x04  # openat2(2)
+# Opening a directory for lookups alone needs no permission to read it.
+_O_PATH = getattr(os, "O_PATH", 0)
+LOOKUP = _O_PATH | os.O_DIRECTORY | os.O_CLOEXEC
+# A kernel without the call, and the answers of seccomp filters that do not know it.
+_UNSUPPORTED = frozenset([errno.ENOSYS, errno.EPERM])
+# What a path fails with that leads to nothing, or through something else than directories.
+ABSENT = frozenset([errno.ENOENT, errno.ENOTDIR, errno.ELOOP])
+
+Identity = tuple[int, int]  # (device, inode)
+
+
+class _OpenHow(ctypes.Structure):
+    """`struct open_how` of openat2(2)."""
+
+    _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
+
+
+def open_absolute(path: bytes, flags: int) -> int:
+    """Open an absolute path for reading, no component of which is a symbolic link. Raises `OSError`.
+
+    Never waits for the writer of a pipe. The caller closes the descriptor.
+    """
+    return open_below(_AT_FDCWD, path, flags)
+
+
+def open_below(folder: int, path: bytes, flags: int) -> int:
+    """Open a path relative to an open directory; raises `ValueError` for one that holds a NUL. See `open_absolute`.
+
+    Raises `FileNotFoundError` for a path with `..`: such a one may lead out of the directory.
+    """
+    if b".." in path.split(b"/"):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    if b"\0" in path:
+        raise ValueError("embedded null byte")
+    # With `O_PATH` nothing is waited for, and openat2(2) refuses other flags beside it.
+    flags |= os.O_CLOEXEC | (0 if flags & _O_PATH else os.O_NONBLOCK)
+    call = _openat2()
+    return call(folder, path, flags) if call is not None else open_chain(folder, path, flags)
+
+
+def open_chain(folder: int, path: bytes, flags: int) -> int:
+    """Open each component below the one before it, with `O_NOFOLLOW`: for systems without openat2(2)."""
+    *parents, name = [part for part in path.split(b"/") if part] or [b"."]
+    current = os.open(b"/", LOOKUP) if path.startswith(b"/") else os.dup(folder)
+    try:
+        for parent in parents:
+            below = os.open(parent, LOOKUP | os.O_NOFOLLOW, dir_fd=current)
+            os.close(current)  # one descriptor is open, however deep the path is
+            current = below
+        handle = os.open(name, flags | os.O_NOFOLLOW, dir_fd=current)
+    finally:
+        os.close(current)
+    if stat.S_ISLNK(os.fstat(handle).st_mode):  # with `O_PATH` the link itself is opened
+        os.close(handle)
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+    return handle
+
+
+def status_of(path: bytes) -> os.stat_result:
+    """As `lstat`, of an absolute path whose directories are no symbolic links either. Raises `OSError`.
+
+    A last component that is a link fails too.
+    """
+    return status_below(_AT_FDCWD, path)
+
+
+def status_below(folder: int, path: bytes) -> os.stat_result:
+    """As `status_of`, of a path relative to an open directory."""
+    handle = open_below(folder, path, _O_PATH)
+    try:
+        return os.fstat(handle)
+    finally:
+        os.close(handle)
+
+
+@contextlib.contextmanager
+def opened_directory(path: bytes) -> Iterator[int]:
+    """A descriptor of the directory at an absolute path, for `os.scandir`. Raises `OSError`."""
+    handle = open_absolute(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
+
+
+def directory_identity(path: bytes) -> Identity | None:
+    """Which directory is at an absolute path; None if there is none, or a symbolic link is on the way to it."""
+    try:
+        found = status_of(path)
+    except OSError:
+        return None
+    return (found.st_dev, found.st_ino) if stat.S_ISDIR(found.st_mode) else None
+
+
+def first_link(path: bytes) -> bytes | None:
+    """The outermost component of an absolute path that is a symbolic link. For messages: it may change at once."""
+    parts = path.split(b"/")
+    above = (b"/".join(parts[:depth]) for depth in range(2, len(parts) + 1))
+    return next(filter(os.path.islink, above), None)
+
+
+@cache
+def _openat2() -> Callable[[int, bytes, int], int] | None:
+    """The system call; None where there is none."""
+    library = ctypes.CDLL(None, use_errno=True)
+    if not _O_PATH or not hasattr(library, "syscall"):
+        return None
+    syscall = library.syscall
+    syscall.restype = ctypes.c_long
+    syscall.argtypes = (ctypes.c_long, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
+
+    def call(folder: int, path: bytes, flags: int) -> int:
+        while True:
+            descriptor = syscall(_OPENAT2, folder, path, _how(flags), ctypes.sizeof(_OpenHow))
+            if descriptor >= 0:
+                return int(descriptor)
+            error = ctypes.get_errno()
+            if error != errno.EINTR:
+                raise OSError(error, os.strerror(error), path)
+
+    try:
+        os.close(call(_AT_FDCWD, b"/", LOOKUP))
+    except OSError as error:
+        if error.errno in _UNSUPPORTED:
+            return None
+        raise
+    return call
+
+
+@cache
+def _how(flags: int) -> "ctypes._CArgObject":
+    """`struct open_how` for some flags; the kernel only reads it."""
+    return ctypes.byref(_OpenHow(flags, 0, _RESOLVE_NO_SYMLINKS))

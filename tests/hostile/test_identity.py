@@ -1,0 +1,209 @@
+"""A root is what was registered: nothing that a link, a swap or a strange file puts in its place is read."""
+
+import contextlib
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from cocosearch_ipc.client import CallFailed
+from tests.daemon import Daemon
+from tests.hostile.neighbour import Neighbour
+from tests.hostile.swapper import swapping
+
+SECRET = "zanzibarpassphrase"
+MARK = "registeredcontent"
+WITHIN_MS = 30_000
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """A directory that is no root; its files are named as those of the root, and hold a secret."""
+    place = tmp_path / "outside"
+    fill(place, SECRET)
+    return place
+
+
+@pytest.fixture
+def root(hostile_root: Path) -> Path:
+    """A root with a directory and its files."""
+    fill(hostile_root, MARK)
+    return hostile_root
+
+
+def fill(place: Path, word: str) -> None:
+    """The same names everywhere, with a word of the place's own."""
+    (place / "src").mkdir(parents=True)
+    for name in ("main.py", "src/deep.py"):
+        (place / name).write_text(f"def {word}_function():\n    return '{word}'\n")
+    (place / "cocosearch.yaml").write_text(f"topics: [{word}]\n")
+
+
+def await_state(daemon: Daemon, state: str) -> dict[str, Any]:
+    """The status of the hostile root once its state is as named."""
+    end = time.monotonic() + WITHIN_MS / 1000
+    while time.monotonic() < end:
+        found: dict[str, Any] = next(i for i in daemon.call("status")["indexes"] if i["name"] == "hostile")
+        if found["state"] == state:
+            return found
+        time.sleep(0.05)
+    pytest.fail(f"the root is {found['state']}: {found}")
+
+
+def rows_with(daemon: Daemon, text: str) -> list[str]:
+    """The tables of the daemon's database that have a text in a row, plain or in bytes."""
+    listed = "select format('%I.%I', schemaname, tablename) from pg_tables where schemaname not like 'pg\\_%'"
+    holding = list[str]()
+    with psycopg.connect(daemon.call("status")["store"]["dsn"], autocommit=True) as connection:
+        for (table,) in connection.execute(listed).fetchall():
+            query = sql.SQL("select count(*) from {} t where t::text like any(%s)").format(sql.SQL(table))
+            patterns = [f"%{text}%", f"%{text.encode().hex()}%"]
+            if connection.execute(query, (patterns,)).fetchall() != [(0,)]:
+                holding.append(table)
+    return holding
+
+
+def assert_nowhere(daemon: Daemon) -> None:
+    """The secret is in no row, log, cache, snapshot or other file of the daemon."""
+    assert rows_with(daemon, MARK), "the search itself finds what is stored"
+    assert rows_with(daemon, SECRET) == []
+    assert SECRET not in daemon.log
+    for directory, _, names in os.walk(daemon.home):
+        for name in names:
+            place = Path(directory, name)
+            with contextlib.suppress(FileNotFoundError):  # PostgreSQL removes files all the time
+                assert not place.is_file() or SECRET.encode() not in place.read_bytes(), place
+
+
+def assert_not_shown(daemon: Daemon, index: str = "hostile") -> None:
+    """No verb gives the secret out, whatever it is asked."""
+    for query in (MARK, "function", "return deep main"):
+        for options in ({}, {"context_lines": 20, "all_chunks": True}):
+            with contextlib.suppress(CallFailed):
+                answer = daemon.call("search", query=query, index=index, sync_timeout_ms=20, **options)
+                assert SECRET not in str(answer["results"])
+    for path in ("main.py", "src/deep.py", "cocosearch.yaml"):
+        with contextlib.suppress(CallFailed):
+            assert SECRET not in str(daemon.call("get_file", path=path, index=index))
+    for verb in ("status", "list_indexes"):
+        assert SECRET not in str(daemon.call(verb))
+    assert SECRET not in str(daemon.call("list_files", index=index))
+
+
+def replace_root(root: Path, outside: Path) -> None:
+    root.rename(root.with_name("away"))
+    root.symlink_to(outside)
+
+
+def replace_ancestor(root: Path, outside: Path) -> None:
+    """`tmp_path/nest` is the ancestor; the outside has a `hostile` of its own."""
+    root.parent.rename(root.parent.with_name("away"))
+    (outside.parent / "fake").mkdir()
+    outside.rename(outside.parent / "fake" / root.name)
+    root.parent.symlink_to(outside.parent / "fake")
+
+
+@pytest.fixture
+def nested_root(tmp_path: Path) -> Path:
+    """A root with a directory of the test's own above it."""
+    place = tmp_path / "nest" / "hostile"
+    fill(place, MARK)
+    return place
+
+
+def assert_replaced(daemon: Daemon) -> None:
+    """The hostile root is known to be replaced, and nothing of what replaced it is shown."""
+    status = await_state(daemon, "root_missing")
+    assert "is a symbolic link now" in status["reason"]
+    assert "clear this index" in status["reason"]
+    answer = daemon.call("search", query=MARK, index="hostile")
+    assert not answer["fresh"]
+    assert "is a symbolic link now" in answer["stale_reason"]
+    assert answer["results"], "what was indexed is kept"
+    assert all(result["stale"] for result in answer["results"])
+    assert_not_shown(daemon)
+
+
+@pytest.mark.parametrize("replace", [replace_root, replace_ancestor], ids=["root", "ancestor"])
+def test_a_root_replaced_by_a_link_is_a_replaced_root(
+    daemon: Daemon, neighbour: Neighbour, nested_root: Path, outside: Path, replace: Callable[[Path, Path], None]
+) -> None:
+    neighbour.watch(daemon)
+    daemon.ctl("up", str(nested_root), "--wait")
+    replace(nested_root, outside)
+    assert_replaced(daemon)
+    neighbour.assert_fresh(daemon)
+    daemon.stop()
+    daemon.start()  # of what was before it nothing is remembered, but the path
+    assert_replaced(daemon)
+    assert_nowhere(daemon)
+
+    link = nested_root if nested_root.is_symlink() else nested_root.parent
+    link.unlink()
+    link.with_name("away").rename(link)
+    answer = daemon.call("search", query=MARK, index="hostile", sync_timeout_ms=WITHIN_MS)
+    assert answer["fresh"]
+    assert {result["path"] for result in answer["results"]} >= {"main.py", "src/deep.py"}
+
+
+def test_a_root_that_is_moved_away_and_back_keeps_its_index(shared: Daemon, root: Path) -> None:
+    shared.ctl("up", str(root), "--wait")
+    before = shared.call("index_stats", index="hostile")
+    root.rename(root.with_name("away"))
+    await_state(shared, "root_missing")
+    root.with_name("away").rename(root)
+    answer = shared.call("search", query=MARK, index="hostile", sync_timeout_ms=WITHIN_MS)
+    assert answer["fresh"]
+    after = shared.call("index_stats", index="hostile")
+    assert (after["files"], after["generation"]) == (before["files"], before["generation"])
+
+
+def test_a_root_registered_through_a_link_is_the_directory_behind_it(shared: Daemon, root: Path, outside: Path) -> None:
+    """A home directory that is a link, or `/tmp` on macOS: nothing is replaced there."""
+    link = root.with_name("link")
+    link.symlink_to(root)
+    shared.ctl("up", str(link), "--wait")
+    (root / "main.py").write_text("def saved_through_real_path(): pass\n")
+    answer = shared.call("search", query="saved_through_real_path", cwd=str(link))
+    assert (answer["fresh"], answer["results"][0]["path"]) == (True, "main.py")
+    link.unlink()
+    link.symlink_to(outside)  # the link is of no account any more
+    answer = shared.call("search", query="saved_through_real_path", index="hostile")
+    assert (answer["fresh"], answer["results"][0]["path"]) == (True, "main.py")
+
+
+def test_a_directory_swapped_for_a_link_all_the_time_gives_nothing_away(
+    daemon: Daemon, neighbour: Neighbour, tmp_path: Path
+) -> None:
+    """Queries, files, context and indexing race with the swaps; the secret gets nowhere."""
+    neighbour.watch(daemon)
+    outside, roots = tmp_path / "outside" / "hostile", [tmp_path / name / "hostile" for name in ("root", "above", "in")]
+    for place, word in ((outside, SECRET), *((root, MARK) for root in roots)):
+        fill(place, word)
+    for root in roots:
+        daemon.ctl("up", str(root), "--name", root.parent.name, "--wait")
+    swapped = (roots[0], outside), (roots[1].parent, outside.parent), (roots[2] / "src", outside / "src")
+    end, number = time.monotonic() + 5, 0
+    with contextlib.ExitStack() as swappers:
+        for directory, target in swapped:
+            swappers.enter_context(swapping(directory, target, pause_s=0.001))
+        while time.monotonic() < end:
+            number += 1
+            for root in roots:
+                with contextlib.suppress(OSError), (root / "src" / f"n{number % 5}.py").open("a") as file:
+                    file.write(f"n{number} = 1\n")
+                assert_not_shown(daemon, root.parent.name)
+        neighbour.assert_fresh(daemon)
+    for root in roots:
+        answer = daemon.call("search", query=MARK, index=root.parent.name, sync_timeout_ms=WITHIN_MS)
+        assert answer["fresh"], answer["stale_reason"]
+        assert "main.py" in {result["path"] for result in answer["results"]}
+        assert_not_shown(daemon, root.parent.name)
+    daemon.stop()  # what is in memory is written
+    daemon.start()
+    assert_nowhere(daemon)
