@@ -22,6 +22,7 @@ from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.embedded import EmbeddedPostgres
 from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database
+from cocosearchd.store.roles import DAEMON, SUPERUSER
 from tests.daemon import copy_cluster
 
 TEMPLATE = "template_cocosearch"
@@ -92,11 +93,14 @@ def cluster(public_state: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def embedded_server(public_state: Path, cluster: Path) -> Iterator[str]:
-    """The DSN of this run's embedded server, as its superuser."""
+    """The DSN of this run's embedded server, as the daemon's role, which may make databases here."""
     copy_cluster(cluster, public_state / "server")
     postgres = EmbeddedPostgres(public_state / "server", QUICK)
     try:
-        yield postgres.ensure()
+        dsn = postgres.ensure()
+        with psycopg.connect(postgres.superuser_dsn, autocommit=True) as connection:
+            connection.execute(f"alter role {DAEMON} createdb")
+        yield dsn
     finally:
         postgres.stop()
 
@@ -119,6 +123,8 @@ async def make_template(server: str) -> str:
         known = await connection.execute("select 1 from pg_database where datname = %s", (TEMPLATE,))
         if await known.fetchone() is None:
             await connection.execute(sql.SQL("create database {}").format(sql.Identifier(TEMPLATE)))
+            with psycopg.connect(make_conninfo(server, dbname=TEMPLATE, user=SUPERUSER)) as superuser:
+                superuser.execute("create extension vector")
     async with Database.open(make_conninfo(server, dbname=TEMPLATE), DatabaseSettings(pool_min=1, pool_max=1)) as made:
         await migrate_registry(made)
     return TEMPLATE

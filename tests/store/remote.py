@@ -33,18 +33,18 @@ def remote_server(home: Path, settings: dict[str, str]) -> Iterator[RemoteServer
     made = EmbeddedPostgres(home, settings)
     made.ensure()
     made.stop()
-    rules = home / "pg_hba.conf"
+    rules = home / "remote_hba.conf"
     rules.write_text("local all all trust\nhost all all 127.0.0.1/32 scram-sha-256\n")
     rules.chmod(0o644)
     port = free_port()
     settings = {"listen_addresses": "127.0.0.1", "port": str(port), "hba_file": str(rules)}
     command = [str(find_install().bin / "postgres"), "-D", str(made.data), "-c", f"config_file={made.conf}"]
     command += [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    account = {"user": made.uid, "group": made.account.pw_gid, "extra_groups": []} if made.account else {}
+    account = {"user": made.uid, "group": made.account.gid, "extra_groups": []} if made.account else {}
     with (home / "remote.log").open("wb") as log:
         environment = {"LC_ALL": "C", "PATH": os.defpath}
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, cwd="/", **account)  # type: ignore[call-overload]
-    admin = make_conninfo(made.dsn, port=str(port))
+    admin = make_conninfo(made.superuser_dsn, port=str(port))
     try:
         wait_for(admin)
         with psycopg.connect(admin, autocommit=True) as connection:

@@ -308,7 +308,8 @@ def test_log_is_bounded(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> No
 def test_used_log_of_writes_goes(postgres: EmbeddedPostgres) -> None:
     """A large index leaves a gigabyte of it."""
     log = postgres.data / "pg_wal"
-    with psycopg.connect(postgres.ensure(), autocommit=True) as connection:
+    postgres.ensure()
+    with psycopg.connect(postgres.superuser_dsn, autocommit=True) as connection:
         for _ in range(6):
             connection.execute("insert into committed values (0)")
             connection.execute("select pg_switch_wal()")
@@ -367,11 +368,13 @@ def test_root_gives_way_and_says_what_that_account_cannot_reach(servers: Servers
     closed = servers.home / "closed"
     closed.mkdir(parents=True, mode=0o700)
     servers.home.chmod(0o711)
-    with pytest.raises(StoreUnavailable, match="PostgreSQL does not run as root, and user") as caught:
+    with pytest.raises(StoreUnavailable, match="PostgreSQL does not run as root, and") as caught:
         servers(home=closed / "state").ensure()
     assert f"chmod o+x {closed}" in caught.value.hint
     server = servers(home=servers.home / "state")
     server.ensure()
+    assert server.account is not None
+    assert server.account.name in ("", "cocosearch")
     assert Path(f"/proc/{server.pids()[0]}").stat().st_uid == server.uid != 0
     assert (servers.home / "state" / "pg").stat().st_mode & 0o777 == 0o700
     server.stop()

@@ -14,6 +14,7 @@ from cocosearchd.errors import TIMED_OUT, CocoSearchError, NotFound, StoreUnavai
 from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.patient import PatientConnection
 from cocosearchd.store.pool import LOCK_TIMEOUT_MS, Database, without_password
+from cocosearchd.store.roles import SUPERUSER
 from cocosearchd.store.usable import check_server_version, check_sessions
 from tests.store.remote import PASSWORD, RemoteServer, free_port
 
@@ -36,10 +37,11 @@ async def refused(dsn: str) -> StoreUnavailable:
 @pytest.fixture
 def bare_database(embedded_server: str) -> Iterator[str]:
     """A database without pgvector, as its superuser."""
-    with psycopg.connect(embedded_server, autocommit=True) as connection:
+    superuser = make_conninfo(embedded_server, user=SUPERUSER)
+    with psycopg.connect(superuser, autocommit=True) as connection:
         connection.execute("create database bare")
         try:
-            yield make_conninfo(embedded_server, dbname="bare")
+            yield make_conninfo(superuser, dbname="bare")
         finally:
             connection.execute("drop database bare with (force)")
 
@@ -158,8 +160,8 @@ async def test_no_such_database(remote: RemoteServer) -> None:
     assert "createdb missing" in error.hint
 
 
-async def test_no_such_user(embedded_server: str) -> None:
-    error = await refused(make_conninfo(embedded_server, user="stranger"))
+async def test_no_such_user(remote: RemoteServer) -> None:
+    error = await refused(make_conninfo(remote.admin, user="stranger"))
     assert error.message.endswith("has no user stranger")
 
 

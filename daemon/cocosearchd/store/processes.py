@@ -1,21 +1,45 @@
-"""What runs on this machine: process ids, parents and command lines, without a library."""
+"""What runs on this machine: process ids, parents, command lines and owners, without a library.
+
+A command line proves nothing, since a process chooses its own: `identify` says who runs it, and which program it is.
+"""
 
 import os
+import signal
+import socket
+import struct
 import subprocess
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
+LINUX = sys.platform == "linux"
 
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process. The arguments in `command` are separated by single spaces; it is empty for a zombie."""
+    """A process. The arguments in `command` are separated by single spaces; it is empty for a zombie.
+
+    `started` tells processes of one number apart: clock ticks after the boot, 0 where there is no /proc.
+    """
 
     pid: int
     parent: int
     command: str
+    started: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What a process cannot choose freely. A path is empty where the caller may not see it.
+
+    As root without CAP_SYS_PTRACE, which is usual in containers, paths of other users' processes cannot be seen.
+    """
+
+    uid: int
+    program: str
+    directory: str
 
 
 def processes() -> Iterator[Process]:
@@ -39,9 +63,61 @@ def process(pid: int) -> Process | None:
         command = (PROC / str(pid) / "cmdline").read_bytes()
     except OSError:
         return None
-    # "pid (name) state parent ...": the name may hold spaces and parentheses, so count from its end.
-    parent = int(stat[stat.rindex(b")") + 2 :].split()[1])
-    return Process(pid, parent, command.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "surrogateescape"))
+    # "pid (name) state parent ...": the name may hold spaces and parentheses, so count from its end. Field 22 of
+    # proc_pid_stat(5) is the start.
+    fields = stat[stat.rindex(b")") + 2 :].split()
+    text = command.rstrip(b"\0").replace(b"\0", b" ").decode("utf-8", "surrogateescape")
+    return Process(pid, int(fields[1]), text, int(fields[19]))
+
+
+def identify(pid: int) -> Identity | None:
+    """The owner, the program and the working directory of a process; None when it is gone."""
+    if not (PROC / "self" / "status").exists():
+        return _identify_by_ps(pid)
+    uid = _uid(pid)
+    return None if uid is None else Identity(uid, _link(pid, "exe"), _link(pid, "cwd"))
+
+
+def uids_in_use() -> frozenset[int]:
+    """The users of all processes the caller may see; empty where there is no /proc."""
+    if not PROC.exists():
+        return frozenset()
+    uids = (_uid(int(entry.name)) for entry in PROC.iterdir() if entry.name.isdigit())
+    return frozenset(uid for uid in uids if uid is not None)
+
+
+def send_signal(target: Process, order: signal.Signals) -> None:
+    """Signal that very process; nothing where it is gone, and its number maybe another's."""
+    descriptor = handle(target.pid)
+    if descriptor is None:
+        if not hasattr(os, "pidfd_open"):  # macOS
+            _kill(target.pid, order)
+        return
+    try:
+        current = process(target.pid)
+        if current is not None and current.started == target.started:
+            signal.pidfd_send_signal(descriptor, order)
+    except ProcessLookupError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+def listener_uid(path: Path) -> int | None:
+    """The user whose process listens on a Unix socket; None where nobody does.
+
+    Linux: SO_PEERCRED, see unix(7). macOS: LOCAL_PEERCRED, the second number of an `xucred`.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(1.0)
+        try:
+            connection.connect(os.fspath(path))
+        except OSError:
+            return None
+        if LINUX:
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+            return int(struct.unpack("3i", credentials)[1])
+        return int(struct.unpack_from("II", connection.getsockopt(0, 1, 76))[1])
 
 
 def handle(pid: int) -> int | None:
@@ -61,3 +137,33 @@ def children(pid: int) -> tuple[int, ...]:
     except OSError:
         return tuple(sorted(found.pid for found in processes() if found.parent == pid))
     return tuple(sorted(map(int, listed.split())))
+
+
+def _uid(pid: int) -> int | None:
+    """The effective user, which /proc's own owner is not for a process that may not be dumped."""
+    try:
+        status = (PROC / str(pid) / "status").read_bytes()
+    except OSError:
+        return None
+    line = next((line for line in status.splitlines() if line.startswith(b"Uid:")), None)
+    return None if line is None else int(line.split()[2])
+
+
+def _link(pid: int, name: str) -> str:
+    try:
+        return os.readlink(PROC / str(pid) / name)  # noqa: PTH115 - Path would normalise what the kernel says
+    except OSError:
+        return ""
+
+
+def _identify_by_ps(pid: int) -> Identity | None:
+    listing = subprocess.run(["ps", "-p", str(pid), "-o", "uid=,comm="], capture_output=True, check=False)
+    uid, _, program = listing.stdout.decode("utf-8", "surrogateescape").strip().partition(" ")
+    return Identity(int(uid), program.strip(), "") if uid.isdecimal() else None
+
+
+def _kill(pid: int, order: signal.Signals) -> None:
+    try:
+        os.kill(pid, order)
+    except ProcessLookupError:
+        return

@@ -3,6 +3,40 @@
 -- {columns}, {live}, {place}, {place_in_file} and {asked} stand for what is written under these names. `offset 0` keeps a
 -- part by itself: what it gives is worked out once for a row.
 
+-- name: daemon_role_is_ready
+-- In the embedded server: the role that the daemon connects as owns everything of its own, and is no superuser.
+select exists (select from pg_roles where rolname = 'cocosearchd' and rolcanlogin and not rolsuper)
+    and exists (select from pg_extension where extname = 'vector')
+    and (select pg_get_userbyid(datdba) from pg_database where datname = current_database()) = 'cocosearchd'
+    and not exists (
+        select from pg_class
+        where relkind in ('r', 'p') and relnamespace::regnamespace::text !~ '^(pg_|information_schema$)'
+          and pg_get_userbyid(relowner) <> 'cocosearchd'
+    )
+
+-- name: make_daemon_role
+-- As superuser. The extension is made here because only a superuser may; identity sequences follow their tables.
+do $$
+declare
+    relation regclass;
+begin
+    if not exists (select from pg_roles where rolname = 'cocosearchd') then
+        create role cocosearchd;
+    end if;
+    alter role cocosearchd login nosuperuser nocreaterole noreplication nobypassrls;
+    create extension if not exists vector;
+    execute format('alter database %I owner to cocosearchd', current_database());
+    alter schema public owner to cocosearchd;
+    for relation in
+        select oid from pg_class
+        where relkind in ('r', 'p') and relnamespace::regnamespace::text !~ '^(pg_|information_schema$)'
+          and pg_get_userbyid(relowner) <> 'cocosearchd'
+    loop
+        execute format('alter table %s owner to cocosearchd', relation);
+    end loop;
+end
+$$
+
 -- name: begin_schema_change
 -- It may wait longer than a search: for another one, whose daemon may have been killed, and for running queries.
 select set_config('statement_timeout', '0', true), set_config('lock_timeout', '60s', true)
