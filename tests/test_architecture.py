@@ -83,7 +83,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.workspace",
     },
     "cocosearchd.commits": set(),
-    "cocosearchd.state_dir": {"cocosearch_ipc.sockets"},
+    "cocosearchd.state_dir": {"cocosearch_ipc.ownership", "cocosearch_ipc.sockets"},
     "cocosearchd.patience": set(),
     "cocosearchd.upkeep": {"cocosearchd.store", "cocosearchd.tuning"},
     "cocosearchd.indexes": {
@@ -204,9 +204,11 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cocosearch_ipc.visible": set(),
     "cocosearch_ipc.port_holder": {"cocosearch_ipc.visible"},
+    "cocosearch_ipc.ownership": {"cocosearch_ipc.protocol"},
     "cocosearch_ipc.sockets": {
         "cocosearch_ipc.protocol",
         "cocosearch_ipc.address",
+        "cocosearch_ipc.ownership",
         "cocosearch_ipc.port_holder",
     },
     "cocosearch_ipc.serve": {
@@ -230,6 +232,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.address",
         "cocosearch_ipc.credentials",
         "cocosearch_ipc.finding",
+        "cocosearch_ipc.ownership",
         "cocosearch_ipc.port_holder",
         "cocosearch_ipc.protocol",
     },
@@ -282,6 +285,7 @@ STDLIB_ONLY = {
     "cocosearch_ipc.tls",
     "cocosearch_ipc.client",
     "cocosearch_ipc.credentials",
+    "cocosearch_ipc.ownership",
     "cocosearch_ipc.port_holder",
     "cocosearch_ipc.finding",
     "cocosearch_ipc.extent",

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from cocosearch_ipc import sockets
+from cocosearch_ipc import ownership, sockets
 from cocosearchd.errors import Conflict
 
 
@@ -13,7 +13,8 @@ from cocosearchd.errors import Conflict
 def own(state: Path, socket: Path) -> Iterator[None]:
     """Make the state directory, and hold its lock; that says whose it is, and at which socket that is asked.
 
-    Its files are the daemon's alone. Raises `Conflict` when another daemon holds it.
+    Its files are the daemon's alone. Raises `Conflict` when another daemon holds it, `Failure` (REFUSED) when the
+    directory belongs to another user or others can write to it.
     """
     _prepare(state)
     with (state / "daemon.lock").open("ab") as file:
@@ -28,6 +29,6 @@ def own(state: Path, socket: Path) -> Iterator[None]:
 def _prepare(state: Path) -> None:
     """As root it must let others through, because PostgreSQL gives up root's rights and has its data below it."""
     os.umask(0o077)
-    state.mkdir(parents=True, exist_ok=True, mode=0o700)
-    if os.geteuid() == 0 and state.stat().st_uid == 0:
+    ownership.state_directory(state)
+    if os.geteuid() == 0:
         state.chmod(0o711)

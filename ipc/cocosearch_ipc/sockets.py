@@ -11,13 +11,13 @@ import fcntl
 import io
 import os
 import socket
-import stat
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from cocosearch_ipc.address import SOCKET_PATH_BYTES
+from cocosearch_ipc.ownership import private_directory
 from cocosearch_ipc.port_holder import describe_holder
 from cocosearch_ipc.protocol import CONFLICT, REFUSED, Failure
 
@@ -147,23 +147,6 @@ def _identity(path: Path) -> Identity | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def private_directory(path: Path) -> None:
-    """Make `path` with mode 0700, or check that it is a directory of ours that nobody else can enter.
-
-    Raises `Failure` (REFUSED) for a symbolic link, another owner, or rights of group or others.
-    """
-    with contextlib.suppress(FileExistsError):
-        path.mkdir(mode=0o700)
-    found = path.lstat()
-    hint = "remove it, or set COCOSEARCH_RUNTIME_DIR to a directory of yours"
-    if not stat.S_ISDIR(found.st_mode):
-        raise Failure(f"{path} is not a directory (a symbolic link is refused)", hint, code=REFUSED)
-    if found.st_uid != os.geteuid():
-        raise Failure(f"{path} belongs to another user", hint, code=REFUSED)
-    if found.st_mode & 0o077:
-        raise Failure(f"others can enter {path}", f"chmod 700 {path}", code=REFUSED)
 
 
 def inherited(env: Mapping[str, str], pid: int) -> dict[str, socket.socket]:

@@ -20,7 +20,8 @@ import pytest
 from cocosearch_ipc import client, guard, serve
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.credentials import TokenFile
-from cocosearch_ipc.sockets import PortTaken, bind, inherited, lock, private_directory
+from cocosearch_ipc.ownership import private_directory
+from cocosearch_ipc.sockets import PortTaken, bind, inherited, lock
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served, start
 
 pytestmark = SDK_LEAVES_STREAMS

@@ -8,8 +8,9 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from cocosearch_ipc import address, client
+from cocosearch_ipc import address, client, ownership
 from cocosearch_ipc.cli import ending, exits, program, service
+from cocosearch_ipc.protocol import Failure
 
 Env = Mapping[str, str]
 
@@ -198,8 +199,16 @@ def _record(line: str) -> tuple[str, str] | None:
 
 
 def _prepare(log: Path) -> int:
-    """Make the log's directory; put a large log aside. Returns where this start's records will begin."""
-    log.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    """Make the log's directory; put a large log aside. Returns where this start's records will begin.
+
+    Raises `client.CallFailed` where that directory is not this user's alone.
+    """
+    try:
+        ownership.state_directory(log.parent)
+    except Failure as failure:
+        failed = client.CallFailed(failure.message, failure.hint, code=failure.code)
+        failed.exit_code = exits.NOT_RUNNING
+        raise failed from None
     if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
         log.replace(log.with_suffix(".log.1"))
     return log.stat().st_size if log.exists() else 0

@@ -15,7 +15,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Literal
 
-from cocosearch_ipc import address, client
+from cocosearch_ipc import address, client, ownership
 from cocosearch_ipc.cli import exits, listener, service
 from cocosearch_ipc.credentials import TokenFile
 from cocosearch_ipc.finding import Finding
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
 def machine(env: Env) -> Iterator[Finding]:
     """What can be seen without a daemon."""
     state, run_dir = Path(address.state_dir(env)), Path(address.rpc_socket(env)).parent
-    yield _writable("state directory", state)
+    yield _state(state)
     yield _directory("runtime directory", run_dir)
     yield _token(env)
     yield from _disk(state)
@@ -79,6 +79,18 @@ def _writable(what: str, path: Path) -> Finding:
     if os.access(existing, os.W_OK | os.X_OK):
         return Finding(what, "ok", str(path) if existing == path else f"{path} will be made")
     return Finding(what, "fail", f"{existing} cannot be written", "set COCOSEARCH_STATE_DIR to a directory of yours")
+
+
+def _state(path: Path) -> Finding:
+    """Judge it as the daemon would, without making it."""
+    writable = _writable("state directory", path)
+    if writable.state != "ok" or not path.exists():
+        return writable
+    try:
+        ownership.state_directory(path)
+    except Failure as failure:
+        return Finding(writable.what, "fail", failure.message, failure.hint)
+    return writable
 
 
 def _directory(what: str, path: Path) -> Finding:

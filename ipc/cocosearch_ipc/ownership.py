@@ -1,0 +1,42 @@
+"""Checks that a directory of the daemon is its user's alone. Standard library only.
+
+Another user who owns it, or may write to it, can put a socket, a lock or a link where the daemon expects its own.
+"""
+
+import contextlib
+import os
+import stat
+from pathlib import Path
+
+from cocosearch_ipc.protocol import REFUSED, Failure
+
+
+def private_directory(path: Path) -> None:
+    """Make `path` with mode 0700, or check that it is a directory of ours that nobody else can enter.
+
+    Raises `Failure` (REFUSED) for a symbolic link, another owner, or rights of group or others.
+    """
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o700)
+    status = path.lstat()
+    hint = "remove it, or set COCOSEARCH_RUNTIME_DIR to a directory of yours"
+    if not stat.S_ISDIR(status.st_mode):
+        raise Failure(f"{path} is not a directory (a symbolic link is refused)", hint, code=REFUSED)
+    if status.st_uid != os.geteuid():
+        raise Failure(f"{path} belongs to another user", hint, code=REFUSED)
+    if status.st_mode & 0o077:
+        raise Failure(f"others can enter {path}", f"chmod 700 {path}", code=REFUSED)
+
+
+def state_directory(path: Path) -> None:
+    """Make the state directory with mode 0700, or check that it is ours and that nobody else can write to it.
+
+    A symbolic link of ours, or of root, is followed. Raises `Failure` (REFUSED); `OSError` where it cannot be made.
+    """
+    path.mkdir(parents=True, exist_ok=True, mode=0o700)
+    hint = "set COCOSEARCH_STATE_DIR to a directory of yours"
+    if path.lstat().st_uid not in (os.geteuid(), 0) or path.stat().st_uid != os.geteuid():
+        raise Failure(f"the state directory {path} belongs to another user", hint, code=REFUSED)
+    if path.stat().st_mode & 0o022:
+        hint = f"see that nothing in it is from others, then `chmod go-w {path}`"
+        raise Failure(f"others can write to the state directory {path}", hint, code=REFUSED)
