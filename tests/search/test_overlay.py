@@ -88,6 +88,27 @@ class Away(BuiltinEmbedder):
         return await super().embed_documents(texts)
 
 
+class Reversed(BuiltinEmbedder):
+    """Another model of the same dimension: the built-in one with its axes in reverse."""
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        return np.ascontiguousarray((await super().embed_documents(texts))[:, ::-1])
+
+
+class Slow(BuiltinEmbedder):
+    """The built-in model; texts that contain `word` wait until `release` is set."""
+
+    def __init__(self, word: str) -> None:
+        super().__init__()
+        self.word, self.waiting, self.release = word, asyncio.Event(), asyncio.Event()
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        if any(self.word in text for text in texts):
+            self.waiting.set()
+            await self.release.wait()
+        return await super().embed_documents(texts)
+
+
 @pytest.fixture
 async def corpus(db: Database, tmp_path: Path) -> Corpus:
     return await new_corpus(db, tmp_path / "root", FILES, lexical=tmp_path / "words")
@@ -288,3 +309,62 @@ async def test_a_text_that_ends_its_parser_is_found_without_definitions(corpus: 
         (hit,) = await ask(corpus, Query("mailbox_quota path:app/quota.py"), await overlays.of(session, corpus.record))
         assert (hit.path, hit.symbol_name, hit.context_before) == ("app/quota.py", None, "")
     await outliner.aclose()
+
+
+@pytest.mark.parametrize("written_again", [False, True])
+async def test_after_a_switch_to_another_model_of_the_same_dimension_vectors_are_of_that_one(
+    corpus: Corpus, outliner: Outliner, written_again: bool
+) -> None:
+    """The dimension does not tell them apart, and vectors of two models are never compared."""
+    path, data = "app/quota.py", UNSAVED["app/quota.py"].encode()
+    other = replace(
+        corpus.record, identity=replace(corpus.record.identity, embedder=(("provider", "test"), ("model", "reversed")))
+    )
+    models = {corpus.record.identity.embedder: corpus.embedder, other.identity.embedder: Reversed()}
+    overlays = Overlays(models.__getitem__, outliner)
+    with overlays.session() as before, overlays.session() as after:
+        await overlays.put(after, other, path, data, RULES)
+        expected = await overlays.of(after, other)
+        await overlays.put(before, corpus.record, path, data, RULES)
+        former = await overlays.of(before, corpus.record)
+        if written_again:  # of an unchanged text, whose vectors may be taken over
+            await overlays.put(before, other, path, data, RULES)
+        switched = await overlays.of(before, other)
+        assert expected is not None
+        assert former is not None
+        assert switched is not None
+        vectors = [overlay.files[path].vectors for overlay in (expected, former, switched)]
+        assert vectors[0].shape == vectors[1].shape
+        assert not np.allclose(vectors[0], vectors[1])
+        assert np.array_equal(vectors[2], vectors[0])
+
+
+async def test_of_two_writes_of_one_path_the_later_stays_though_the_earlier_ends_last(
+    corpus: Corpus, outliner: Outliner
+) -> None:
+    embedder = Slow("slow_typing")
+    overlays = Overlays(lambda _: embedder, outliner)
+    with overlays.session() as session:
+        slow = b"def slow_typing():\n    return 1\n"
+        earlier = asyncio.create_task(overlays.put(session, corpus.record, "app/quota.py", slow, RULES))
+        await asyncio.wait_for(embedder.waiting.wait(), 30)
+        later = await overlays.put(session, corpus.record, "app/quota.py", b"def quick_typing(): ...\n", RULES)
+        embedder.release.set()
+        assert (later.files, (await earlier).files) == (1, 1)
+        overlay = await overlays.of(session, corpus.record)
+        assert overlay is not None
+        assert overlay.files["app/quota.py"].text.data == b"def quick_typing(): ...\n"
+        assert [hit.symbol_name for hit in await ask(corpus, Query("quick_typing"), overlay)][:1] == ["quick_typing"]
+
+
+async def test_a_write_that_ends_after_its_path_was_cleared_leaves_nothing(corpus: Corpus, outliner: Outliner) -> None:
+    embedder = Slow("slow_typing")
+    overlays = Overlays(lambda _: embedder, outliner)
+    with overlays.session() as session:
+        slow = b"def slow_typing():\n    return 1\n"
+        write = asyncio.create_task(overlays.put(session, corpus.record, "app/quota.py", slow, RULES))
+        await asyncio.wait_for(embedder.waiting.wait(), 30)
+        overlays.clear(session, corpus.record, "app/quota.py")
+        embedder.release.set()
+        assert (await write).files == 0
+        assert await overlays.of(session, corpus.record) is None
