@@ -2,7 +2,6 @@
 
 import ast
 import json
-import re
 import subprocess
 import sys
 import time
@@ -17,7 +16,7 @@ from cocosearchd.search.enclosures import Enclosure, Span, SpanFinder
 from cocosearchd.search.lexical_definitions import comment_spans, comments, comments_within
 from cocosearchd.settings_files import Entry
 from cocosearchd.settings_layers import expanded
-from cocosearchd.store.globs import MAX_GLOB, path_pattern, spelled_out, symbol_pattern
+from cocosearchd.store.globs import MAX_GLOB, Matcher, path_matcher, spelled_out, symbol_matcher
 from tests.hostile import expressions
 
 REPOSITORY = Path(__file__).parents[2]
@@ -25,22 +24,21 @@ REPOSITORY = Path(__file__).parents[2]
 MIB, WITHIN_S = 1 << 20, 20.0
 # Functions that use an expression which no module holds, and why nobody can make it cost much.
 INSIDE_FUNCTIONS = {
-    "roots/patterns.py _any": "rules of ignore files, tested by tests/roots/test_patterns.py",
-    "search/code_filters.py _matching": "path_pattern",
+    "roots/patterns.py _test": "rules of ignore files, tests/hostile/test_ignore_patterns.py",
     "search/enclosures.py __init__": "called by modules only, whose expressions are attacked",
-    "search/files.py list_files": "path_pattern",
     "search/lexical_symbols.py _holding": "an escaped text",
-    "search/lexical_symbols.py symbols_in": "symbol_pattern",
-    "search/overlay.py _any_glob": "path_pattern",
-    "search/overlay.py _chunk_passes": "symbol_pattern",
     "settings.py _humps": "a key of our own settings",
     "store/binaries.py _has_pgvector": "a file of PostgreSQL",
     "store/embedded.py _does_not_start": "the log of PostgreSQL",
     "store/globs.py _literal": "one character at a time",
-    "store/globs.py _settling": "a set of characters",
+    "store/glob_automaton.py _add": "one character at a time",
+    "store/globs.py _settled": "a set of characters",
+    "store/globs.py path_matcher": "tests/hostile/test_globs.py",
+    "store/globs.py symbol_matcher": "tests/hostile/test_globs.py",
     "store/records.py slugs": "one class of characters",
-    "store/rows.py with_symbol": "symbol_pattern",
     "store/usable.py _ensure_pgvector": "a version that PostgreSQL tells",
+    "cocosearch_ipc/visible.py fenced": "runs of one character, and a set",
+    "cocosearch_ipc/visible.py _hidden": "a set",
     "cli/install.py _edited_json": "a person's own settings of a client",
     "cli/install.py _edited_toml": "a person's own settings of a client",
     "cli/verbs.py error": "our own message",
@@ -132,17 +130,17 @@ def _uses_re(node: ast.AST) -> bool:
     )
 
 
-def _match_long_name(pattern: str) -> object:
-    return re.search(pattern, "a" * 2600 + "!")
+def _match_long_name(matches: Matcher) -> object:
+    return matches("a" * 2600 + "!")
 
 
 UNCLOSED = Entry("a", "${a:-" * (MIB // 5), "place")
 MADE: dict[str, Callable[[], object]] = {
-    "sets of a glob": lambda: path_pattern("[" * MAX_GLOB),
-    "stars of a glob": lambda: _match_long_name(path_pattern("*a" * 60 + "b")),
-    "wide stars of a glob": lambda: _match_long_name(path_pattern("**a" * 60 + "b")),
-    "stars and sets of a glob": lambda: _match_long_name(path_pattern("*[!b]" * 60 + "b")),
-    "stars of a symbol": lambda: _match_long_name(symbol_pattern("*a" * 60 + "b")),
+    "sets of a glob": lambda: path_matcher(["[" * MAX_GLOB]),
+    "stars of a glob": lambda: _match_long_name(path_matcher(["*a" * 60 + "b"])),
+    "wide stars of a glob": lambda: _match_long_name(path_matcher(["**a" * 60 + "b"])),
+    "stars and sets of a glob": lambda: _match_long_name(path_matcher(["*[!b]" * 60 + "b"])),
+    "stars of a symbol": lambda: _match_long_name(symbol_matcher("*a" * 60 + "b")),
     "spelled out": lambda: spelled_out("[" * MAX_GLOB),
     "defaults of settings": lambda: list(expanded([UNCLOSED], lambda name: None)),
     "comments that nothing ends": lambda: comments("/*" * (MIB // 2), "c"),
@@ -201,4 +199,4 @@ def test_unclosed_defaults_are_left() -> None:
 
 def test_a_glob_is_no_longer_than_a_path_can_be() -> None:
     with pytest.raises(InvalidInput, match="16385 characters"):
-        path_pattern("*" * (MAX_GLOB + 1))
+        path_matcher(["*" * (MAX_GLOB + 1)])

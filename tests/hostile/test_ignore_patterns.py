@@ -56,6 +56,7 @@ PIECES += [
     "\\ ",
     "{a,b}",
 ]
+PIECES += ["[A]", "[!A]", "[A-Z]", "[Z-a]", "[[:upper:]]", "[[:lower:]]", "[^[:upper:]]"]
 PATTERN = st.lists(st.sampled_from(PIECES), min_size=1, max_size=9).map("".join)
 PART = st.text("aabAé.* -[]\\", min_size=1, max_size=5).filter(lambda part: part not in (".", "..") and part[-1] != " ")
 PATH = st.lists(PART, min_size=1, max_size=4).map("/".join)
@@ -111,7 +112,7 @@ def test_patterns_decide_as_git_does(repository: Path, lines: list[str], paths: 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@settings(max_examples=6000, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3000, deadline=None, suppress_health_check=list(HealthCheck))
 @GIVEN
 def test_many_patterns_decide_as_git_does(
     repository: Path, lines: list[str], paths: list[str], ignore_case: bool
@@ -125,6 +126,13 @@ def test_many_patterns_decide_as_git_does(
 def test_patterns_with_many_wildcards_decide_as_git_does(repository: Path, line: str) -> None:
     paths = ["aaab", "aaaa", "a/a/b", "ab", "axx/b", "a/x/y/b", "b/b", "b/xb", "a", "aabab/aab", "a/aa/x/b", "x/a/q/b"]
     compare(repository, [line], paths, ignore_case=False)
+
+
+@pytest.mark.parametrize(
+    "line", ["[A]", "[!A]", "[A-Z]", "[[:upper:]]", "[[:lower:]]", "[Aa]", "[[:A[b-a]", "A*[B]", "[^b]"]
+)
+def test_sets_decide_without_case_as_git_does(repository: Path, line: str) -> None:
+    compare(repository, [line], ["a", "A", "b", "B", "ab", "AB", "Ab", "x/A", "-", "["], ignore_case=True)
 
 
 # Pattern and path of a size: each must take a time that grows with both, and no faster.

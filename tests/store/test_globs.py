@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.errors import InvalidInput
-from cocosearchd.store.globs import name_regex, path_pattern, path_regex, symbol_pattern, symbol_regex
+from cocosearchd.store.globs import name_regex, path_matcher, path_regex, symbol_matcher, symbol_regex
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ from cocosearchd.store.globs import name_regex, path_pattern, path_regex, symbol
 def test_path_globs(glob: str, matching: list[str], others: list[str], embedded_server: str) -> None:
     pattern = path_regex(glob)
     assert [path for path in matching + others if re.search(pattern, path)] == matching
-    assert [path for path in matching + others if re.search(path_pattern(glob), path)] == matching
+    assert [path for path in matching + others if path_matcher([glob])(path)] == matching
     with psycopg.connect(embedded_server) as connection:
         query = 'select path from unnest(%s::text[]) as path where path collate "C" ~ %s'
         assert [row[0] for row in connection.execute(query, (matching + others, pattern))] == matching
@@ -93,18 +93,32 @@ _PIECES = st.sampled_from(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(_PIECES, max_size=9).map("".join), st.lists(st.text("ab/.-+:é", max_size=9), min_size=9, max_size=9))
-def test_what_ends_soon_matches_the_same(glob: str, texts: list[str]) -> None:
+def test_matchers_match_what_the_regular_expressions_do(glob: str, texts: list[str]) -> None:
     try:
-        pairs = ((path_regex(glob), path_pattern(glob)), (symbol_regex(glob), symbol_pattern(glob)))
+        pairs = (
+            (path_regex(glob), 0, path_matcher([glob])),
+            (symbol_regex(glob), re.IGNORECASE, symbol_matcher(glob)),
+            (symbol_regex(glob), 0, symbol_matcher(glob, cased=True)),
+        )
     except InvalidInput:
         return  # a descending range
-    for plain, soon in pairs:
-        assert [text for text in texts if re.search(soon, text)] == [text for text in texts if re.search(plain, text)]
+    for regex, flags, matches in pairs:
+        assert [text for text in texts if matches(text)] == [text for text in texts if re.search(regex, text, flags)]
+
+
+def test_a_matcher_of_several_globs_matches_what_one_of_them_does() -> None:
+    matches = path_matcher(["*.py", "*a**/b", "docs/"])
+    assert [path for path in ("a.py", "xa/y/b", "docs/x", "b", "docs", "new\nline.py") if matches(path)] == [
+        "a.py",
+        "xa/y/b",
+        "docs/x",
+        "new\nline.py",
+    ]
 
 
 @pytest.mark.parametrize("part", ["*a", "**a", "**/a/", "**/*a*a/", "**/"])
 def test_many_stars_end_soon(part: str) -> None:
     """Tried in every way, twenty stars would take longer than there is time."""
     for text in ("a" * 250, "a/" * 125, "a." * 125, "aaaaa/" * 40):
-        assert not re.search(path_pattern(f"{part * 20}*b"), text)
-        assert not re.search(symbol_pattern(f"{part * 20}*b"), text)
+        assert not path_matcher([f"{part * 20}*b"])(text)
+        assert not symbol_matcher(f"{part * 20}*b")(text)

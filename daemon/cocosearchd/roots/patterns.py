@@ -138,7 +138,8 @@ def _group(ignored: bool, lines: Iterable[bytes], ignore_case: bool) -> _Group:
         if _SPECIAL.search(pattern):
             # What a rule matches never ends in the `/` that marks a directory.
             tail = rb"(?<!/)/" if directory else rb"(?<!/)/?"
-            rules.append(_rule(pattern.removeprefix(b"/"), one=rb"." if in_names else rb"[^/]") + tail)
+            one = rb"." if in_names else rb"[^/]"
+            rules.append(_rule(pattern.removeprefix(b"/"), one, ignore_case) + tail)
         elif pattern:
             whole = pattern.removeprefix(b"/")
             literals |= {whole + b"/"} if directory else {whole, whole + b"/"}
@@ -173,7 +174,7 @@ def _chunks(rules: Iterable[bytes]) -> Iterator[bytes]:
         yield b"(?:" + b"|".join(chunk) + rb")\Z"
 
 
-def _rule(pattern: bytes, *, one: bytes) -> bytes:
+def _rule(pattern: bytes, one: bytes, ignore_case: bool) -> bytes:
     """A regular expression for a pattern, without the mark of a directory; it takes linear time, see `_joined`.
 
     `one` matches one byte of a name: anything where there is nothing but a name, as that is faster.
@@ -181,7 +182,7 @@ def _rule(pattern: bytes, *, one: bytes) -> bytes:
     # git compares what precedes the first wildcard literally and starts wildmatch behind it: `a**/b` is `a`, `**/b`.
     special = _SPECIAL.search(pattern)
     split = special.start() if special else len(pattern)
-    pieces = _pieces(pattern[split:], one)
+    pieces = _pieces(pattern[split:], one, ignore_case)
     return _NEVER if pieces is None else re.escape(pattern[:split]) + _joined(pieces, one)
 
 
@@ -190,7 +191,7 @@ _FIRST_PLACE = {_ANY: rb".*?", _DIRECTORIES: rb"(?:[^/]*+/)*?"}
 _ANY_PLACE = {_ANY: rb".*", _DIRECTORIES: rb"(?:.*/)?"}
 
 
-def _pieces(pattern: bytes, one: bytes) -> list[tuple[bytes, bytes]] | None:
+def _pieces(pattern: bytes, one: bytes, ignore_case: bool) -> list[tuple[bytes, bytes]] | None:
     """A wildmatch pattern as wildcards, each with a regular expression of fixed width for what follows it.
 
     The first wildcard is empty. None if the pattern matches nothing. But for a literal `/`, nothing of fixed width
@@ -204,7 +205,7 @@ def _pieces(pattern: bytes, one: bytes) -> list[tuple[bytes, bytes]] | None:
             pieces.append((star, b""))
             continue
         if char == b"[":
-            found = _bracket(pattern, at + 1)
+            found = _bracket(pattern, at + 1, ignore_case)
             if found is None:
                 return None
             rule, at = found
@@ -263,8 +264,12 @@ def _stars(pattern: bytes, at: int) -> tuple[bytes, int]:
     return (_DIRECTORIES, end + 1) if after[:1] == b"/" else (_ANY, end)
 
 
-def _bracket(pattern: bytes, at: int) -> tuple[bytes, int] | None:
-    """The set whose `[` is before `at`, and where it ends; None if it is never closed, which matches nothing."""
+def _bracket(pattern: bytes, at: int, ignore_case: bool) -> tuple[bytes, int] | None:
+    """The set whose `[` is before `at`, and where it ends; None if it is never closed, which matches nothing.
+
+    Without case git puts the text into lower case, ranges and classes into both, and single letters into none: `[A]`
+    matches nothing then (wildmatch.c).
+    """
     negated = pattern[at : at + 1] in (b"!", b"^")
     at += negated
     members, previous, first = list[bytes](), b"", True
@@ -294,7 +299,7 @@ def _bracket(pattern: bytes, at: int) -> tuple[bytes, int] | None:
             previous, at = _member(pattern, at)
             if not previous:
                 return None
-            members.append(re.escape(previous))
+            members.append(b"" if ignore_case and previous.isupper() else re.escape(previous))
         first = False
     body = b"".join(members)
     inside = (b"[^" if negated else b"[") + body + b"]" if body else (b"." if negated else _NEVER)

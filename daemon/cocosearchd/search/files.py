@@ -5,7 +5,6 @@ marked so. Thus nothing outside of a root is ever given out, whatever links poin
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +19,7 @@ from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import language_names, one_of
 from cocosearchd.store import queries, records
 from cocosearchd.store.file_states import file_states
-from cocosearchd.store.globs import exact_glob, path_pattern
+from cocosearchd.store.globs import exact_glob, path_matcher
 from cocosearchd.store.pool import Database
 
 MAX_FILES = 1000
@@ -88,14 +87,14 @@ async def list_files(
     if not 1 <= limit <= MAX_FILES or offset < 0:
         raise InvalidInput(f"limit is {limit}, offset {offset}", f"use a limit of 1 to {MAX_FILES}, an offset from 0")
     check_filters((pattern or "", *languages))
-    matches, wanted = re.compile(path_pattern(pattern or "**")), _language_ids(languages)
+    matches, wanted = path_matcher((pattern or "**",)), _language_ids(languages)
     found = [
         FileEntry(record.name, row.path, row.language, row.chunk_count, row.skip_reason)
         for record in sorted(indexes, key=lambda each: each.name)
         for row in await records.file_records(db, record, under.removeprefix("./").strip("/"))
         if (skipped or row.skip_reason is None)
         and (not wanted or row.language in wanted)
-        and (pattern is None or matches.search(row.path))
+        and (pattern is None or matches(row.path))
     ]
     after = _read_cursor(cursor)
     rest = [entry for entry in found[offset:] if after is None or (entry.index, entry.path) > after]

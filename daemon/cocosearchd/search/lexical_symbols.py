@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.search.lexical_segment import Segment
 from cocosearchd.search.lexical_terms import term_hash
-from cocosearchd.store.globs import spelled_out, symbol_pattern
+from cocosearchd.store.globs import Matcher, spelled_out, symbol_matcher
 
 Mask = NDArray[np.bool_]
 _Filter = tuple[tuple[str, ...], str | None, bool]  # kinds, name, whether its case counts
@@ -52,7 +52,7 @@ def symbols_in(segment: Segment, kinds: tuple[str, ...], name: str | None, *, ca
     if name:
         some = np.flatnonzero(wanted & _holding(segment, spelled_out(name)))
         wanted = np.zeros(len(wanted), np.bool_)
-        wanted[some] = _matching(segment, some, re.compile(symbol_pattern(name), 0 if cased else re.IGNORECASE))
+        wanted[some] = _matching(segment, some, symbol_matcher(name, cased=cased))
     mask = np.zeros(segment.chunk_count, np.bool_)
     mask[segment.posting_symbols[np.repeat(wanted, np.diff(segment.symbol_slices))]] = True
     return mask
@@ -71,13 +71,13 @@ def _holding(segment: Segment, text: str) -> Mask:
     return found
 
 
-def _matching(segment: Segment, symbols: NDArray[np.int64], glob: re.Pattern[str]) -> Mask:
+def _matching(segment: Segment, symbols: NDArray[np.int64], matches: Matcher) -> Mask:
     """Which of some symbols have a name that matches; one without a name never does."""
-    search, raw = glob.search, segment.symbol_names.tobytes()
+    raw = segment.symbol_names.tobytes()
     ends = segment.symbol_ends[symbols]
     starts = np.where(symbols > 0, segment.symbol_ends[symbols - 1], 0)
     names = (
         raw[start:end].decode("utf-8", "surrogatepass")
         for start, end in zip(starts.tolist(), ends.tolist(), strict=True)
     )
-    return np.fromiter((bool(name) and search(name) is not None for name in names), np.bool_, len(symbols))
+    return np.fromiter((bool(name) and bool(matches(name)) for name in names), np.bool_, len(symbols))

@@ -6,7 +6,6 @@ if the text were saved.
 """
 
 import hashlib
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -18,7 +17,7 @@ from cocosearchd.model import Chunk, Filter, spellings
 from cocosearchd.search.disk import Text
 from cocosearchd.search.lexical_document import ChunkText, FileText, names_of
 from cocosearchd.store.file_states import FileState
-from cocosearchd.store.globs import exact_glob, path_pattern, symbol_pattern
+from cocosearchd.store.globs import exact_glob, path_matcher, symbol_matcher
 from cocosearchd.store.queries import Candidate, Key
 from cocosearchd.store.rows import with_symbol
 from cocosearchd.store.sheets import symbols_of
@@ -165,7 +164,7 @@ def _file_passes(file: OverlayFile, where: Filter) -> bool:
 
 
 def _any_glob(globs: Sequence[str], path: str) -> bool:
-    return any(re.search(path_pattern(glob), path) for glob in globs)
+    return bool(path_matcher(globs)(path))
 
 
 def _chunk_passes(chunk: Chunk, where: Filter) -> bool:
@@ -175,8 +174,8 @@ def _chunk_passes(chunk: Chunk, where: Filter) -> bool:
         return False
     if not where.symbol_types and not where.symbol_name:
         return True
-    wanted = re.compile(symbol_pattern(where.symbol_name), re.IGNORECASE) if where.symbol_name else None
+    wanted = symbol_matcher(where.symbol_name) if where.symbol_name else None
     return any(
-        (not where.symbol_types or kind in where.symbol_types) and (wanted is None or wanted.search(name))
+        (not where.symbol_types or kind in where.symbol_types) and (wanted is None or wanted(name))
         for kind, name in symbols_of(chunk)
     )

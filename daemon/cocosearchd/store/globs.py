@@ -1,13 +1,17 @@
-"""Globs as regular expressions that PostgreSQL and Python read alike; for Python also as such that end soon. Pure.
+"""Globs as regular expressions that PostgreSQL and Python read alike, and as matchers for Python. Pure.
 
-All raise `InvalidInput` of `[z-a]`, and of what is longer than any path.
+PostgreSQL's engine is an automaton: whether a text matches takes it linear time. Python's tries one way after another,
+for hours where several stars share a name, so it has only expressions of which that cannot come, or an automaton of
+ours. All raise `InvalidInput` of `[z-a]`, and of what is longer than any path.
 """
 
 import re
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
 
 from cocosearchd.errors import InvalidInput
+from cocosearchd.store.glob_automaton import GlobAutomaton, Step
+
+Matcher = Callable[[str], object]  # true or false of a whole path or name
 
 # Characters. PATH_MAX of <linux/limits.h> is 4096 bytes, which may be written as four characters each.
 MAX_GLOB = 16_384
@@ -20,6 +24,9 @@ _MEMBER = re.compile(r"(.)-(.)|.", re.DOTALL)
 
 _RUN = re.compile(r"[A-Za-z0-9_]+")
 
+_BOUNDS = ".:#/"  # between the parts of a qualified name
+_IN_PART = f"[^{_BOUNDS}]"
+
 _SPECIAL = str.maketrans({character: f"\\{character}" for character in "*?["})
 
 
@@ -30,21 +37,46 @@ def path_regex(glob: str) -> str:
     all that lies below. `*` and `?` stay within one part of a path, `**` does not; a backslash takes the next character
     as it is.
     """
-    return _path(glob, partial(_translate, star="[^/]*", one="[^/]"))
+    body, tail, anchored = _parts_of_path(glob)
+    return ("^" if anchored else "(^|/)") + _translate(body, star="[^/]*", one="[^/]") + tail
 
 
-def path_pattern(glob: str) -> str:
-    """The same for Python alone, whose `re` would try every way in which several stars share a name, for hours."""
-    return _path(glob, partial(_settling, inner="[^/]", one="[^/]", bounds="/"))
+def path_matcher(globs: Sequence[str]) -> Matcher:
+    """Whether any of the globs matches a path, as `path_regex` says it; in linear time."""
+    regexes, automata = list[str](), list[Matcher]()
+    for glob in globs:
+        _check_length(glob)
+        regex = _linear_path_regex(glob)
+        if regex is None:
+            automata.append(_path_automaton(glob))
+        else:
+            regexes.append(regex)
+    search = re.compile("|".join(f"(?:{regex})" for regex in regexes), re.DOTALL).search if regexes else None
+    if not automata and search is not None:
+        return search
+    return lambda path: (search is not None and search(path) is not None) or any(match(path) for match in automata)
 
 
-def _path(glob: str, translate: Callable[[str], str]) -> str:
-    body = glob.strip("/")
-    anchored = "/" in glob.rstrip("/")
-    tail = "/" if glob.endswith("/") else "(/|$)"
+def _parts_of_path(glob: str) -> tuple[str, str, bool]:
+    """What a glob says of a path, how that ends, and whether it begins at the root."""
+    body, tail = glob.strip("/"), "/" if glob.endswith("/") else "(/|$)"
     if body.endswith("/**"):
         body, tail = body[:-3], "/"
-    return ("^" if anchored else "(^|/)") + translate(body) + tail
+    return body, tail, "/" in glob.rstrip("/")
+
+
+def _linear_path_regex(glob: str) -> str | None:
+    body, tail, anchored = _parts_of_path(glob)
+    if not anchored and "**" in body:  # it can begin in any directory, which a star settles
+        body, anchored = "**/" + body, True
+    rule = _settled(body, inner="[^/]", bounds="/")
+    return None if rule is None else ("^" if anchored else "(?:^|/)") + rule + tail.replace("$", r"\Z")
+
+
+def _path_automaton(glob: str) -> Matcher:
+    body, tail, anchored = _parts_of_path(glob)
+    steps = (*(() if anchored else (Step("directories"),)), *_steps(body, inner="[^/]"))
+    return GlobAutomaton(steps, goes_on="/", ends=tail != "/").matches
 
 
 def exact_glob(path: str) -> str:
@@ -62,13 +94,20 @@ def symbol_regex(glob: str) -> str:
 
     So `get_*` finds `Users.get_one` and not `Users.get_all.inner`.
     """
-    return f"{name_regex(glob)}|[.:#/]" + _translate(glob, "[^.:#/]*", "[^.:#/]") + "$"
+    return f"{name_regex(glob)}|[{_BOUNDS}]" + _translate(glob, f"{_IN_PART}*", _IN_PART) + "$"
 
 
-def symbol_pattern(glob: str) -> str:
-    """The same for Python alone; see `path_pattern`."""
-    parts = _settling(glob, inner="[^.:#/]", one="[^.:#/]", bounds=".:#/")
-    return "^" + _settling(glob, inner=None, one=".", bounds="") + f"$|[.:#/]{parts}$"
+def symbol_matcher(glob: str, *, cased: bool = False) -> Matcher:
+    """Whether a glob matches a qualified name, as `symbol_regex` says it; in linear time."""
+    flags = re.DOTALL | (0 if cased else re.IGNORECASE)
+    whole = _settled(glob, inner=None, bounds="")
+    # Parts begin in many places: from each a star that takes anything would go through the rest.
+    parts = None if "**" in glob else _settled(glob, inner=_IN_PART, bounds=_BOUNDS)
+    if whole is not None and parts is not None:
+        return re.compile(rf"^{whole}\Z|[{_BOUNDS}]{parts}\Z", flags).search
+    behind = (Step("anything"), Step("one", f"[{_BOUNDS}]"), *_steps(glob, inner=_IN_PART))
+    automata = [GlobAutomaton(_steps(glob, inner=None), flags=flags), GlobAutomaton(behind, flags=flags)]
+    return lambda name: any(automaton.matches(name) for automaton in automata)
 
 
 def spelled_out(glob: str) -> str:
@@ -87,26 +126,33 @@ def _translate(glob: str, star: str, one: str) -> str:
 
 def _parts(glob: str) -> list[str]:
     """The stars, sets and texts of a glob. Behind the last `]` no set is looked for: each `[` would cost the rest."""
-    if len(glob) > MAX_GLOB:
-        message = f"a pattern of this filter has {len(glob)} characters, and no path is that long"
-        raise InvalidInput(message, f"give at most {MAX_GLOB}")
+    _check_length(glob)
     end = glob.rfind("]") + 1
     return _PART.findall(glob, 0, end) + _PART_BUT_SETS.findall(glob, end)
 
 
-def _settling(glob: str, inner: str | None, one: str, bounds: str) -> str:
+def _check_length(glob: str) -> None:
+    if len(glob) > MAX_GLOB:
+        message = f"a pattern of this filter has {len(glob)} characters, and no path is that long"
+        raise InvalidInput(message, f"give at most {MAX_GLOB}")
+
+
+def _settled(glob: str, inner: str | None, bounds: str) -> str | None:
     """As `_translate`, but what a star has taken when the text after it is found is not given back: `(?>...)`.
 
     The first place of that text serves as well as any later one if a star follows that can take what lies between. A
     star of `inner` characters, which are none of `bounds`, settles with the text after it; one that takes anything,
     with all up to the next of its kind, as what lies between may have bounds. `inner` None: every star takes anything.
+    None if a star that others follow does not settle, or if the last one that takes anything tries places that are no
+    starts of a directory, with a star of `inner` characters behind it: each of that would multiply the time.
     """
     done = group = fixed = ""  # from the next wide star on, before that, before any star
+    following, settles, has_inner = "", False, False  # the star after `fixed`; of the group
     crosses = False  # whether a set in `fixed` takes what a star in a part does not
-    following, settles = "", False  # the star after `fixed`, and whether the group does
-    for piece in reversed(_parts(glob)):
+    pieces = _parts(glob)
+    for place, piece in reversed(list(enumerate(pieces))):
         if piece[0] != "*":
-            text = _piece(piece, "", one)
+            text = _piece(piece, "", inner or ".")
             crosses = crosses or (text[0] == "[" and any(re.match(text, bound) for bound in bounds))
             fixed = text + fixed
             continue
@@ -115,13 +161,37 @@ def _settling(glob: str, inner: str | None, one: str, bounds: str) -> str:
         settles = settles if group else free
         if inner is not None and piece == "*":
             sure = free and not crosses
-            settles = settles and sure
+            if following and not sure:
+                return None
             group = (f"(?>{inner}*?{fixed})" if sure else f"{inner}*{fixed}") + group
+            has_inner = True
         else:
+            aligned = piece == "**/" and (place == 0 or pieces[place - 1].endswith("/"))
+            if (done and not settles) or (has_inner and not aligned):
+                return None
             group = ("(?:.*?/)??" if piece == "**/" else ".*?") + fixed + group
             done, group = (f"(?>{group})" if settles else group) + done, ""
+            has_inner = False
         following, fixed, crosses = piece, "", False
     return fixed + group + done
+
+
+def _steps(glob: str, inner: str | None) -> Iterator[Step]:
+    """A glob as steps of an automaton, each of one character but for stars."""
+    for piece in _parts(glob):
+        if piece == "**/":
+            yield Step("directories")
+        elif piece[0] == "*":
+            yield Step("several", inner) if inner is not None and piece == "*" else Step("anything")
+        elif piece == "?" or _is_class(piece):
+            yield Step("one", _piece(piece, "", inner or "."))
+        else:
+            text = piece[1] if piece[0] == "\\" and len(piece) == 2 else piece
+            yield from (Step("one", re.escape(character)) for character in text.replace("\\", "\\\\"))
+
+
+def _is_class(piece: str) -> bool:
+    return piece[0] == "[" and len(piece) > 2 and bool(piece[2:-1] if piece[1] in "!^" else piece[1:-1])
 
 
 def _piece(text: str, star: str, one: str) -> str:

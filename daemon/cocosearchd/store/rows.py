@@ -1,6 +1,5 @@
 """The values that go into and come out of the tables of one index, and how they are rows. Pure."""
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,7 +10,7 @@ from pgvector import HalfVector
 
 from cocosearchd.model import Chunk, Filter, Fingerprint, ParseReport, SkipReason
 from cocosearchd.store.arrays import array, array_of_numbers
-from cocosearchd.store.globs import symbol_pattern
+from cocosearchd.store.globs import symbol_matcher
 from cocosearchd.store.records import pack_fingerprint
 from cocosearchd.store.sheets import Compared, Outdated, StoredFile, compared, placed, sheet_of, symbols_of
 
@@ -228,9 +227,9 @@ def candidate(row: Sequence[Any]) -> Candidate:
 
 def with_symbol(found: Candidate, symbols: Sequence[tuple[str, str]], where: Filter) -> Candidate:
     """The candidate, named after the first of its symbols, (kind, qualified name), that passes the symbol filter."""
-    wanted = re.compile(symbol_pattern(where.symbol_name or "*"), re.IGNORECASE)
+    wanted = symbol_matcher(where.symbol_name or "*")
     for kind, name in ((found.symbol_type or "", found.symbol_name or ""), *symbols):
-        if name and (not where.symbol_types or kind in where.symbol_types) and wanted.search(name):
+        if name and (not where.symbol_types or kind in where.symbol_types) and wanted(name):
             own = name == found.symbol_name
             signature = found.symbol_signature if own else None
             return replace(found, symbol_type=kind, symbol_name=name, symbol_signature=signature)

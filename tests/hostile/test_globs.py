@@ -1,0 +1,107 @@
+"""Globs of questions take linear time, in Python and in PostgreSQL, whatever is in them."""
+
+import time
+from collections.abc import Callable
+
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from cocosearchd.errors import InvalidInput
+from cocosearchd.store.globs import path_matcher, path_regex, symbol_matcher, symbol_regex
+
+# Glob and text of a size: the time may grow with both, and no faster.
+PUMPED: dict[str, Callable[[int], tuple[str, str]]] = {
+    "stars": lambda n: ("*a" * n + "b", "a" * (2 * n)),
+    "stars and question marks": lambda n: ("*a?" * n + "b", "a" * (3 * n)),
+    "wide stars": lambda n: ("**a" * n + "b", "a" * (2 * n)),
+    "wide stars behind letters": lambda n: ("*a**/" * n + "*b", "a" * (2 * n)),
+    "wide stars and stars": lambda n: ("**a*a" * n + "b", "a" * (3 * n)),
+    "wide stars, directories": lambda n: ("a**" * n + "b", "a/" * (2 * n)),
+    "sets that take bounds": lambda n: ("*[/a]" * n + "*b", "a" * (2 * n)),
+    "sets that take dots": lambda n: ("*[.a]" * n + "*b", "a." * n),
+    "negated sets": lambda n: ("*[!b]" * n + "b", "a" * (2 * n)),
+    "directories": lambda n: ("**/" * n + "b", "a/" * n + "a"),
+    "directories and names": lambda n: ("**/a/" * n + "b", "a/" * (2 * n) + "a"),
+    "directories and stars": lambda n: ("**/*a*a/" * n + "b", "aaaa/" * n + "a"),
+    "directories of stars": lambda n: ("*a/" * n + "b", "aa/" * n + "a"),
+    "parts of names": lambda n: ("*a." * n + "b", "aa." * n + "a"),
+    "open sets": lambda n: ("*[" * n, "[" * (2 * n)),
+    "a run of letters": lambda n: ("*" + "a" * n + "b", "a" * (2 * n)),
+}
+KINDS: dict[str, Callable[[str, str], object]] = {
+    "path": lambda glob, text: path_matcher([glob])(text),
+    "symbol": lambda glob, text: symbol_matcher(glob)(text),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("shape", PUMPED)
+def test_time_grows_no_faster_than_glob_times_text(shape: str, kind: str) -> None:
+    """Four times the size is four times the glob and four times the text: sixteen times the time, and a margin."""
+
+    def timed(size: int) -> float:
+        glob, text = PUMPED[shape](size)
+        times = list[float]()
+        for _ in range(5):
+            began = time.thread_time()
+            KINDS[kind](glob, text)
+            times.append(time.thread_time() - began)
+        return min(times)
+
+    assert timed(160) < max(16 * 1.6 * timed(40), 0.03), shape
+
+
+@pytest.mark.parametrize("shape", PUMPED)
+def test_postgresql_reads_them_soon(shape: str, embedded_server: str) -> None:
+    glob, text = PUMPED[shape](60)
+    with psycopg.connect(embedded_server) as connection:
+        connection.execute("set statement_timeout = '5s'")
+        for regex, matches in ((path_regex(glob), path_matcher([glob])), (symbol_regex(glob), symbol_matcher(glob))):
+            row = connection.execute('select %s collate "C" ~ %s', (text, regex)).fetchone()
+            assert row == (bool(matches(text)),)
+
+
+_PIECES = [
+    "a",
+    "b",
+    "*",
+    "*",
+    "**",
+    "**/",
+    "/",
+    "?",
+    "[ab]",
+    "[!a]",
+    "[./a]",
+    "[+-0]",
+    "-",
+    ".",
+    "[",
+    "]",
+    "\\",
+    "a**/",
+]
+_PIECES += ["é", "{a,b}", "$", "^", "|", "(", "+", "\\\\", "[[:alpha:]]", "[]a]", "[^/]", "[a&&b]", "\\d", "#", " "]
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(st.lists(st.sampled_from(_PIECES), max_size=8).map("".join), min_size=6, max_size=6),
+    st.lists(st.text("aab/.-+:é[]{}$^|(# ", min_size=1, max_size=9), min_size=9, max_size=9),
+)
+def test_postgresql_and_python_agree(embedded_server: str, globs: list[str], texts: list[str]) -> None:
+    query = 'select text from unnest(%s::text[]) as text where text collate "C" ~ %s'
+    with psycopg.connect(embedded_server, autocommit=True) as connection:
+        for glob in globs:
+            try:
+                pairs = (
+                    (path_regex(glob), path_matcher([glob])),
+                    (symbol_regex(glob), symbol_matcher(glob, cased=True)),
+                )
+            except InvalidInput:
+                continue  # a descending range, which neither reads
+            for regex, matches in pairs:
+                stored = [row[0] for row in connection.execute(query, (texts, regex))]
+                assert stored == [text for text in texts if matches(text)], (glob, regex)
