@@ -158,6 +158,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearchd.project",
     },
     "cocosearchd.model": set(),
+    "cocosearchd.masking": set(),
     "cocosearchd.exclusion": set(),
     "cocosearchd.nofollow": set(),
     "cocosearchd.errors": {"cocosearch_ipc.protocol"},
@@ -243,6 +244,7 @@ LEAVES = {
     "cocosearchd.exclusion",
     "cocosearchd.errors",
     "cocosearchd.nofollow",
+    "cocosearchd.masking",
     "cocosearchd.settings",
     "cocosearch_ipc.spans",
 }

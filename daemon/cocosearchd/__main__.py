@@ -20,6 +20,7 @@ from cocosearch_ipc.protocol import Failure
 from cocosearchd import checks, interpreter, logs, service
 from cocosearchd.errors import BadSettings, Conflict, StoreUnavailable
 from cocosearchd.index_settings import shown
+from cocosearchd.masking import mask_urls
 from cocosearchd.settings import Loaded
 from cocosearchd.settings_layers import load
 
@@ -42,11 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _tell(flags, env, read)
         found = read()
         interpreter.prepare()
-        logs.configure(found.settings.log.level, found.settings.log.format, Path(address.log_file(env)))
+        places = service.Places.of(env, found.settings, os.getpid(), read)
+        secrets = service.secrets_in(found.settings, places)
+        log = found.settings.log
+        logs.configure(log.level, log.format, Path(address.log_file(env)), secrets=secrets)
         anyio.run(
             _run,
             found,
-            service.Places.of(env, found.settings, os.getpid(), read),
+            places,
             backend_options={"use_uvloop": True},
         )
     except Failure as failure:
@@ -130,7 +134,7 @@ def _first_failure(group: BaseExceptionGroup[BaseException]) -> Failure | None:
 
 
 def _end(failure: Failure) -> int:
-    sys.stderr.write(f"error: {failure.message}{f' — hint: {failure.hint}' if failure.hint else ''}\n")
+    sys.stderr.write(f"error: {mask_urls(failure.message)}{f' — hint: {failure.hint}' if failure.hint else ''}\n")
     if isinstance(failure, BadSettings):
         return EXIT_SETTINGS
     if isinstance(failure, Conflict) or failure.code == Conflict.code:

@@ -1,17 +1,15 @@
 """The settings of one index: every layer, its project's files among them; what a change of them means, in words."""
 
-import re
 from dataclasses import astuple, dataclass, field
 from typing import Any
 
 from cocosearchd.errors import BadSettings
+from cocosearchd.masking import mask_address, mask_urls
 from cocosearchd.project import Project, read_project, stamps
-from cocosearchd.settings import IndexingSettings, Loaded, Origin, SearchSettings, Settings, keys, value_of
+from cocosearchd.settings import ADDRESSES, IndexingSettings, Loaded, Origin, SearchSettings, Settings, keys, value_of
 
 # What decides which files are in: a change is a matter for a scan, and touches no other file.
 SCOPE = ("include", "exclude", "extend_include", "extend_exclude", "respect_gitignore", "index_secrets")
-_USERINFO = re.compile(r"(://[^/@:]*:)[^/@]*@")
-_PASSWORD = re.compile(r"(\b(?:ssl)?password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^\s&]+)")
 _SEARCHING = ("topics", "linked_indexes")
 
 
@@ -91,11 +89,11 @@ def shown(settings: IndexSettings) -> tuple[tuple[str, Any, str, str], ...]:
     values = {name: getattr(project, name) for name in ("topics", "linked_indexes") if project.file}
     values |= {key: value_of(tree, key) for key in keys()}
     plain = Origin("default", "")
-    return tuple((key, _open(value), *astuple(origins.get(key, plain))) for key, value in values.items())
+    return tuple((key, _open(key, value), *astuple(origins.get(key, plain))) for key, value in values.items())
 
 
-def _open(value: Any) -> Any:
-    """A URL or a list of `name=value` without its password."""
-    if not isinstance(value, str):
-        return value
-    return _PASSWORD.sub(r"\1***", _USERINFO.sub(r"\1***@", value))
+def _open(key: str, value: Any) -> Any:
+    """The value of a setting without secrets."""
+    if isinstance(value, str):
+        return mask_address(value) if key in ADDRESSES else mask_urls(value)
+    return tuple(map(mask_urls, value)) if isinstance(value, tuple) else value

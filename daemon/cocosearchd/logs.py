@@ -13,11 +13,14 @@ import os
 import shutil
 import stat
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 import structlog
 from structlog.typing import Processor
+
+from cocosearchd.masking import mask_urls, without
 
 # Libraries whose INFO is our DEBUG.
 QUIET = ("httpx", "httpcore", "mcp", "fastmcp", "uvicorn.access", "watchfiles", "sse_starlette")
@@ -66,12 +69,28 @@ def _without_locals() -> structlog.tracebacks.ExceptionDictTransformer:
     return structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
 
 
+class _Scrubbing(structlog.stdlib.ProcessorFormatter):
+    """Masks secrets in what is written, tracebacks and records of libraries included."""
+
+    def __init__(self, secrets: Sequence[str], **options: Any) -> None:
+        super().__init__(**options)
+        self._secrets = tuple(secrets)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return mask_urls(without(super().format(record), self._secrets))
+
+
 def configure(
-    level: str, style: Literal["auto", "json", "console"], file: Path | None = None, stream: TextIO = sys.stderr
+    level: str,
+    style: Literal["auto", "json", "console"],
+    file: Path | None = None,
+    stream: TextIO = sys.stderr,
+    *,
+    secrets: Sequence[str] = (),
 ) -> None:
     """Replace the root logger's handlers by one that writes to `stream`. Call it from the program's entry.
 
-    `file` is bounded in size, if that is where `stream` goes.
+    `file` is bounded in size, if that is where `stream` goes. No record shows one of `secrets`, or those of a URL.
     """
     console = style == "console" or (style == "auto" and stream.isatty())
     shared: list[Processor] = [
@@ -91,7 +110,8 @@ def configure(
     )
     handler = _handler(stream, file)
     handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
+        _Scrubbing(
+            secrets,
             foreign_pre_chain=shared,
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
         )

@@ -36,12 +36,13 @@ from cocosearchd.errors import BadSettings, EmbedderUnavailable, StoreUnavailabl
 from cocosearchd.indexes import Indexes
 from cocosearchd.indexing.cores import batches_back, usable_cores
 from cocosearchd.indexing.updater import Updater, WorkerSpec
+from cocosearchd.masking import secrets_of
 from cocosearchd.model import Commit
 from cocosearchd.notify import Notifier
 from cocosearchd.project import OWN
 from cocosearchd.roots.clock import beat_s
 from cocosearchd.search.pipeline import Pipeline
-from cocosearchd.settings import Loaded, ServerSettings, Settings, keys, value_of
+from cocosearchd.settings import ADDRESSES, Loaded, ServerSettings, Settings, keys, value_of
 from cocosearchd.state_dir import own
 from cocosearchd.store.embedded import EmbeddedPostgres
 from cocosearchd.store.migrate import migrate_registry
@@ -75,6 +76,7 @@ class Places:
     home: str = "/nonexistent"
     postgres_bin: str = ""
     api_key: str = field(default="", repr=False)
+    database_password: str = field(default="", repr=False)  # that libpq finds in the environment
     reload: Callable[[], Loaded] = lambda: Loaded(Settings(), {})
     notifier: Notifier = field(default_factory=Notifier)
     sockets: Mapping[str, Any] = field(default_factory=dict)  # from a service manager
@@ -92,6 +94,7 @@ class Places:
             home=address.home(env),
             postgres_bin=env.get("COCOSEARCH_PG_BIN", ""),
             api_key=api_key(settings.embedder, env),
+            database_password=env.get("PGPASSWORD", ""),
             reload=reload,
             notifier=Notifier(
                 env.get("NOTIFY_SOCKET", ""), int(watchdog) / 2_000_000 if watchdog.isdecimal() else None
@@ -254,6 +257,12 @@ def _tls(server: ServerSettings, places: Places) -> SSLContext | None:
     return tls.context(tls.Exposure(host, server.remote, server.tls_cert, server.tls_key))
 
 
+def secrets_in(settings: Settings, places: Places) -> tuple[str, ...]:
+    """The secrets that no record of the log may show."""
+    addresses = secrets_of(*(value_of(settings, key) for key in ADDRESSES))
+    return tuple(secret for secret in (places.api_key, places.database_password, *addresses) if secret)
+
+
 def _ready(running: Running) -> None:
     log.info("ready", extra={"socket": str(running.places.rpc), **running.bound.urls()})
     for warning in running.bound.warnings:
@@ -392,7 +401,8 @@ async def _reload(running: Running, engine: Engine, indexes: Indexes) -> None:
 
 async def _follow(running: Running, loaded: Loaded, engine: Engine, indexes: Indexes) -> None:
     settings = loaded.settings
-    logs.configure(settings.log.level, settings.log.format, running.places.log)
+    secrets = (*secrets_in(settings, running.places), *secrets_in(running.settings, running.places))
+    logs.configure(settings.log.level, settings.log.format, running.places.log, secrets=secrets)
     engine.configure(settings)
     await indexes.configure(loaded)
     differ = [key for key in keys() if value_of(settings, key) != value_of(running.settings, key)]

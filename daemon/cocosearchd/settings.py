@@ -22,6 +22,8 @@ Layer = Literal["default", "config file", "project", ".env", "environment", "com
 LAYERS: tuple[Layer, ...] = typing.get_args(Layer)
 # Of these, each layer adds to what the layers below it say.
 ADDING = frozenset({"indexing.extend_include", "indexing.extend_exclude"})
+# Where a server is: what is shown of these holds no secrets.
+ADDRESSES = ("database.url", "embedder.url", "embedder.ollama_url")
 
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 _HUMP = re.compile(r"(?<=[a-z0-9])([A-Z])")
@@ -292,6 +294,13 @@ def _check(settings: Settings, origins: Mapping[str, Origin]) -> None:
         if not root.startswith(("/", "~/")) and root != "~":
             where = place("server.allowed_roots")
             raise BadSettings(f"server.allowed_roots{where} has {root!r}", "write absolute paths, or such as ~/work")
+    variable = settings.embedder.api_key_variable
+    if variable and not variable.isidentifier():  # not shown: it may be the key itself
+        where = place("embedder.api_key_variable")
+        raise BadSettings(
+            f"embedder.api_key_variable{where} is not the name of a variable",
+            "write the name of the environment variable that holds the key, such as OPENAI_API_KEY",
+        )
     for key in ("embedder.url", "embedder.ollama_url"):
         if not _is_url(value_of(settings, key)):
             raise BadSettings(f"{key}{place(key)} is not a URL", "write http://HOST:PORT")

@@ -2,7 +2,9 @@
 
 import os
 import re
+import shutil
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -73,23 +75,48 @@ def test_the_service_gets_what_the_daemon_reads_of_the_environment(
     said = capsys.readouterr()
     assert f"the service gets COCOSEARCH_DATABASE_URL, XDG_STATE_HOME as set here ({drop_in})" in said.err
     assert password not in said.err + said.out
-    assert stat.S_IMODE(drop_in.stat().st_mode) == 0o600
-    written = drop_in.read_text("utf-8").splitlines()
-    assert written[0] == "[Service]"
-    assert read(written[1:]) == {name: given[name] for name in ("COCOSEARCH_DATABASE_URL", "XDG_STATE_HOME")}
+    file = drop_in.with_name("environment.env")
+    assert {stat.S_IMODE(path.stat().st_mode) for path in (drop_in, file)} == {0o600}
+    assert drop_in.read_text("utf-8") == f"[Service]\nEnvironmentFile={file}\n", "every user can see a drop-in's values"
+    written = file.read_text("utf-8")
+    assert read(written) == {name: given[name] for name in ("COCOSEARCH_DATABASE_URL", "XDG_STATE_HOME")}
     assert run(["service", "install"], env) == exits.OK
-    assert drop_in.read_text("utf-8").splitlines() == written, "another shell takes nothing away"
+    assert file.read_text("utf-8") == written, "another shell takes nothing away"
     assert run(["service", "install"], env | {"XDG_STATE_HOME": "/t"}) == exits.OK
-    assert read(drop_in.read_text("utf-8").splitlines()[1:])["XDG_STATE_HOME"] == "/t"
+    assert read(file.read_text("utf-8"))["XDG_STATE_HOME"] == "/t"
+    assert read(file.read_text("utf-8"))["COCOSEARCH_DATABASE_URL"] == given["COCOSEARCH_DATABASE_URL"]
 
 
-def read(lines: list[str]) -> dict[str, str]:
-    """As systemd.syntax(7) has it, of lines as we write them."""
+def test_values_of_a_former_drop_in_move_into_the_private_file(env: dict[str, str], units: Path) -> None:
+    drop_in = units / "cocosearchd.service.d" / "environment.conf"
+    drop_in.parent.mkdir(parents=True)
+    former = r'Environment="COCOSEARCH_DATABASE_URL=postgresql://a:p%%40 \"q\" \\ $X@h/d"'
+    drop_in.write_text(f"[Service]\n{former}\nNice=3\n")
+    assert run(["service", "install"], env | {"COCOSEARCH_LOG_LEVEL": "debug"}) == exits.OK
+    file = drop_in.with_name("environment.env")
+    assert drop_in.read_text("utf-8") == f"[Service]\nNice=3\nEnvironmentFile={file}\n"
+    moved = {"COCOSEARCH_DATABASE_URL": 'postgresql://a:p%40 "q" \\ $X@h/d', "COCOSEARCH_LOG_LEVEL": "debug"}
+    assert read(file.read_text("utf-8")) == moved
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash reads such a file as systemd does")
+def test_a_shell_reads_the_same_values(tmp_path: Path) -> None:
+    values = {"A": "a b", "B": "$HOME `id` \\ \"q\" 'p' % # ;", "C": "two\nlines", "D": "ünï", "E": "\\\\n\\"}
+    unit_files.write_environment(tmp_path / "x.d" / "environment.conf", values)
+    file = tmp_path / "x.d" / "environment.env"
+    code = 'set -a; . "$0"; for name in A B C D E; do printf "%s\\0" "${!name}"; done'
+    done = subprocess.run(["bash", "-c", code, str(file)], capture_output=True, text=True, check=True)
+    assert done.stdout.split("\0")[:-1] == list(values.values())
+    assert not unit_files.write_environment(tmp_path / "x.d" / "environment.conf", values), "nothing changes"
+
+
+def read(text: str) -> dict[str, str]:
+    """As systemd.exec(5) has it under EnvironmentFile=, of lines as we write them."""
     found = dict[str, str]()
-    for line in lines:
-        matched = re.fullmatch(r'Environment="(\w+)=((?:[^"\\]|\\.)*)"', line)
+    for line in text.splitlines():
+        matched = re.fullmatch(r'(\w+)="((?:[^"\\]|\\.)*)"', line)
         assert matched, line
-        found[matched[1]] = re.sub(r"\\(.)", r"\1", matched[2]).replace("%%", "%")
+        found[matched[1]] = re.sub(r"\\(.)", r"\1", matched[2])
     return found
 
 

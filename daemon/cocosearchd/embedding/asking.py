@@ -1,7 +1,6 @@
 """What asking a model server takes, whichever it is: its URL, a client, and what is said when it is silent."""
 
 import ipaddress
-import re
 import urllib.parse
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,8 +8,7 @@ from contextlib import contextmanager
 import httpx
 
 from cocosearchd.errors import BadSettings
-
-_USERINFO = re.compile(r"^([^:/?#]+://)?[^/?#]*@")
+from cocosearchd.masking import mask_address, mask_urls, secrets_of, without
 
 
 def is_loopback(url: str) -> bool:
@@ -26,8 +24,13 @@ def is_loopback(url: str) -> bool:
 
 
 def shown(url: str) -> str:
-    """The URL as it may be logged: who asks, with a password or by a token, is left out."""
-    return _USERINFO.sub(r"\1***@", url)
+    """The URL as it may be logged."""
+    return mask_address(url)
+
+
+def scrubbed(text: str, url: str, *secrets: str) -> str:
+    """What a server or a library says of a request to `url`: it may quote the address or the key."""
+    return mask_urls(without(text, (*secrets_of(url), *filter(None, secrets))))
 
 
 @contextmanager
@@ -37,12 +40,14 @@ def making_a_client(url: str) -> Iterator[None]:
         yield
     except (httpx.InvalidURL, ValueError, ImportError) as error:  # the last: a proxy that speaks SOCKS
         raise BadSettings(
-            f"{shown(url)} cannot be asked: {error}", "look at its URL, and at the proxies of the environment"
-        ) from error
+            f"{shown(url)} cannot be asked: {scrubbed(str(error), url)}",
+            "look at its URL, and at the proxies of the environment",
+        ) from None
 
 
 def silence(url: str, error: Exception) -> str:
     """That a server has not answered, for people."""
     if isinstance(error, httpx.TimeoutException | TimeoutError):
         return f"{shown(url)} is too slow"
-    return f"{shown(url)} does not answer{f': {error}' if str(error) else ''}"
+    reason = scrubbed(str(error), url)
+    return f"{shown(url)} does not answer{f': {reason}' if reason else ''}"

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import httpx
 
 from cocosearchd.embedding import builtin
-from cocosearchd.embedding.asking import is_loopback, shown
+from cocosearchd.embedding.asking import is_loopback, scrubbed, shown
 from cocosearchd.embedding.base import EmbedderFingerprint
 from cocosearchd.embedding.open import PROVIDERS
 from cocosearchd.settings import EmbedderSettings
@@ -107,7 +107,7 @@ async def _asked(url: str, headers: dict[str, str]) -> tuple[dict[str, Any], str
             reply.raise_for_status()
             found = reply.json()
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError, RecursionError, TimeoutError) as error:
-        text = str(error).replace(url, shown(url))  # as httpx quotes it for a status
+        text = scrubbed(str(error), url, headers.get("Authorization", "").removeprefix("Bearer "))
         return {}, text.splitlines()[0] if text else type(error).__name__
     return (found, "") if isinstance(found, dict) else ({}, "the answer is no object")
 

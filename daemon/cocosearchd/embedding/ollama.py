@@ -11,7 +11,7 @@ import httpx
 import numpy as np
 import ollama
 
-from cocosearchd.embedding.asking import is_loopback, making_a_client, shown, silence
+from cocosearchd.embedding.asking import is_loopback, making_a_client, scrubbed, shown, silence
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.batches import PROBE, Refused, embed_all
 from cocosearchd.errors import EmbedderUnavailable
@@ -113,13 +113,13 @@ async def _digest(client: ollama.AsyncClient, settings: EmbedderSettings, url: s
     except ollama.ResponseError as error:
         raise EmbedderUnavailable(
             f"Ollama at {shown(url)} answers {error.status_code} to /api/tags", "is it Ollama?"
-        ) from error
+        ) from None
     except (ConnectionError, TimeoutError, httpx.HTTPError) as error:
-        raise _unreachable(url, error) from error
+        raise _unreachable(url, error) from None
     except (ValueError, RecursionError) as error:
         raise EmbedderUnavailable(
-            f"what answers at {shown(url)} is not Ollama: {error}", "set COCOSEARCH_OLLAMA_URL"
-        ) from error
+            f"what answers at {shown(url)} is not Ollama: {scrubbed(str(error), url)}", "set COCOSEARCH_OLLAMA_URL"
+        ) from None
     for known in listed.models:
         if known.model == wanted:
             return known.digest or ""
@@ -139,14 +139,16 @@ async def _ask(client: ollama.AsyncClient, settings: EmbedderSettings, model: st
             )
     except ollama.ResponseError as error:
         if error.status_code == httpx.codes.NOT_FOUND:  # by status: the texts differ between versions
-            raise _missing(model) from error
+            raise _missing(model) from None
+        reason = scrubbed(str(error), settings.url or settings.ollama_url)
         if error.status_code in INPUT_STATUS:
-            raise Refused(str(error)) from error
-        raise EmbedderUnavailable(f"Ollama answers {error}", "it may be busy: this is tried again") from error
+            raise Refused(reason) from None
+        raise EmbedderUnavailable(f"Ollama answers {reason}", "it may be busy: this is tried again") from None
     except (ConnectionError, TimeoutError, httpx.HTTPError) as error:
-        raise _unreachable(settings.url or settings.ollama_url, error) from error
+        raise _unreachable(settings.url or settings.ollama_url, error) from None
     except (ValueError, RecursionError) as error:
-        raise EmbedderUnavailable(f"Ollama's answer cannot be read: {error}", "is it Ollama?") from error
+        reason = scrubbed(str(error), settings.url or settings.ollama_url)
+        raise EmbedderUnavailable(f"Ollama's answer cannot be read: {reason}", "is it Ollama?") from None
     lengths = {len(row) for row in reply.embeddings}
     if len(reply.embeddings) != len(texts) or len(lengths) != 1 or not lengths - {0}:
         raise EmbedderUnavailable(

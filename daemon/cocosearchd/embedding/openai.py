@@ -10,7 +10,7 @@ import anyio
 import httpx
 import numpy as np
 
-from cocosearchd.embedding.asking import is_loopback, making_a_client, shown, silence
+from cocosearchd.embedding.asking import is_loopback, making_a_client, scrubbed, shown, silence
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
 from cocosearchd.embedding.batches import PROBE, Refused, embed_all
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
@@ -103,11 +103,11 @@ async def _ask(
             async with asyncio.timeout(settings.timeout_s):  # httpx's is for each byte: an answer may drip for ever
                 reply = await client.post("/embeddings", json=body)
         except (httpx.HTTPError, TimeoutError) as error:
-            raise EmbedderUnavailable(silence(url, error), "check embedder.url") from error
+            raise EmbedderUnavailable(silence(url, error), "check embedder.url") from None
         if reply.status_code != httpx.codes.TOO_MANY_REQUESTS or pause_s is None:
             break
         await anyio.sleep(min(_asked_pause_s(reply, pause_s), LONGEST_PAUSE_S))
-    _raise_for(reply, settings)
+    _raise_for(reply, settings, url)
     try:
         items = sorted(reply.json()["data"], key=lambda item: int(item["index"]))
         rows = np.stack([_floats(item["embedding"]) for item in items])
@@ -115,11 +115,13 @@ async def _ask(
             raise ValueError("numbers in the place of vectors")
         return rows
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise EmbedderUnavailable(f"{shown(url)} answers what is not embeddings: {error}", "check the URL") from error
+        reason = scrubbed(str(error), url)
+        raise EmbedderUnavailable(f"{shown(url)} answers what is not embeddings: {reason}", "check the URL") from None
 
 
-def _raise_for(reply: httpx.Response, settings: EmbedderSettings) -> None:
-    status, text = reply.status_code, " ".join(reply.text.split())[:200]
+def _raise_for(reply: httpx.Response, settings: EmbedderSettings, url: str) -> None:
+    status, key = reply.status_code, reply.request.headers.get("Authorization", "").removeprefix("Bearer ")
+    text = scrubbed(" ".join(reply.text.split()), url, key)[:200]  # servers quote keys that they refuse
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
         raise EmbedderUnavailable(
             f"the embedding server refuses the key ({status})", f"set {settings.api_key_variable}"

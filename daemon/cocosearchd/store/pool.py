@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from cocosearchd.errors import TIMED_OUT, CocoSearchError, InvalidInput, NotFound, Refused, StoreUnavailable
+from cocosearchd.masking import HARMLESS, mask_urls
 from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.patient import SILENCE_S, PatientConnection, Silent
 from cocosearchd.store.usable import cannot_connect, check_sessions, checked
@@ -319,6 +320,6 @@ def _translated(error: psycopg.Error) -> CocoSearchError:
 
 
 def without_password(dsn: str) -> str:
-    """The DSN as it may be shown."""
-    secret = {"password", "sslpassword"}
-    return make_conninfo("", **{name: value for name, value in conninfo_to_dict(dsn).items() if name not in secret})
+    """The DSN as it may be shown: its parameters that are no secrets."""
+    shown = {name: mask_urls(str(value)) for name, value in conninfo_to_dict(dsn).items() if name in HARMLESS}
+    return make_conninfo("", **shown)

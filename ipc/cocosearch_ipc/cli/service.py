@@ -278,7 +278,7 @@ def _environment(found: Manager, env: Env) -> bool:
     if own:
         out.note(f"the service does not use the directories of {', '.join(own)}: start that daemon by `up`")
     given = unit_files.variables(env)
-    if found.drop_in is None or not unit_files.write_drop_in(found.drop_in, given):
+    if found.drop_in is None or not unit_files.write_environment(found.drop_in, given):
         return False
     out.note(f"the service gets {', '.join(given)} as set here ({found.drop_in})")
     return True

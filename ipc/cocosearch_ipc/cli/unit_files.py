@@ -1,6 +1,7 @@
 """The files of a service: what of them somebody changed, how they are written, and the environment the service gets."""
 
 import hashlib
+import os
 import re
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,7 +16,10 @@ KEPT = ".before-cocosearch"  # behind the name of a file: no service manager rea
 NOT_ITS = frozenset({"COCOSEARCH_STATE_DIR", "COCOSEARCH_RUNTIME_DIR", "COCOSEARCH_PROJECT"})
 _PLACES = frozenset({"XDG_STATE_HOME", "XDG_CONFIG_HOME"})
 _MARK = re.compile(rb"^(?:#|<!--) Written by `cocosearchctl service install` \(([0-9a-f]{16})\)[^\n]*\n", re.MULTILINE)
-_VARIABLE = re.compile(r'^Environment="(\w+)=')
+_VARIABLE = re.compile(r'Environment="(\w+)=((?:[^"\\]|\\.)*)"')
+_ASSIGNMENT = re.compile(r'^(\w+)="((?:[^"\\]|\\.)*)"$', re.MULTILINE | re.DOTALL)
+_TO_ESCAPE = re.compile(r'["\\$`]')
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 class Found(Enum):
@@ -79,6 +83,7 @@ def remove(units: Mapping[Path, str], drop_in: Path | None) -> list[Path]:
         path.unlink(missing_ok=True)
     if drop_in is not None:
         drop_in.unlink(missing_ok=True)
+        environment_file(drop_in).unlink(missing_ok=True)
         with suppress(OSError):  # there are others, or there is none
             drop_in.parent.rmdir()
     return shared
@@ -90,29 +95,62 @@ def variables(env: Env) -> dict[str, str]:
     return {name: env[name] for name in sorted(ours) if name not in NOT_ITS and env[name]}
 
 
-def write_drop_in(path: Path, given: Mapping[str, str]) -> bool:
-    """Put `given` over what a drop-in says; returns whether anything changed. Passwords may be in it."""
-    before = path.read_text("utf-8", "surrogateescape") if path.exists() else "[Service]\n"
-    kept = [line for line in before.splitlines() if _name(line) not in given]
-    text = "\n".join([*kept, *(f'Environment="{name}={_escaped(value)}"' for name, value in given.items())]) + "\n"
-    if not given or text == before:
+def write_environment(drop_in: Path, given: Mapping[str, str]) -> bool:
+    """Put `given` over the environment of a service; returns whether anything changed.
+
+    Passwords may be in it, and systemd shows every user what `Environment=` says (`systemctl show`): the values stand
+    in a file that only its owner reads, and the drop-in names that file. Values of a former drop-in move there.
+    """
+    before = drop_in.read_text("utf-8", "surrogateescape") if drop_in.exists() else "[Service]\n"
+    file = environment_file(drop_in)
+    text = file.read_text("utf-8", "surrogateescape") if file.exists() else ""
+    values = {**_moved(before), **_values(text), **given}
+    line = f"EnvironmentFile={str(file).replace('%', '%%')}"
+    others = [other for other in before.splitlines() if not _VARIABLE.match(other) and other != line]
+    after = {drop_in: "\n".join([*others, line]) + "\n", file: "".join(map(_assignment, values.items()))}
+    if not given or {drop_in: before, file: text} == after:
         return False
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(".part")  # systemd reads what ends in .conf
-    part.touch(mode=0o600)
-    part.chmod(0o600)
-    part.write_text(text, "utf-8", "surrogateescape")
-    part.replace(path)
+    drop_in.parent.mkdir(parents=True, exist_ok=True)
+    for path in (file, drop_in):  # in this order: the second names the first
+        _write_private(path, after[path])
     return True
 
 
-def _name(line: str) -> str:
-    found = _VARIABLE.match(line)
-    return found[1] if found else ""
+def environment_file(drop_in: Path) -> Path:
+    """The file of variables that a drop-in names. systemd takes what ends in .conf for a drop-in: this does not."""
+    return drop_in.with_suffix(".env")
 
 
-def _escaped(value: str) -> str:
-    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("%", "%%")
+def _write_private(path: Path, text: str) -> None:
+    """Replace a file by one that only its owner may read, in one step."""
+    part = path.with_name(path.name + ".part")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogateescape") as stream:
+        stream.write(text)
+    part.replace(path)
+
+
+def _moved(drop_in: str) -> dict[str, str]:
+    """The variables that a drop-in of a former version holds itself."""
+    found = filter(None, map(_VARIABLE.fullmatch, drop_in.splitlines()))
+    return {line[1]: _ESCAPED.sub(_unescaped, line[2]).replace("%%", "%") for line in found}
+
+
+def _unescaped(escape: re.Match[str]) -> str:
+    return "\n" if escape[1] == "n" else escape[1]
+
+
+def _values(environment: str) -> dict[str, str]:
+    """The variables of a file that `_assignment` wrote."""
+    return {line[1]: _ESCAPED.sub(r"\1", line[2]) for line in _ASSIGNMENT.finditer(environment)}
+
+
+def _assignment(variable: tuple[str, str]) -> str:
+    """A line as systemd.exec(5) has it under EnvironmentFile=: in double quotes these characters are escaped."""
+    name, value = variable
+    quoted = _TO_ESCAPE.sub(r"\\\g<0>", value)
+    return f'{name}="{quoted}"\n'
 
 
 def _mark(content: bytes) -> str:
