@@ -41,6 +41,7 @@ from cocosearchd.model import Commit
 from cocosearchd.notify import Notifier
 from cocosearchd.project import OWN
 from cocosearchd.roots.clock import beat_s
+from cocosearchd.roots.mappings import watch_mappings
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.settings import ADDRESSES, Loaded, ServerSettings, Settings, keys, value_of
 from cocosearchd.state_dir import own
@@ -244,6 +245,8 @@ async def _engine(running: Running, embedders: Embedders, stop: anyio.Event) -> 
     running.tasks.start_soon(supervise, "updater", updater.run)
     await indexes.start_all()
     running.tasks.start_soon(supervise, "settings", indexes.watch_settings)
+    mappings = partial(watch_mappings, lambda: [index.root for index in indexes.all()])
+    running.tasks.start_soon(supervise, "mappings", mappings)
     running.tasks.start_soon(supervise, "outages", partial(_end_outages, db, indexes))
     return Engine(db, embedders, indexes, pipeline, updater, settings, running.about(), stop.set), indexes
 

@@ -329,7 +329,7 @@ class LiveRoot:
         if not await self._still_there():
             return False
         await self._survey.check_rules(local=self.local)
-        await self._survey.check_links(local=self.local)
+        await self._survey.check_unannounced(local=self.local)
         if epoch != self._epoch or not self._open.is_set():
             return False  # lost meanwhile: nobody is there who would see a cookie
         if self._schedule.slept():
@@ -372,6 +372,15 @@ class LiveRoot:
         return Clock(self._epoch, self._dirty.applied_seq())
 
     # -- the rest
+
+    @property
+    def place(self) -> bytes:
+        """The absolute path of the root."""
+        return self._root
+
+    def follow_mapped(self, paths: tuple[str, ...]) -> None:
+        """Have each question read these files again: processes have them mapped for writing."""
+        self._survey.mapped = paths
 
     async def configure(self, indexing: IndexingSettings) -> None:
         """Take other settings: only files that come into the scope or leave it are touched."""

@@ -69,6 +69,7 @@ class Survey:
         self._audit_at = 0
         self._checked = False
         self._links, self._young = Links(), Young()
+        self.mapped: tuple[str, ...] = ()  # files that processes have mapped for writing
         self._refused: dict[str, object] = {}  # what lstat said of files that failed
         self._checking: asyncio.Task[None] | None = None
         self._told: dict[bytes, Trouble] = {}  # what git did not answer, as it is in the log
@@ -229,6 +230,12 @@ class Survey:
                 return  # the scan that is due by that renews the scope
             self.scope = fresh
             self._tell(everything=False)
+
+    async def check_unannounced(self, *, local: bool) -> None:
+        """Mark what may have changed without an event; each question that waits does so."""
+        await self.check_links(local=local)
+        for path in self.mapped:
+            self._dirty.mark(path, scanned=True)
 
     async def check_links(self, *, local: bool) -> None:
         """Files that have names outside of what is indexed here. What is not `local` is scanned for each question."""

@@ -1,0 +1,111 @@
+"""Saves through a memory mapping whose descriptor is closed: the kernel tells of them when the mapping ends."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.roots.mappings import LOOK_S, mapped_files
+from cocosearchd.search.disk import Disk, content_hash
+from tests.daemon import Daemon
+from tests.hostile.mapper import mapping
+from tests.roots.support import digest, following, in_sync
+
+BEFORE, FIRST, SECOND = (f"def mapped_{word}(): pass\n" for word in ("before", "first1", "second"))
+
+
+@pytest.fixture(params=["disk", "memory"])
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Path]:
+    """On tmpfs not even the times of a file tell of such a store; on disks those of the first one to a page do."""
+    place = tmp_path / "root"
+    if request.param == "memory":
+        shared = Path("/dev/shm")
+        if not os.access(shared, os.W_OK):
+            pytest.skip("there is no tmpfs")
+        place = shared / f"cocosearch-test-{os.getpid()}"
+    place.mkdir()
+    (place / "a.py").write_text(BEFORE)
+    yield place
+    for path in place.iterdir():
+        path.unlink()
+    place.rmdir()
+
+
+def test_mapped_files_are_named_while_they_are_mapped(root: Path) -> None:
+    raw = os.fsencode(root)
+    assert mapped_files([raw]) == {raw: ()}
+    with mapping(root / "a.py"):
+        assert mapped_files([raw, b"/nowhere", raw[:-1]]) == {raw: ("a.py",), b"/nowhere": (), raw[:-1]: ()}
+        (root / "a.py").rename(root / "new\nline.py")
+        assert mapped_files([raw])[raw] == ("new\nline.py",)
+    assert mapped_files([raw]) == {raw: ()}
+
+
+def test_private_and_read_only_mappings_are_no_saves(tmp_path: Path) -> None:
+    """Each program maps its libraries so: nothing is written by that."""
+    process = tmp_path / "7"
+    process.mkdir()
+    lines = [
+        "7f00-7f01 rw-p 00000000 fe:00 1 /work/private.py",
+        "7f01-7f02 r--s 00000000 fe:00 2 /work/read.py",
+        "7f02-7f03 rw-s 00000000 00:01 3 /work/saved file.py",
+        "7f03-7f04 rw-s 00000000 00:01 4 anon_inode:[perf_event]",
+        "7f04-7f05 rw-s 00000000 00:01 5 ",
+    ]
+    (process / "maps").write_text("\n".join(lines))
+    (tmp_path / "self").symlink_to("7")
+    assert mapped_files([b"/work"], tmp_path) == {b"/work": ("saved file.py",)}
+
+
+async def test_a_question_sees_each_store_to_a_file_that_is_known_to_be_mapped(root: Path, tmp_path: Path) -> None:
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        with mapping(root / "a.py") as mapper:
+            live.follow_mapped(mapped_files([live.place])[live.place])
+            for text in (FIRST, SECOND, FIRST):
+                mapper.store(text.rstrip("\n"))
+                await in_sync(live)
+                assert index.files["a.py"].content_hash == digest(text.encode())
+        live.follow_mapped(())
+
+
+async def test_the_end_of_a_mapping_is_told_by_an_event(root: Path, tmp_path: Path) -> None:
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        with mapping(root / "a.py") as mapper:
+            mapper.store(FIRST.rstrip("\n"))
+        await in_sync(live)
+        assert index.files["a.py"].content_hash == digest(FIRST.encode())
+
+
+def test_content_that_changed_behind_its_stamp_is_read_and_not_taken_for_changed(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index has the second content already; the first was read under the same stamp."""
+    monkeypatch.setattr("cocosearchd.search.disk.SETTLED_NS", -(10**12))  # as if both were long ago
+    disk, raw = Disk(), os.fsencode(root)
+    with mapping(root / "a.py") as mapper:
+        mapper.store(FIRST.rstrip("\n"))
+        assert disk.verified(raw, "a.py", content_hash(FIRST.encode())) is not None
+        before = (root / "a.py").stat().st_ctime_ns
+        mapper.store(SECOND.rstrip("\n"))  # to a page that is dirty already
+        assert (root / "a.py").stat().st_ctime_ns == before
+        text = disk.verified(raw, "a.py", content_hash(SECOND.encode()))
+        assert text is not None
+        assert text.data == SECOND.encode()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_a_mapping_is_found_within_half_a_minute(shared: Daemon, root: Path) -> None:
+    shared.ctl("up", str(root), "--name", "root", "--wait")
+    with mapping(root / "a.py") as mapper:
+        time.sleep(LOOK_S + 5)
+        for text in (FIRST, SECOND):
+            mapper.store(text.rstrip("\n"))
+            word = text.split()[1].removesuffix("():")
+            answer = shared.call("search", query=word, index="root")
+            assert answer["fresh"]
+            assert word in answer["results"][0]["content"]
