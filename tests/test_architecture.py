@@ -212,7 +212,10 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.ownership",
         "cocosearch_ipc.port_holder",
     },
+    "cocosearch_ipc.slots": {"cocosearch_ipc.port_holder"},
     "cocosearch_ipc.serve": {
+        "cocosearch_ipc.guard",
+        "cocosearch_ipc.slots",
         "cocosearch_ipc.sockets",
         "cocosearch_ipc.app",
         "cocosearch_ipc.client",

@@ -149,6 +149,13 @@ def peer_uid(s: _socket.socket) -> int:
     return int(struct.unpack_from("II", s.getsockopt(0, 1, 76))[1])
 
 
+def peer_pid(s: _socket.socket) -> int:
+    """The process at the other end of a connected Unix socket: SO_PEERCRED, or LOCAL_PEERPID of macOS."""
+    if LINUX:
+        return int(struct.unpack("3i", s.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12))[0])
+    return int(struct.unpack("i", s.getsockopt(0, 2, 4))[0])
+
+
 def _unreachable(path: str, error: OSError) -> CallFailed:
     if isinstance(error, FileNotFoundError | ConnectionRefusedError | NotADirectoryError):
         return CallFailed("cocosearchd is not running", "start it with `cocosearchctl up PATH`", reason=NOT_RUNNING)

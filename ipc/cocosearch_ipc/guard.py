@@ -23,6 +23,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 BODY_TIMEOUT_S = 30.0
+HAS_TOKEN = "cocosearch.has_token"  # noqa: S105 - in the scope of a request that has shown the token
 # A query in flight ends within this after a stop was asked for; a stop as a whole is meant to take 3 s at most.
 DRAIN_S = 2.0
 
@@ -72,6 +73,7 @@ class LoopbackGuard:
         elif scope["path"] not in self.open_paths and not self.token.accepts(_bearer(scope)):
             await refuse(send, 401, "a bearer token is needed", "`cocosearchctl token` prints it")
         else:
+            scope[HAS_TOKEN] = scope["path"] not in self.open_paths
             await self.app(scope, receive, send)
 
 

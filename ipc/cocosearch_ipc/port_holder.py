@@ -17,7 +17,7 @@ from pathlib import Path
 
 from cocosearch_ipc.visible import printable
 
-LISTENING = "0A"  # TCP_LISTEN of linux/include/net/tcp_states.h
+ESTABLISHED, LISTENING = "01", "0A"  # TCP_ESTABLISHED, TCP_LISTEN of linux/include/net/tcp_states.h
 TABLES = ("tcp", "tcp6")
 MAX_TABLE_BYTES = 16 << 20  # 150 bytes a socket
 COMMAND_BYTES, COMMAND_CHARS = 4096, 60
@@ -51,7 +51,7 @@ def describe_holder(host: str, port: int) -> str:
 def find_holder(host: str, port: int, proc: Path = Path("/proc")) -> PortHolder | None:
     """The program that keeps others from `host` and `port`; None where that cannot be known."""
     wanted = _address_of(host)
-    listeners = [row for row in _listeners(proc) if row.port == port and _overlap(row.address, wanted)]
+    listeners = [row for row in _rows(proc, LISTENING) if row.port == port and _overlap(row.address, wanted)]
     listeners.sort(key=lambda row: row.address != wanted)
     if not listeners:
         return None
@@ -62,9 +62,21 @@ def find_holder(host: str, port: int, proc: Path = Path("/proc")) -> PortHolder 
     return PortHolder(_uid_of(pid, proc, row.uid), pid, _command_of(pid, proc))
 
 
+def client_pids(proc: Path = Path("/proc")) -> dict[tuple[str, int], int]:
+    """The process ids of TCP connections that may be looked into, by their own address; none outside of Linux."""
+    inodes = {row.inode: (str(row.address), row.port) for row in _rows(proc, ESTABLISHED)}
+    pids = dict[tuple[str, int], int]()
+    with contextlib.suppress(OSError):
+        for pid in (entry.name for entry in proc.iterdir() if entry.name.isdecimal()):
+            for target in _open_files(proc / pid / "fd"):
+                if (address := inodes.get(target.removeprefix("socket:[").removesuffix("]"))) is not None:
+                    pids[address] = int(pid)
+    return pids
+
+
 @dataclass(frozen=True, slots=True)
-class _Listener:
-    """A row of /proc/net/tcp whose socket listens."""
+class _Row:
+    """A row of /proc/net/tcp."""
 
     address: IPAddress
     port: int
@@ -72,14 +84,14 @@ class _Listener:
     inode: str
 
 
-def _listeners(proc: Path) -> Iterator[_Listener]:
+def _rows(proc: Path, state: str) -> Iterator[_Row]:
     for name in TABLES:
         with contextlib.suppress(OSError), (proc / "net" / name).open("rb") as table:
             text = table.read(MAX_TABLE_BYTES).decode("ascii", "replace")
             for columns in map(str.split, text.splitlines()[1:]):
-                if len(columns) > 9 and columns[3] == LISTENING:
+                if len(columns) > 9 and columns[3] == state:
                     address, _, port = columns[1].partition(":")
-                    yield _Listener(_unpacked(address), int(port, 16), int(columns[7]), columns[9])
+                    yield _Row(_unpacked(address), int(port, 16), int(columns[7]), columns[9])
 
 
 def _unpacked(address: str) -> IPAddress:

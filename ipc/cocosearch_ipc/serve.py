@@ -11,7 +11,11 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Callable, Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anyio
@@ -20,8 +24,10 @@ import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from cocosearch_ipc.app import FrontEnd
-from cocosearch_ipc.client import peer_uid
+from cocosearch_ipc.client import peer_pid, peer_uid
+from cocosearch_ipc.guard import HAS_TOKEN
 from cocosearch_ipc.protocol import Failure
+from cocosearch_ipc.slots import PeerFinder, Slot, choose_victim
 from cocosearch_ipc.sockets import BACKLOG, Bound, renewed
 
 log = logging.getLogger(__name__)
@@ -57,7 +63,7 @@ async def serve(
     """
     config = uvicorn.Config(
         front,
-        http=_Connection,
+        http=partial(_Connection, peers=PeerFinder(time.monotonic)),  # type: ignore[arg-type]  # the Unix socket's
         ws="none",
         log_config=None,
         access_log=False,
@@ -88,7 +94,7 @@ class _Listening:
     def __init__(self, front: FrontEnd, bound: Bound, server: "_Server", group: anyio.abc.TaskGroup) -> None:
         self.bound = bound
         self._front, self._server, self._group = front, server, group
-        self._room = anyio.CapacityLimiter(MAX_BRIDGES)
+        self._sessions = list[_Session]()
         self._looking, self._accepting = anyio.CancelScope(), anyio.CancelScope()
 
     def leave(self) -> None:
@@ -147,19 +153,45 @@ class _Listening:
 
     async def _one(self, stream: anyio.abc.SocketStream) -> None:
         try:
-            await _bridge(self._front, stream, self._room)
+            await self._bridge(stream)
         except Exception:
             log.exception("bridge_failed")
 
+    async def _bridge(self, stream: anyio.abc.SocketStream) -> None:
+        raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)  # noqa: S610 - not Django
+        session = _Session(peer_pid(getattr(raw, "_sock", raw))) if _trusted(raw) else None
+        if session is None or not self._has_room(session.peer):
+            log.warning("bridge_refused", extra={"bridges": len(self._sessions)})
+            await stream.aclose()
+            return
+        self._sessions.append(session)
+        try:
+            with session.scope:
+                await self._front.bridge(stream)
+        finally:
+            self._sessions.remove(session)
+            await anyio.aclose_forcefully(stream)
 
-async def _bridge(front: FrontEnd, stream: anyio.abc.SocketStream, room: anyio.CapacityLimiter) -> None:
-    raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)  # noqa: S610 - not Django
-    if not _trusted(raw) or room.available_tokens < 1:
-        log.warning("bridge_refused", extra={"bridges": room.borrowed_tokens})
-        await stream.aclose()
-        return
-    async with room:
-        await front.bridge(stream)
+    def _has_room(self, peer: int) -> bool:
+        """Whether a client may begin a session; of too many, the last one of the client that has most ends for it."""
+        live = [session for session in self._sessions if not session.scope.cancel_called]
+        if len(live) < MAX_BRIDGES:
+            return True
+        counts = Counter(session.peer for session in live)
+        greedy, most = counts.most_common(1)[0]
+        if counts[peer] + 1 >= most:
+            return False
+        log.warning("bridge_ended", extra={"pid": greedy, "bridges": most})
+        next(session for session in reversed(live) if session.peer == greedy).scope.cancel()
+        return True
+
+
+@dataclass(slots=True, eq=False)
+class _Session:
+    """A session of a stdio bridge: the process that holds the other end."""
+
+    peer: int
+    scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
 
 
 def _trusted(s: Any) -> bool:
@@ -178,6 +210,7 @@ class _Server(uvicorn.Server):
     ) -> None:
         super().__init__(config)
         self._tcp, self._tls = tcp, tls
+        self._peers = PeerFinder(time.monotonic)
         self.ready, self.ended, self._leaving = anyio.Event(), anyio.Event(), anyio.Event()
         self._on_start = started
 
@@ -212,7 +245,12 @@ class _Server(uvicorn.Server):
         loop = asyncio.get_running_loop()
 
         def connected() -> asyncio.Protocol:
-            return _Connection(config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
+            return _Connection(
+                peers=self._peers,
+                config=self.config,
+                server_state=self.server_state,
+                app_state=self.lifespan.state,
+            )
 
         patience_s = HEADER_TIMEOUT_S if secure else None
         return await loop.create_server(
@@ -231,6 +269,11 @@ class _Connection(H11Protocol):
 
     _refused = False
     _waiting: asyncio.TimerHandle | None = None
+    _known_peer: Hashable = None
+
+    def __init__(self, *, peers: PeerFinder, **options: Any) -> None:
+        super().__init__(**options)
+        self.peers = peers
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         s = transport.get_extra_info("socket")
@@ -270,16 +313,26 @@ class _Connection(H11Protocol):
         return self._waiting.when() - HEADER_TIMEOUT_S if self._waiting else 0.0
 
     def _make_room(self) -> None:
-        """Of too many of its kind, end the connection that idles longest; with none idle, this one if it is TCP."""
+        """Of too many of its kind, end one: of a stranger, or of the client that has most."""
         mine = self._is_tcp()
         is_open = [c for c in self.connections if isinstance(c, _Connection) and c._is_tcp() == mine]
         is_open = [c for c in is_open if not c.transport.is_closing()]
-        if len(is_open) <= MAX_CONNECTIONS:
-            return
-        idle = [c for c in is_open if c._is_idle() and c is not self]
-        oldest = min(idle, key=_Connection._idle_since, default=self)
-        if oldest is not self or mine:
-            oldest.transport.abort()
+        if len(is_open) > MAX_CONNECTIONS:
+            slots = [c._slot() for c in is_open]
+            is_open[choose_victim(slots, is_open.index(self))].transport.abort()
+
+    def _slot(self) -> Slot:
+        has_token = not self._is_tcp() or bool(self.scope is not None and self.scope.get(HAS_TOKEN))
+        return Slot(self._peer(), self._is_idle(), has_token, self._idle_since())
+
+    def _peer(self) -> Hashable:
+        """The client: its process, or its host."""
+        if self._known_peer is None:
+            s = self.transport.get_extra_info("socket")
+            if self._is_tcp():
+                return self.peers.peer_of(self.client or ("", 0))
+            self._known_peer = peer_pid(getattr(s, "_sock", s))
+        return self._known_peer
 
     def _is_tcp(self) -> bool:
         return bool(self.server) and self.server is not None and self.server[1] is not None

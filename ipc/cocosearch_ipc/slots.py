@@ -1,0 +1,54 @@
+"""Which connection ends when there are too many: one client must not keep the others out. Pure, but for `PeerFinder`.
+
+Clients without a token go first, then the client that holds most connections: the one of these that idles longest.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cocosearch_ipc.port_holder import client_pids
+
+LOOKUP_S = 1.0  # between two looks at all processes: each takes some 20 ms, and whoever connects asks for one
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """A connection. `since` is when its last answer ended, or when it was made, by one clock."""
+
+    peer: Hashable
+    is_idle: bool
+    has_token: bool
+    since: float
+
+
+def choose_victim(slots: Sequence[Slot], newest: int) -> int:
+    """The position of the slot to be freed for the connection at `newest`, which may be that one."""
+    strangers = [n for n, slot in enumerate(slots) if slot.is_idle and not slot.has_token and n != newest]
+    if strangers:
+        return min(strangers, key=lambda n: slots[n].since)
+    counts = Counter(slot.peer for slot in slots)
+    most = max(counts.values())
+    greedy = [n for n, slot in enumerate(slots) if counts[slot.peer] == most and n != newest]
+    if idle := [n for n in greedy if slots[n].is_idle]:
+        return min(idle, key=lambda n: slots[n].since)
+    if counts[slots[newest].peer] >= most - 1:  # nobody holds more, and all of it is at work
+        return newest
+    return max(greedy, key=lambda n: slots[n].since)
+
+
+@dataclass(slots=True)
+class PeerFinder:
+    """The processes behind TCP connections of this machine, looked up when there are too many. Keeps what it found."""
+
+    now: Callable[[], float]
+    find: Callable[[], Mapping[tuple[str, int], int]] = client_pids
+    _pids: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    _looked: float = float("-inf")
+
+    def peer_of(self, address: tuple[str, int]) -> Hashable:
+        """The process id behind a client's address; elsewhere, and where that is hidden, its host."""
+        if address not in self._pids and self.now() - self._looked >= LOOKUP_S:
+            self._looked = self.now()
+            self._pids = self.find()
+        return self._pids.get(address, address[0])
