@@ -14,7 +14,7 @@ import re
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import cycle
@@ -32,6 +32,7 @@ from cocosearchd.indexing.chunk import Limits, chunk, keywords
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.scopes import pack
 from cocosearchd.model import Commit, Filter, IndexRecord
+from cocosearchd.search.analyser import ProcessAnalyser
 from cocosearchd.search.code_filters import file_mask
 from cocosearchd.search.disk import content_hash
 from cocosearchd.search.lexical import LexicalIndex
@@ -60,6 +61,7 @@ class Bench:
     plain: list[str]
     names: list[str]
     postgres: EmbeddedPostgres
+    analyser: ProcessAnalyser
 
 
 def questions(root: Path, count: int, seed: int) -> tuple[list[str], list[str]]:
@@ -80,14 +82,14 @@ def questions(root: Path, count: int, seed: int) -> tuple[list[str], list[str]]:
 @asynccontextmanager
 async def opened(home: Home, chunks: int, count: int) -> AsyncIterator[Bench]:
     """A filled index in a PostgreSQL below `home`, its words in memory, saved for the next time."""
-    async with connected(home) as (db, postgres):
+    async with connected(home) as (db, postgres), aclosing(ProcessAnalyser()) as analyser:
         record = await corpus(db, home, "bench", chunks)
-        lexical = LexicalIndex(db, record, home.words / "bench")
+        lexical = LexicalIndex(db, record, home.words / "bench", analyser)
         async with warm(lexical):
             embedder = BuiltinEmbedder()
             pipeline = Pipeline(db, embedder, SearchSettings(), lambda _: lexical)
             asked = questions(home.root / "bench", count, 2)
-            yield Bench(home, db, record, embedder, pipeline, lexical, *asked, postgres)
+            yield Bench(home, db, record, embedder, pipeline, lexical, *asked, postgres, analyser)
 
 
 @asynccontextmanager
@@ -265,7 +267,7 @@ async def with_several(bench: Bench, count: int, chunks: int) -> None:
     for number in range(count):
         name = f"part{number}"
         records.append(await corpus(bench.db, bench.home, name, chunks // count, 10 + number))
-        lexical[name] = LexicalIndex(bench.db, records[-1], bench.home.words / name)
+        lexical[name] = LexicalIndex(bench.db, records[-1], bench.home.words / name, bench.analyser)
         await lexical[name].catch_up()
     pipeline = Pipeline(bench.db, bench.embedder, SearchSettings(), lexical.get)
 

@@ -103,6 +103,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
     "cocosearchd.search": {
         "cocosearchd.store",
+        "cocosearchd.sandbox",
         "cocosearchd.embedding",
         "cocosearchd.languages",
         "cocosearchd.interpreter",

@@ -104,6 +104,7 @@ async def running(dsn: str, tmp_path: Path, loaded: Loaded | None = None) -> Asy
             tasks.cancel_scope.cancel()
             with anyio.CancelScope(shield=True):
                 await embedder.aclose()
+                await indexes.analyser.aclose()
 
 
 @asynccontextmanager

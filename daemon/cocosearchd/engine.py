@@ -346,7 +346,7 @@ class Engine(Workspace):
         if index.refusal is not None:
             return replies.refused_status(index.record, _said_of(index.refusal), stored)
         found = replies.index_status(index.record, index.root.status(), stored)
-        notes = (*index.said, *await self._lacking(index))
+        notes = (*index.said, *index.lexical.reduced.notes(), *await self._lacking(index))
         excluded = await self._excluded(index) if stored.skipped else ()
         return replace(found, notes=notes, linked=index.settings.project.linked_indexes, excluded=excluded)
 

@@ -42,6 +42,7 @@ from cocosearchd.roots.clock import beat_s
 from cocosearchd.roots.registry import check_root, chosen_name
 from cocosearchd.roots.root_threads import ROOT_THREADS, RootThreads
 from cocosearchd.roots.watched import WatchedRoot, is_there
+from cocosearchd.search.analyser import ProcessAnalyser
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.settings import Loaded
 from cocosearchd.store import records, standing
@@ -69,6 +70,7 @@ class Indexes(Lookup):
         self, db: Database, updater: Updater, embedder: LateEmbedder, loaded: Loaded, state_dir: Path, tasks: TaskGroup
     ) -> None:
         self._db, self._updater, self._embedder = db, updater, embedder
+        self.analyser = ProcessAnalyser()  # of all indexes; who ends their use closes it
         self._tuning = Tuning(db, updater, loaded)
         self._state_dir, self._tasks = state_dir, tasks
         super().__init__()
@@ -97,6 +99,7 @@ class Indexes(Lookup):
 
     async def start_all(self) -> None:
         """Start what the registry names."""
+        self.analyser.warm_up()
         async with self._changing:
             await self._tuning.read(self._tuning.loaded)
             await standing.drop_former(self._db)
@@ -321,7 +324,7 @@ class Indexes(Lookup):
         index = RunningIndex(
             record,
             root,
-            LexicalIndex(self._db, record, self._state_dir / "lexical" / record.slug),
+            LexicalIndex(self._db, record, self._state_dir / "lexical" / record.slug, self.analyser),
             anyio.CancelScope(),
             refusal,
             record.topics,

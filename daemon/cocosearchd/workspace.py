@@ -299,6 +299,7 @@ class Workspace:
     async def aclose(self) -> None:
         """End what runs beside the daemon for its requests."""
         await self._overlays.aclose()
+        await self._indexes.analyser.aclose()
 
     async def _unsaved(self, session: str | None, indexes: Iterable[RunningIndex]) -> dict[str, Overlay]:
         """The overlays of a session by the name of the index."""

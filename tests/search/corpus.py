@@ -20,6 +20,7 @@ from cocosearchd.settings import SearchSettings
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import FileWrite, delete_file, replace_file
 from cocosearchd.store.records import create_index
+from tests.search.direct import DirectAnalyser
 
 
 @dataclass
@@ -92,7 +93,7 @@ async def new_corpus(
     fingerprint = embedder.fingerprint
     identity = IndexIdentity(fingerprint.pairs(), chunker_id(Limits()), HEADER_VERSION)
     record = await create_index(db, name, bytes(root.resolve()), (), fingerprint.dimension, identity)
-    words = LexicalIndex(db, record, lexical) if lexical is not None else None
+    words = LexicalIndex(db, record, lexical, DirectAnalyser()) if lexical is not None else None
     pipeline = pipeline or Pipeline(db, embedder, settings or SearchSettings(), lambda _: words)
     corpus = Corpus(db, root.resolve(), record, embedder, pipeline, words)
     for path, text in (files or {}).items():

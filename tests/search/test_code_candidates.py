@@ -20,6 +20,7 @@ from cocosearchd.search.trace import Trace
 from cocosearchd.settings import SearchSettings
 from cocosearchd.store.pool import Database
 from tests.search.corpus import Corpus, new_corpus
+from tests.search.direct import DirectAnalyser
 
 pytestmark = pytest.mark.anyio
 
@@ -76,7 +77,7 @@ async def warm(db: Database, tmp_path: Path) -> Warm:
     known: dict[str, LexicalIndex] = {}
     pipeline = Pipeline(db, embedder, SearchSettings(), known.get)
     corpus = await new_corpus(db, tmp_path / "root", FILES, embedder=embedder, pipeline=pipeline)
-    lexical = LexicalIndex(db, corpus.record, tmp_path / "words")
+    lexical = LexicalIndex(db, corpus.record, tmp_path / "words", DirectAnalyser())
     await lexical.catch_up()
     known[corpus.record.name] = lexical
     return Warm(corpus, lexical)

@@ -22,6 +22,7 @@ from cocosearchd.settings import SearchSettings
 from cocosearchd.store.pool import Database
 from cocosearchd.store.standing import next_index, promote
 from tests.search.corpus import Corpus, new_corpus
+from tests.search.direct import DirectAnalyser
 
 pytestmark = pytest.mark.anyio
 
@@ -170,7 +171,7 @@ async def test_a_question_is_not_answered_by_an_index_that_has_taken_the_name(db
     made_by = tuple((key, "other" if key == "model" else value) for key, value in corpus.record.identity.embedder)
     identity = replace(corpus.record.identity, embedder=made_by)
     following = await next_index(db, corpus.record, corpus.record.dimension * 2, identity)
-    words = LexicalIndex(db, following, tmp_path / "new")
+    words = LexicalIndex(db, following, tmp_path / "new", DirectAnalyser())
     await words.catch_up()
     other = replace(corpus, record=following, embedder=Wide(), lexical=words)
     for _ in range(3):

@@ -12,6 +12,7 @@ from cocosearchd.search.several import search_several
 from cocosearchd.settings import SearchSettings
 from cocosearchd.store.pool import Database
 from tests.search.corpus import new_corpus
+from tests.search.direct import DirectAnalyser
 
 
 async def test_a_filter_that_no_file_passes_is_told(db: Database, tmp_path: Path) -> None:
@@ -61,7 +62,9 @@ async def test_of_several_indexes_it_is_told_only_where_all_have_nothing(db: Dat
     two = await new_corpus(db, tmp_path / "two", {"lib/b.py": "def serve():\n    return 2\n"}, name="two")
     words = {}
     for corpus in (one, two):
-        words[corpus.record.name] = LexicalIndex(db, corpus.record, tmp_path / corpus.record.name / "words")
+        words[corpus.record.name] = LexicalIndex(
+            db, corpus.record, tmp_path / corpus.record.name / "words", DirectAnalyser()
+        )
         await words[corpus.record.name].catch_up()
     pipeline = Pipeline(db, one.embedder, SearchSettings(), words.get)
     found = await search_several(pipeline, (one.record, two.record), Query("serve path:lib/**"))

@@ -27,6 +27,7 @@ from cocosearchd.search.lexical_view import SIGNALS, Evidence
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import delete_file, replace_file
 from cocosearchd.store.texts import FileTexts, file_texts
+from tests.search.direct import DirectAnalyser
 from tests.store.support import file_write, new_index, vector_of
 
 pytestmark = pytest.mark.anyio
@@ -55,7 +56,7 @@ async def filled(db: Database) -> IndexRecord:
 
 
 async def fresh(db: Database, record: IndexRecord, folder: Path) -> LexicalIndex:
-    index = LexicalIndex(db, record, folder)
+    index = LexicalIndex(db, record, folder, DirectAnalyser())
     await index.catch_up()
     return index
 
@@ -142,7 +143,7 @@ async def test_what_was_committed_while_it_was_cold_is_in_the_first_view_that_an
     db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     record = await filled(db)
-    index, read = LexicalIndex(db, record, tmp_path / "one"), LexicalIndex._texts
+    index, read = LexicalIndex(db, record, tmp_path / "one", DirectAnalyser()), LexicalIndex._texts
     saved = await write(db, record, "saved.py", "saved: some words")
     met = list[bool]()
 
@@ -189,7 +190,7 @@ async def test_who_stops_catching_up_lets_go_of_the_rows_at_once(
     monkeypatch.setattr(lexical, "file_texts", noted)
     monkeypatch.setattr(lexical, "_BATCH_CHUNKS", 1)
     monkeypatch.setattr(asyncio, "to_thread", waits_for_ever)
-    catching_up = asyncio.ensure_future(LexicalIndex(db, record, tmp_path / "one").catch_up())
+    catching_up = asyncio.ensure_future(LexicalIndex(db, record, tmp_path / "one", DirectAnalyser()).catch_up())
     await reading.wait()
     catching_up.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -268,7 +269,7 @@ def reads_of(
 
 async def test_is_cold_until_it_has_caught_up_and_then_knows_earlier_commits(db: Database, tmp_path: Path) -> None:
     record = await filled(db)
-    index = LexicalIndex(db, record, tmp_path / "cold")
+    index = LexicalIndex(db, record, tmp_path / "cold", DirectAnalyser())
     commit = await write(db, record, "src/late.py", "late: came before the first catch-up")
     await index.apply(commit)
     assert not index.warm
@@ -282,7 +283,7 @@ async def test_is_cold_until_it_has_caught_up_and_then_knows_earlier_commits(db:
 
 async def test_a_snapshot_answers_like_the_index_it_is_of(db: Database, tmp_path: Path) -> None:
     record = await filled(db)
-    first = LexicalIndex(db, record, tmp_path)
+    first = LexicalIndex(db, record, tmp_path, DirectAnalyser())
     await run_until_warm(first)
     # Changes while no daemon runs: one file new, one replaced, one gone.
     await write(db, record, "src/new.py", "fresh_route: a route that was not there")
@@ -311,7 +312,7 @@ async def test_a_save_that_is_given_up_ends_before_the_next(
             under_way -= 1
 
     monkeypatch.setattr(lexical_snapshot, "save", slowly)
-    index = LexicalIndex(db, record, tmp_path)
+    index = LexicalIndex(db, record, tmp_path, DirectAnalyser())
     running = asyncio.create_task(index.run())
     await asyncio.to_thread(begun.wait)
     running.cancel()
@@ -324,7 +325,7 @@ async def test_a_save_that_is_given_up_ends_before_the_next(
 @pytest.mark.parametrize("damage", ["byte", "manifest", "dead", "missing", "truncated"])
 async def test_a_damaged_snapshot_is_absent(db: Database, tmp_path: Path, damage: str) -> None:
     record = await filled(db)
-    await run_until_warm(LexicalIndex(db, record, tmp_path))
+    await run_until_warm(LexicalIndex(db, record, tmp_path, DirectAnalyser()))
     (segment,) = segments_in(tmp_path)
     if damage == "byte":
         raw = bytearray(segment.read_bytes())
@@ -347,7 +348,7 @@ async def test_a_damaged_snapshot_is_absent(db: Database, tmp_path: Path, damage
 
 async def test_a_snapshot_of_another_identity_is_not_read(db: Database, tmp_path: Path) -> None:
     record = await filled(db)
-    await run_until_warm(LexicalIndex(db, record, tmp_path))
+    await run_until_warm(LexicalIndex(db, record, tmp_path, DirectAnalyser()))
     other = await new_index(db, "other", b"/other")
     index = await fresh(db, other, tmp_path)
     assert index.sizes() == {"files": 0, "chunks": 0, "segments": 0, "kept": 0}
@@ -357,7 +358,7 @@ async def test_a_snapshot_of_another_identity_is_not_read(db: Database, tmp_path
 async def test_discard_forgets_memory_and_disk(db: Database, tmp_path: Path) -> None:
     record = await filled(db)
     folder = tmp_path / "words"
-    index = LexicalIndex(db, record, folder)
+    index = LexicalIndex(db, record, folder, DirectAnalyser())
     await run_until_warm(index)
     assert segments_in(folder)
     await index.discard()

@@ -22,6 +22,7 @@ from cocosearchd.search.lexical_changes import (
     recognised,
     remembered,
 )
+from cocosearchd.search.lexical_document import documents
 from cocosearchd.search.lexical_segment import size_bytes
 from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import SIGNALS, View, evidence, view
@@ -59,8 +60,9 @@ def commit(
     some = remembered(state, former, paths)
     back = recognised(state, former, [digest(files[path]) for path in some if path in files])
     read = [files[path] for path in paths if path in files and path not in {file.path for file in back}]
-    change = Change(tuple(paths), generation, read, back)
-    return *changed(state, former, change, TERMS, DIMENSION), change
+    texts = [file_text(file) for file in read]
+    change = Change(tuple(paths), generation, list(documents(texts, TERMS)), back)
+    return *changed(state, former, change, DIMENSION), change
 
 
 def rested(state: View, former: View) -> tuple[View, View]:
@@ -116,7 +118,7 @@ def test_any_history_answers_like_what_is_there(seed: int) -> None:
 def test_the_last_parts_may_go_while_they_are_put_in_order() -> None:
     """All that was in them was deleted meanwhile: then there are fewer parts than before, and none in their place."""
     files = {path: stored(path, TEXTS[0], 1) for path in PATHS}
-    parts = [part for path in PATHS for part in part_of([file_text(files[path])], TERMS, DIMENSION)]
+    parts = [part for path in PATHS for part in part_of(list(documents([file_text(files[path])], TERMS)), DIMENSION)]
     state = view(parts, 1)
     made = put_in_order(state)
     assert made is not None
@@ -135,7 +137,7 @@ def test_who_goes_back_and_forth_reads_nothing_again(monkeypatch: pytest.MonkeyP
             files = {path: stored(path, text, generation) for path in paths}
             files |= {path: stored(path, TEXTS[2], 1) for path in PATHS[4:] if generation == 1}
             state, former, change = commit(state, former, files, tuple(files), generation)
-            read.append(len(change.read))
+            read.append(sum(len(documents.paths) for documents in change.read))
         if rest:
             state, former = rested(state, former)
     assert read == [4, 2, 2, 2, *[0] * 8]

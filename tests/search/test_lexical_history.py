@@ -25,6 +25,7 @@ from cocosearchd.search.lexical_terms import term_hash
 from cocosearchd.search.lexical_view import View
 from cocosearchd.store.pool import Connection, Database
 from cocosearchd.store.queries import replace_files
+from tests.search.direct import DirectAnalyser
 from tests.store.support import file_write, new_index
 
 # A server's cursor that is cancelled while it closes is said to have been left open, by its finalizer.
@@ -78,7 +79,7 @@ class World:
         self.end, self.done = 0.0, False
 
     def _new(self) -> LexicalIndex:
-        return LexicalIndex(self.away, self.record, self.folder)
+        return LexicalIndex(self.away, self.record, self.folder, DirectAnalyser())
 
     async def live(self) -> None:
         """One life of the index after the other."""

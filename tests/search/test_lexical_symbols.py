@@ -24,6 +24,7 @@ from cocosearchd.store.filters import filter_sql
 from cocosearchd.store.pool import Database
 from cocosearchd.store.queries import replace_file
 from cocosearchd.store.statements import compose
+from tests.search.direct import DirectAnalyser
 from tests.store.support import file_write, new_index
 
 KINDS = ("function", "class", "method", "type")
@@ -39,7 +40,7 @@ async def test_memory_says_what_the_store_says(db: Database, tmp_path: Path) -> 
         if number == 20:
             await forget_symbols(db, record)
     await write(db, record, "3.py", dice)
-    index = LexicalIndex(db, record, tmp_path)
+    index = LexicalIndex(db, record, tmp_path, DirectAnalyser())
     await index.catch_up()
     state = index._view
     assert state is not None

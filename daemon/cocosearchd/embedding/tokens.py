@@ -8,6 +8,8 @@ import re
 import unicodedata
 from zlib import crc32
 
+from cocosearchd.model import stream_safe
+
 # In order: plural abbreviations (IDs), abbreviations (HTTP of HTTPServer), humps and plain words, digits, and runs of
 # letters that are not ASCII.
 _WORD = re.compile(r"[A-Z]{2,}s(?![a-z])|[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
@@ -26,7 +28,7 @@ def words(text: str) -> list[str]:
 
 def plain(text: str) -> str:
     """Without accents and typographic variants: é is e, and the ligature fi is f and i."""
-    return text if text.isascii() else _MARK.sub("", unicodedata.normalize("NFKD", text))
+    return text if text.isascii() else _MARK.sub("", unicodedata.normalize("NFKD", stream_safe(text)))
 
 
 def pieces(word: str, buckets: int) -> list[int]:

@@ -22,11 +22,13 @@ from cocosearchd.errors import CocoSearchError
 from cocosearchd.interpreter import give_back
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search import lexical_snapshot
+from cocosearchd.search.analyser import Analyser, ReducedFiles
 from cocosearchd.search.lexical_changes import (
     NOTHING,
     Change,
     changed,
     difference,
+    file_text,
     longer,
     ordered,
     overlaid,
@@ -34,6 +36,7 @@ from cocosearchd.search.lexical_changes import (
     recognised,
     remembered,
 )
+from cocosearchd.search.lexical_document import Documents
 from cocosearchd.search.lexical_living import Choice
 from cocosearchd.search.lexical_segment import Part, Segment
 from cocosearchd.search.lexical_symbols import SymbolMasks
@@ -64,8 +67,9 @@ _KEPT_OVERLAYS = 8  # a view with an overlay shares all but the lists of its fil
 class LexicalIndex:
     """The lexical index of one index. All methods belong to one event loop; readers see one immutable view."""
 
-    def __init__(self, db: Database, record: IndexRecord, snapshot_dir: Path) -> None:
-        self._db, self._record, self._folder = db, record, snapshot_dir
+    def __init__(self, db: Database, record: IndexRecord, snapshot_dir: Path, analyser: Analyser) -> None:
+        self._db, self._record, self._folder, self._analyser = db, record, snapshot_dir, analyser
+        self.reduced = ReducedFiles()
         self._terms, self.symbols = Terms(), SymbolMasks()
         self._view: View | None = None
         self._former = NOTHING  # segments that were part of it
@@ -217,7 +221,8 @@ class LexicalIndex:
             everything = len(wanted) == len(stored)
             async with contextlib.aclosing(self._texts(None if everything else sorted(wanted))) as batches:
                 async for texts in batches:
-                    parts = await asyncio.to_thread(longer, parts, texts, self._terms, self._record.dimension)
+                    read = await self._analysed(texts)
+                    parts = await asyncio.to_thread(longer, parts, read, self._record.dimension)
             self._publish(await asyncio.to_thread(ordered, parts, generation, self._view))
             try:
                 while self._pending and self._view is not None:
@@ -239,7 +244,8 @@ class LexicalIndex:
         """A view in which the files of an overlay are as that has them; kept for the next questions."""
         known = self._overlaid.get(overlay.digest)
         if known is None or known[0] is not state:
-            known = state, await asyncio.to_thread(overlaid, state, overlay, self._terms, self._record.dimension)
+            read = await self._analyser.analyse(list(overlay.documents(self._record.dimension)))
+            known = state, await asyncio.to_thread(overlaid, state, overlay, read.documents, self._record.dimension)
             while len(self._overlaid) >= _KEPT_OVERLAYS:
                 del self._overlaid[next(iter(self._overlaid))]
             self._overlaid[overlay.digest] = known
@@ -254,14 +260,20 @@ class LexicalIndex:
             back = [] if urgent else await self._returning(state, wanted)  # a save is seldom what there was
             asked = set(filter(None, wanted)).difference(file.path for file in back)
             texts = [file async for batch in self._texts(sorted(asked)) for file in batch]
-            change = Change(tuple(wanted), max(state.generation, *paths.values()), texts, back)
-            made = asyncio.to_thread(changed, state, self._former, change, self._terms, self._record.dimension)
-            now, self._former = await made
+            read = await self._analysed(texts, wanted)
+            change = Change(tuple(wanted), max(state.generation, *paths.values()), read, back)
+            now, self._former = await asyncio.to_thread(changed, state, self._former, change, self._record.dimension)
             paths = {}
         finally:
             if paths:  # whatever it was that kept them from being applied
                 self._pending = paths | self._pending
         self._publish(now)
+
+    async def _analysed(self, texts: Sequence[FileTexts], replaced: Iterable[str] = ()) -> Sequence[Documents]:
+        """The documents of stored files. `replaced` are paths that are as these have them, or nowhere any more."""
+        found = await self._analyser.analyse([file_text(file) for file in texts])
+        self.reduced.update([*replaced, *(file.path for file in texts)], found.reduced)
+        return found.documents
 
     async def _returning(self, state: View, paths: Iterable[str]) -> list[FileDigest]:
         """Files that are stored as they were once, and need not be read."""

@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from cocosearchd.search.lexical_document import ChunkText, FileText, documents, names_of
+from cocosearchd.search.lexical_document import ChunkText, Documents, FileText, names_of
 from cocosearchd.search.lexical_merge import BUSY, QUIET, RESTING, compacted, merge
 from cocosearchd.search.lexical_segment import Part, Segment, build, size_bytes
-from cocosearchd.search.lexical_terms import Terms
 from cocosearchd.search.lexical_view import View, merged, view
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.texts import FileDigest, FileTexts
@@ -29,7 +28,7 @@ class Change:
 
     paths: tuple[str, ...]
     generation: int
-    read: Sequence[FileTexts] = ()
+    read: Sequence[Documents] = ()
     returning: Sequence[FileDigest] = ()  # each of them `recognised`
 
 
@@ -66,7 +65,7 @@ def recognised(state: View, former: View, files: Iterable[FileDigest]) -> list[F
     return [file for file in files if _place(state, former, file)]
 
 
-def changed(state: View, former: View, change: Change, terms: Terms, dimension: int) -> tuple[View, View]:
+def changed(state: View, former: View, change: Change, dimension: int) -> tuple[View, View]:
     """The view after a change, and what is kept of those before it."""
     parts, back = _without(state, change.paths), dict[Segment, list[tuple[int, int]]]()
     for file in change.returning:
@@ -79,7 +78,7 @@ def changed(state: View, former: View, change: Change, terms: Terms, dimension: 
         if part.segment in back:
             files, generations = zip(*back[part.segment], strict=True)
             parts[number] = part.having(files, generations)
-    fresh = part_of(map(file_text, change.read), terms, dimension)
+    fresh = part_of(change.read, dimension)
     kept = compacted([*parts, *fresh], BUSY) if fresh else tuple(part for part in parts if part.files_alive)
     now = view(kept, change.generation, state, former)
     return now, _kept(former, view(_leaving(parts, now), -1, state, former), now)
@@ -114,9 +113,9 @@ def _kept(former: View, leaving: View, now: View) -> View:
     return view(parts[::-1], -1, former, leaving)
 
 
-def longer(parts: Iterable[Part], files: Iterable[FileTexts], terms: Terms, dimension: int) -> tuple[Part, ...]:
-    """Parts with one more, of these files."""
-    return compacted([*parts, *part_of(map(file_text, files), terms, dimension)], BUSY)
+def longer(parts: Iterable[Part], read: Sequence[Documents], dimension: int) -> tuple[Part, ...]:
+    """Parts with one more, of these documents."""
+    return compacted([*parts, *part_of(read, dimension)], BUSY)
 
 
 def ordered(parts: Sequence[Part], generation: int, before: View | None) -> View:
@@ -124,12 +123,12 @@ def ordered(parts: Sequence[Part], generation: int, before: View | None) -> View
     return view(compacted(parts, QUIET), generation, *([before] if before else []))
 
 
-def overlaid(state: View, overlay: Overlay, terms: Terms, dimension: int) -> View:
-    """The state in which the files of an overlay are as that has them.
+def overlaid(state: View, overlay: Overlay, read: Sequence[Documents], dimension: int) -> View:
+    """The state in which the files of an overlay are as that has them: `read` are its documents.
 
     Not compacted: what is merged for an overlay would be merged again for its next version.
     """
-    fresh = part_of(overlay.documents(dimension), terms, dimension)
+    fresh = part_of(read, dimension)
     return view([*_without(state, overlay.files), *fresh], state.generation, state)
 
 
@@ -149,10 +148,9 @@ def difference(parts: Sequence[Part], stored: Mapping[str, int]) -> tuple[tuple[
     return compacted(found, BUSY), stored.keys() - kept
 
 
-def part_of(files: Iterable[FileText], terms: Terms, dimension: int) -> list[Part]:
-    """One part of these files; none of no files."""
-    found = list(documents(list(files), terms))
-    return [Part(build(found, dimension))] if found else []
+def part_of(read: Sequence[Documents], dimension: int) -> list[Part]:
+    """One part of these documents; none of no documents."""
+    return [Part(build(read, dimension))] if read else []
 
 
 def file_text(file: FileTexts) -> FileText:

@@ -23,7 +23,7 @@ _DIRECTORIES = 3  # of a path, from the right
 _STEM_REPEATS = 2  # a file's own name counts twice
 _NAME_REPEATS = 3  # of what a chunk is called: measured by sentences that look for a function, see training.evaluate
 _Small = TypeVar("_Small", np.uint8, np.uint16)
-_TOGETHER = 64  # files: more make no step cheaper
+TOGETHER = 64  # files: more make no step cheaper
 _OWNER_BITS = 32
 _OWNER = (1 << _OWNER_BITS) - 1
 _FIELDS = 4  # of a file: body, defined, commented, path, in this order
@@ -107,6 +107,16 @@ class SymbolPostings:
 
 
 @dataclass(frozen=True, slots=True)
+class Analysis:
+    """Everything that the texts of F files with C chunks say. It is computed where no text can stop the daemon."""
+
+    characters: NDArray[np.int64]  # (F,)
+    chunk_postings: ChunkPostings
+    file_postings: FilePostings
+    names: NamePostings
+
+
+@dataclass(frozen=True, slots=True)
 class Documents:
     """Some files, ready for a segment: F files with C chunks, in order."""
 
@@ -149,13 +159,20 @@ def document(file: FileText, terms: Terms) -> Documents:
 
 def documents(files: Sequence[FileText], terms: Terms) -> Iterator[Documents]:
     """Count the terms of files whose vectors are of one dimension, in their order, some of them at a time."""
-    for start in range(0, len(files), _TOGETHER):
-        yield _documents(files[start : start + _TOGETHER], terms.memory())
+    for start in range(0, len(files), TOGETHER):
+        some = files[start : start + TOGETHER]
+        yield with_analysis(some, analyse(some, terms.memory()))
 
 
-def _documents(files: Sequence[FileText], memory: ChunkMemory) -> Documents:
+def analyse(files: Sequence[FileText], memory: ChunkMemory) -> Analysis:
+    """Count the terms of files, whose vectors do not matter, and find what they define."""
     read, table = _read(files, memory), memory.table
     chunk_postings, file_postings = _postings(read, table)
+    return Analysis(np.array(read.characters, np.int64), chunk_postings, file_postings, _names(read, table))
+
+
+def with_analysis(files: Sequence[FileText], analysis: Analysis) -> Documents:
+    """The documents of files of which this is the analysis. Their vectors are of one dimension."""
     chunks = [chunk for file in files for chunk in file.chunks]
     vectors, scales = quantised(np.concatenate([file.vectors for file in files]))
     means, mean_scales = quantised(np.stack([_mean(file.vectors) for file in files]))
@@ -164,17 +181,17 @@ def _documents(files: Sequence[FileText], memory: ChunkMemory) -> Documents:
         languages=tuple(file.language for file in files),
         generations=np.array([file.generation for file in files], np.int64),
         digests=np.array([file.digest for file in files], np.uint64),
-        characters=np.array(read.characters, np.int64),
-        chunk_counts=np.diff(read.ends, prepend=0),
+        characters=analysis.characters,
+        chunk_counts=np.array([len(file.chunks) for file in files], np.int64),
         keys=np.array([(chunk.start_byte, chunk.end_byte) for chunk in chunks], np.int64).reshape(-1, 2),
         start_lines=np.array([chunk.start_line for chunk in chunks], np.int32),
         vectors=vectors,
         scales=scales,
         means=means,
         mean_scales=mean_scales,
-        chunk_postings=chunk_postings,
-        file_postings=file_postings,
-        names=_names(read, table),
+        chunk_postings=analysis.chunk_postings,
+        file_postings=analysis.file_postings,
+        names=analysis.names,
         symbols=_symbols([chunk.symbols for chunk in chunks]),
     )
 

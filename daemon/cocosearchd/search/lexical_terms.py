@@ -11,6 +11,7 @@ from hashlib import blake2b
 from itertools import pairwise
 
 from cocosearchd.languages.stems import Stemmer
+from cocosearchd.model import stream_safe
 from cocosearchd.search.lexical_chunks import ChunkMemory
 from cocosearchd.search.lexical_definitions import KEYWORDS
 from cocosearchd.search.lexical_table import WordTable
@@ -147,4 +148,6 @@ def _is_identifier(word: str) -> bool:
 
 def _plain(text: str) -> str:
     """Without accents: é is e. Of what Unicode's NFKD takes apart, the rest is put together again: syllables, kana."""
-    return text if text.isascii() else unicodedata.normalize("NFC", _MARK.sub("", unicodedata.normalize("NFKD", text)))
+    if text.isascii():
+        return text
+    return unicodedata.normalize("NFC", _MARK.sub("", unicodedata.normalize("NFKD", stream_safe(text))))

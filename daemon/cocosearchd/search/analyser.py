@@ -1,0 +1,165 @@
+"""Analyses texts of files in a process of their own, so that no text can hold the interpreter of the daemon.
+
+A file that ends its process twice in a row is analysed by its plain words, without definitions and comments; if these
+end the process as well, it is known by its path alone. Files that were sent with it are analysed as ever.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.installed import installed_code
+from cocosearchd.sandbox.limits import ResourceLimits
+from cocosearchd.sandbox.pool import PoolSize, WorkerPool
+from cocosearchd.sandbox.process import WorkerLost
+from cocosearchd.search.analysis_messages import AnalysisRequest, analysis_from_bytes
+from cocosearchd.search.lexical_document import TOGETHER, Analysis, Documents, FileText, with_analysis
+
+log = logging.getLogger(__name__)
+
+COMMAND = (sys.executable, "-P", "-m", "cocosearchd.search.analysis_worker")
+# Characters of one request: some 25 ms of work, and few enough for a save to find a process soon.
+REQUEST_CHARACTERS = 256 << 10
+# Twenty times what a request takes whose one file is as large as any that is indexed by default.
+LIMITS = ResourceLimits(address_space_bytes=1 << 30, request_cpu_s=5)
+DEADLINE_S = 20.0  # CPU time ends before, unless the machine is busy
+# Two texts that never end leave a process for the saves of others.
+SIZE = PoolSize(most=3, warm=1, idle_s=30.0)
+SHOWN = 5  # files that are named
+WITHOUT_DEFINITIONS = "searched without definitions and comments"
+BY_PATH_ALONE = "searched by its path alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A file that is searched by less than its text has; `reason` is for people."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """Documents in the order of the files, and the files of which they have less."""
+
+    documents: tuple[Documents, ...] = ()
+    reduced: tuple[Reduced, ...] = ()
+
+
+class ReducedFiles:
+    """The files of one index that are searched by less than their text has."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+
+    def update(self, paths: Iterable[str], reduced: Iterable[Reduced]) -> None:
+        """Note that files have been analysed again, or are gone, and which of them are reduced now."""
+        for path in paths:
+            self._reasons.pop(path, None)
+        self._reasons |= {file.path: file.reason for file in reduced}
+
+    def notes(self) -> list[str]:
+        """Return a sentence for people on each file; where there are many, on the first."""
+        shown = sorted(self._reasons)[:SHOWN]
+        others = len(self._reasons) - len(shown)
+        return [
+            *(f"{path} is {self._reasons[path]}; it is tried again when it changes" for path in shown),
+            *([f"{others} more files are searched by less than their text has"] if others else []),
+        ]
+
+
+class Analyser(Protocol):
+    """Turns texts of files into documents of a lexical index."""
+
+    async def analyse(self, files: Sequence[FileText]) -> Analysed:
+        """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`."""
+
+
+class ProcessAnalyser:
+    """Analyses in processes that it keeps. For one event loop; `aclose` ends them."""
+
+    def __init__(
+        self,
+        command: Sequence[str] = COMMAND,
+        limits: ResourceLimits = LIMITS,
+        size: PoolSize = SIZE,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
+        self._pool = WorkerPool("analysis", command, installed_code(), limits, size)
+        self._deadline_s = deadline_s
+
+    @property
+    def pids(self) -> list[int]:
+        """The process numbers of all that live."""
+        return self._pool.pids
+
+    def warm_up(self) -> None:
+        """Start a process before it is needed."""
+        self._pool.warm_up()
+
+    async def analyse(self, files: Sequence[FileText]) -> Analysed:
+        """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`."""
+        documents, reduced = list[Documents](), list[Reduced]()
+        for batch in batches(files):
+            for some, analysis in await self._batch(batch, reduced):
+                documents.append(await asyncio.to_thread(with_analysis, some, analysis))
+        return Analysed(tuple(documents), tuple(reduced))
+
+    async def aclose(self) -> None:
+        """End all processes."""
+        await self._pool.aclose()
+
+    async def _batch(
+        self, files: Sequence[FileText], reduced: list[Reduced]
+    ) -> list[tuple[Sequence[FileText], Analysis]]:
+        """Analyse files together, or, if they end the process, each alone."""
+        try:
+            return [(files, await self._request(files))]
+        except WorkerLost as error:
+            log.warning("analysis_ended", extra={"files": len(files), "first": files[0].path, "how": error.reason})
+        return [([file], await self._alone(file, reduced)) for file in files]
+
+    async def _alone(self, file: FileText, reduced: list[Reduced]) -> Analysis:
+        """Analyse one file of a batch that ended its process."""
+        try:
+            return await self._request([file])
+        except WorkerLost as error:
+            first = error
+        try:
+            analysis, result = await self._request([file], plain=True), WITHOUT_DEFINITIONS
+        except WorkerLost:
+            analysis, result = await self._request([_without_text(file)], plain=True), BY_PATH_ALONE
+        log.warning("analysis_reduced", extra={"path": file.path, "how": first.reason, "result": result})
+        reduced.append(Reduced(file.path, f"{result}: its analysis was ended, {first.reason}"))
+        return analysis
+
+    async def _request(self, files: Sequence[FileText], *, plain: bool = False) -> Analysis:
+        """Ask a process. Raises `WorkerLost` also for a response that cannot be one, `WorkerUnavailable`."""
+        request = AnalysisRequest(tuple(files), plain)
+        response = await self._pool.request(request.to_bytes(), self._deadline_s)
+        try:
+            return analysis_from_bytes(response, files)
+        except Garbled as error:
+            raise WorkerLost(str(error), culprit=True, certain=True) from error
+
+
+def batches(files: Sequence[FileText]) -> Iterator[list[FileText]]:
+    """The files in order, in requests of few files and characters."""
+    batch, characters = list[FileText](), 0
+    for file in files:
+        size = sum(len(chunk.text) for chunk in file.chunks)
+        if batch and (len(batch) == TOGETHER or characters + size > REQUEST_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append(file)
+        characters += size
+    if batch:
+        yield batch
+
+
+def _without_text(file: FileText) -> FileText:
+    return replace(file, chunks=tuple(replace(chunk, text="", definitions=(), names="") for chunk in file.chunks))

@@ -1,0 +1,71 @@
+"""Texts that are long, and nothing but the begin of something, hold up nobody: they are analysed elsewhere."""
+
+import os
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.daemon import Daemon
+from tests.hostile.neighbour import Neighbour
+
+# Bytes of each file. A file of more than 1 MiB is not indexed.
+SHORT, LONG = 100_000, 1_000_000
+LINE = 90  # characters: a file of longer lines counts as minified
+# Name and what the file is made of.
+TEXTS = {
+    "comments.c": "/* " * (LINE // 3) + "\n",
+    "comments.lua": "{- --[[ " * (LINE // 8) + "\n",
+    "comments.py": '"""\'\'\'"' + "'''" * 25 + "\n",
+    "pointers.cpp": "int ** " * (LINE // 7) + "\n",
+    "functions.java": "void f(int a, " * (LINE // 14) + "\n",
+    "blanks.ts": " " * LINE + "\n",
+    "marks.md": "a" + "\u0327\u0301" * (LINE // 2) + "\n",
+    "words.txt": "aB" * (LINE // 2) + "\n",
+    "unicode.rb": "\u6f22\uff9e\u0301" * (LINE // 3) + "\n",
+}
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("size", [SHORT, pytest.param(LONG, marks=pytest.mark.slow)])
+def test_long_texts_keep_the_neighbour_fresh(
+    daemon: Daemon, hostile_root: Path, neighbour: Neighbour, size: int
+) -> None:
+    neighbour.watch(daemon)
+    for name, line in TEXTS.items():
+        (hostile_root / name).write_bytes((line * (size // len(line.encode()))).encode())
+    (hostile_root / "harmless.py").write_text("def harmless_in_between():\n    pass\n")
+    daemon.ctl("up", str(hostile_root))
+    neighbour.assert_fresh(daemon, rounds=8)
+    daemon.ctl("sync", limit_s=300)
+    answer = daemon.call("search", query="harmless_in_between", index="hostile")
+    assert [result["path"] for result in answer["results"]][:1] == ["harmless.py"]
+    status = daemon.call("status")
+    notes = [note for index in status["indexes"] for note in index["notes"]]
+    assert not any("searched by" in note or "searched without" in note for note in notes), notes
+
+
+@pytest.mark.timeout(180)
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+def test_saves_survive_the_end_of_an_analysis_process(
+    daemon: Daemon, neighbour: Neighbour, number: signal.Signals
+) -> None:
+    neighbour.watch(daemon)
+    neighbour.assert_fresh(daemon, rounds=1)
+    workers = analysis_workers(daemon)
+    assert workers
+    for worker in workers:
+        os.kill(worker.pid, number)
+    if number == signal.SIGSTOP:
+        (neighbour.root / "stopped.py").write_text("def saved_while_it_was_stopped():\n    pass\n")
+        daemon.ctl("sync", limit_s=90)
+    neighbour.assert_fresh(daemon)
+    daemon.stop()
+    assert not any(worker.is_running() for worker in workers)
+
+
+def analysis_workers(daemon: Daemon) -> list[psutil.Process]:
+    assert daemon.process is not None
+    below = psutil.Process(daemon.process.pid).children(recursive=True)
+    return [process for process in below if "cocosearchd.search.analysis_worker" in process.cmdline()]
