@@ -9,9 +9,9 @@ import logging
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Protocol
 
-from cocosearchd.sandbox.frames import Garbled
 from cocosearchd.sandbox.installed import installed_code
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.pool import PoolSize, WorkerPool
@@ -27,8 +27,9 @@ REQUEST_CHARACTERS = 256 << 10
 # Twenty times what a request takes whose one file is as large as any that is indexed by default.
 LIMITS = ResourceLimits(address_space_bytes=1 << 30, request_cpu_s=5)
 DEADLINE_S = 20.0  # CPU time ends before, unless the machine is busy
-# Two texts that never end leave a process for the saves of others.
-SIZE = PoolSize(most=3, warm=1, idle_s=30.0)
+# Two texts that never end leave a process for the saves of others. A process costs .3 s of CPU to start, and reads all
+# words anew: one that is kept for nobody yet is started for what takes much longer than a request does.
+SIZE = PoolSize(most=3, warm=1, idle_s=30.0, spare_after_s=1.0)
 SHOWN = 5  # files that are named
 WITHOUT_DEFINITIONS = "searched without definitions and comments"
 BY_PATH_ALONE = "searched by its path alone"
@@ -139,12 +140,8 @@ class ProcessAnalyser:
 
     async def _request(self, files: Sequence[FileText], *, plain: bool = False) -> Analysis:
         """Ask a process. Raises `WorkerLost` also for a response that cannot be one, `WorkerUnavailable`."""
-        request = AnalysisRequest(tuple(files), plain)
-        response = await self._pool.request(request.to_bytes(), self._deadline_s)
-        try:
-            return analysis_from_bytes(response, files)
-        except Garbled as error:
-            raise WorkerLost(str(error), culprit=True, certain=True) from error
+        body = AnalysisRequest(tuple(files), plain).to_bytes()
+        return await self._pool.call(body, self._deadline_s, partial(analysis_from_bytes, files=files))
 
 
 def batches(files: Sequence[FileText]) -> Iterator[list[FileText]]:

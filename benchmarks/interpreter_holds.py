@@ -1,0 +1,133 @@
+"""The longest time that work of the daemon over one hostile file of 1 MiB keeps the interpreter to itself.
+
+`python -m benchmarks.interpreter_holds [--rounds 5]`
+
+A second thread asks for the interpreter without end. The longest time that it had to wait is the longest hold, and a
+busy machine adds to it: so each row is the least of several rounds. Work that is done in worker processes is not here.
+"""
+
+import argparse
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from benchmarks.measure import machine
+from cocosearchd.embedding.builtin import BuiltinEmbedder
+from cocosearchd.indexing.read import is_secret
+from cocosearchd.languages import detect
+from cocosearchd.languages.identifiers import split_text
+from cocosearchd.model import spellings
+from cocosearchd.search.analysis_messages import (
+    AnalysisRequest,
+    analysis_from_bytes,
+    analysis_to_bytes,
+)
+from cocosearchd.search.context import clipped
+from cocosearchd.search.disk import text_of
+from cocosearchd.search.lexical_document import ChunkText, FileText, analyse, with_analysis
+from cocosearchd.search.lexical_segment import build
+from cocosearchd.search.lexical_terms import Terms
+from cocosearchd.search.tokens import estimate
+
+MIB = 1 << 20
+CHUNK = 2000  # characters
+TEXTS = {
+    "comments": "/* ",
+    "blanks": " ",
+    "letters": "a",
+    "humps": "aB",
+    "marks": "a\u0327\u0301\u0327",
+    "ideographs": "\u6f22",
+    "quotes": '\\"',
+    "lines": "\n",
+    "words": "word%d ",
+    "pointers": "int ** ",
+}
+
+
+def texts() -> Iterator[tuple[str, str]]:
+    """Each text of 1 MiB of UTF-8."""
+    for name, part in TEXTS.items():
+        if "%d" in part:
+            yield name, "".join(part % number for number in range(90_000))[:MIB]
+        else:
+            yield name, part * (MIB // len(part.encode()))
+
+
+def work_over(text: str) -> dict[str, Callable[[], object]]:
+    """What the daemon does itself with the text of a file, or with parts of it."""
+    data = text.encode()
+    file = file_of(text)
+    analysis = analyse([file], Terms().memory())
+    response = analysis_to_bytes(analysis)
+    document = with_analysis([file], analysis)
+    chunk, embedder = text[:CHUNK], BuiltinEmbedder()
+    return {
+        "request to the analysis": AnalysisRequest((file,)).to_bytes,
+        "response of the analysis": lambda: analysis_from_bytes(response, [file]),
+        "segment of the file": lambda: build([document], 64),
+        "text of the file": lambda: text_of(data),
+        "lines of the file": lambda: clipped("\n".join(text_of(data).lines(1, MIB)), 200),
+        "tokens of a chunk": lambda: estimate(chunk),
+        "language of the file": lambda: detect.detect("a.h", data[: detect.HEAD_BYTES]),
+        "secrets of the file": lambda: is_secret(data),
+        "vector of a chunk": lambda: embedder.documents([chunk]),
+        "vectors of all chunks": lambda: embedder.documents([each.text for each in file.chunks]),
+        "words of a chunk": lambda: split_text(chunk),
+        "chunk as a phrase": lambda: spellings(chunk),
+    }
+
+
+def file_of(text: str) -> FileText:
+    """The text in chunks."""
+    parts = [text[start : start + CHUNK] for start in range(0, len(text), CHUNK)]
+    sizes = np.cumsum([0, *(len(part.encode()) for part in parts)]).tolist()
+    chunks = tuple(ChunkText(start, end, 1, part) for part, start, end in zip(parts, sizes, sizes[1:], strict=False))
+    return FileText("a.c", 1, "c", chunks, np.zeros((len(chunks), 64), np.float32))
+
+
+def longest_hold_s(work: Callable[[], object]) -> float:
+    """Seconds that another thread waited for the interpreter while the work was done, at most."""
+    gaps, done = [0.0], threading.Event()
+
+    def tick() -> None:
+        last = time.perf_counter()
+        while not done.is_set():
+            now = time.perf_counter()
+            gaps[0] = max(gaps[0], now - last)
+            last = now
+
+    thread = threading.Thread(target=tick)
+    thread.start()
+    time.sleep(0.005)
+    gaps[0] = 0.0
+    try:
+        work()
+    finally:
+        done.set()
+        thread.join()
+    return gaps[0]
+
+
+def main(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rounds", type=int, default=5)
+    rounds = parser.parse_args(arguments).rounds
+    print(machine())
+    worst: dict[str, tuple[float, str, float]] = {}
+    for name, text in texts():
+        for label, work in work_over(text).items():
+            cpu_s = time.process_time()
+            hold_s = min(longest_hold_s(work) for _ in range(rounds))
+            cpu_s = (time.process_time() - cpu_s) / rounds
+            worst[label] = max(worst.get(label, (0.0, "", 0.0)), (hold_s, name, cpu_s))
+    print("| work | longest hold, ms | by a text of |")
+    for label, (hold_s, name, _) in sorted(worst.items(), key=lambda item: -item[1][0]):
+        print(f"| {label} | {hold_s * 1000:.1f} | {name} |")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
