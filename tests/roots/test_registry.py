@@ -1,6 +1,10 @@
 """Which directories may be roots, and their names."""
 
 import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,6 +49,45 @@ def test_the_daemon_does_not_index_itself(tmp_path: Path) -> None:
             check(path, state)
     (tmp_path / "outer" / "state2").mkdir()
     assert check(tmp_path / "outer" / "state2", state)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="where Linux shows itself")
+@pytest.mark.parametrize("path", ["/proc", "/proc/self", "/proc/self/task", "/sys", "/sys/kernel", "/dev", "/dev/pts"])
+def test_where_the_kernel_shows_itself_is_no_root(tmp_path: Path, path: str) -> None:
+    if not os.path.isdir(path):
+        pytest.skip("there is no such directory here")
+    with pytest.raises(Refused, match="of the kernel") as refused:
+        check(path, tmp_path / "state")
+    assert "directories of your projects" in refused.value.hint
+
+
+def test_memory_is_a_disk_as_good_as_any(tmp_path: Path) -> None:
+    if not os.access("/dev/shm", os.W_OK):
+        pytest.skip("there is no tmpfs")
+    with tempfile.TemporaryDirectory(dir="/dev/shm") as place:
+        assert check(place, tmp_path / "state") == os.fsencode(place)
+
+
+@pytest.fixture
+def bound(tmp_path: Path) -> Iterator[Path]:
+    """Another name of `tmp_path/real`, which holds a state directory."""
+    (tmp_path / "real" / "state").mkdir(parents=True)
+    (tmp_path / "bound").mkdir()
+    done = subprocess.run(["mount", "--bind", tmp_path / "real", tmp_path / "bound"], capture_output=True, check=False)
+    if done.returncode:
+        pytest.skip("mounts take rights that are not there")
+    yield tmp_path / "bound"
+    subprocess.run(["umount", tmp_path / "bound"], check=True)
+
+
+def test_another_name_of_what_holds_the_state_is_refused_too(
+    tmp_path: Path, bound: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(Refused, match="the daemon's own files"):
+        check(bound, tmp_path / "real" / "state")
+    monkeypatch.setenv("HOME", str(tmp_path / "real"))
+    with pytest.raises(Refused, match="home directory"):
+        check(bound, tmp_path / "elsewhere")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="nothing is closed to root")

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from cocosearchd.errors import Conflict, InvalidInput, NotFound, Refused
+from cocosearchd.roots.hints.mounts import KERNEL, file_system
 
 MAX_NAME = 100
 _NAME = re.compile(r"[^\s/\\\x00-\x1f\x7f][^/\\\x00-\x1f\x7f]*")
@@ -29,12 +30,14 @@ def check_root(path: bytes, state_dir: Path) -> bytes:
         raise Refused(f"{shown} cannot be read", "run the daemon as a user who may read it, or change its permissions")
     if _is_bare(root):
         raise Refused(f"{shown} is a bare repository: it has no files", "give a directory that it is checked out in")
-    if root == b"/":
+    if _same(root, b"/"):
         raise Refused("the whole file system cannot be an index", "add the directories of your projects")
-    if root == os.path.realpath(os.path.expanduser(b"~")):
+    if (kind := file_system(root)) in KERNEL or root == b"/dev":
+        raise Refused(f"{shown} is of the kernel ({kind}), and holds no files", "add the directories of your projects")
+    if _same(root, os.path.realpath(os.path.expanduser(b"~"))):
         raise Refused("the home directory cannot be an index", "add the directories of your projects in it")
     state = os.path.realpath(os.fsencode(state_dir))
-    if _inside(root, state) or _inside(state, root):
+    if _holds(root, state) or _inside(root, state):
         raise Refused(
             f"{shown} holds the daemon's own files or is among them",
             "add a directory beside it, or move the state with COCOSEARCH_STATE_DIR",
@@ -95,6 +98,23 @@ def _fit(part: str) -> str:
     """A part of a path as a part of a name: what cannot be typed or printed is replaced."""
     printable = part.encode("utf-8", "replace").decode("utf-8").replace("?", "_")
     return _UNFIT.sub("_", printable).strip("_") or "_"
+
+
+def _same(path: bytes, other: bytes) -> bool:
+    """Whether two paths are one directory: names may differ by case, or by a bind mount."""
+    try:
+        return os.path.samefile(path, other)
+    except OSError:  # the other one is not there
+        return path == other
+
+
+def _holds(root: bytes, path: bytes) -> bool:
+    """Whether a root is a directory, or one above it, by whatever name."""
+    while not _same(root, path):
+        if path == os.path.dirname(path):
+            return False
+        path = os.path.dirname(path)
+    return True
 
 
 def _inside(path: bytes, directory: bytes) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord, decode_path, encode_path
 from cocosearchd.nofollow import ABSENT, opened_directory, status_of
 from cocosearchd.roots import defaults
+from cocosearchd.roots.hints.mounts import kernel_below
 from cocosearchd.roots.ignore import Scope
 from cocosearchd.roots.links import Linked, linked
 from cocosearchd.roots.mountpoints import is_bare, unmounted
@@ -110,6 +111,7 @@ class Scan:
         """With `force` every file counts as different."""
         self._young = young or Young()
         self._scope, self._watch, self._force = scope, watch, force
+        self._kernel = frozenset(kernel_below(scope.root))
         self._missing = dict(stored)  # what has not been seen yet
         self._stored, self._bare = stored, list[str]()
         self._found = Found()
@@ -131,7 +133,7 @@ class Scan:
         try:
             status = status_of(os.path.join(self._scope.root, tree))
             if not tree or stat.S_ISDIR(status.st_mode):
-                inside = not self._scope.prunes(tree)
+                inside = self._enters(tree)
             else:
                 inside = stat.S_ISREG(status.st_mode) and self._scope.allows(tree)
         except OSError as error:
@@ -160,6 +162,9 @@ class Scan:
                 self._not_read(directory, error)
 
     def _enters(self, directory: bytes) -> bool:
+        if directory in self._kernel:
+            self._found.unreadable[directory] = Unread("the kernel shows itself there", closed=True)
+            return False
         if not self._scope.prunes(directory):
             return True
         self._count_too_long(directory + b"/")

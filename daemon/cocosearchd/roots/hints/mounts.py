@@ -2,7 +2,7 @@
 
 import os
 import select
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 # File systems whose changes from elsewhere make no events here (inotify(7), "Limitations"; containers' shared mounts).
@@ -34,6 +34,29 @@ REMOTE = frozenset(
         "virtiofs",
         "vmhgfs",
         "fuse.vmhgfs-fuse",
+    ]
+)
+# File systems by which Linux shows itself and its devices (filesystems(5)): what looks like a file there is none.
+KERNEL = frozenset(
+    [
+        "binfmt_misc",
+        "bpf",
+        "cgroup",
+        "cgroup2",
+        "configfs",
+        "debugfs",
+        "devpts",
+        "devtmpfs",
+        "efivarfs",
+        "fusectl",
+        "mqueue",
+        "nsfs",
+        "proc",
+        "pstore",
+        "securityfs",
+        "selinuxfs",
+        "sysfs",
+        "tracefs",
     ]
 )
 _MOUNTS = Path("/proc/self/mountinfo")
@@ -82,8 +105,17 @@ def file_system(path: bytes, mounts: Path = _MOUNTS) -> str:
 
 def remote_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
     """Mount points inside of a root whose changes make no events, relative to it."""
+    return _below(root, REMOTE, mounts)
+
+
+def kernel_below(root: bytes, mounts: Path = _MOUNTS) -> tuple[bytes, ...]:
+    """Mount points inside of a root where the kernel shows itself, relative to it."""
+    return _below(root, KERNEL, mounts)
+
+
+def _below(root: bytes, kinds: Collection[str], mounts: Path) -> tuple[bytes, ...]:
     lead = root.rstrip(b"/") + b"/"
-    return tuple(p.removeprefix(lead) for p, kind in _mounted(mounts) if kind in REMOTE and p.startswith(lead))
+    return tuple(p.removeprefix(lead) for p, kind in _mounted(mounts) if kind in kinds and p.startswith(lead))
 
 
 def _mounted(mounts: Path) -> Iterator[tuple[bytes, str]]:
