@@ -146,7 +146,8 @@ def _command_of(pid: int, proc: Path) -> str:
     raw = b""
     with contextlib.suppress(OSError), (proc / str(pid) / "cmdline").open("rb") as file:
         raw = file.read(COMMAND_BYTES)
-    text = " ".join(raw.decode("utf-8", "replace").split("\0")).strip() or "?"
+    program, *arguments = raw.decode("utf-8", "replace").split("\0")
+    text = " ".join([program.rpartition("/")[2], *arguments]).strip() or "?"
     shown = printable(text, keep="").replace("`", "'")
     return shown if len(shown) <= COMMAND_CHARS else f"{shown[: COMMAND_CHARS - 1]}…"
 

@@ -263,7 +263,7 @@ class StatusReply:
     protocol: int
     pid: int
     uptime_s: float
-    mcp: dict[str, str]  # url, sse_url
+    mcp: dict[str, str]  # url, sse_url, page_url; nothing where it is off; `error` where its port is taken
     store: dict[str, Any]
     embedder: dict[str, Any]
     worker: dict[str, Any]

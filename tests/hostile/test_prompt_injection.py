@@ -344,6 +344,21 @@ async def test_the_user_is_asked_where_the_client_can_ask(
     assert len(shared.call("list_indexes")["indexes"]) == (action != "accept")
 
 
+async def test_the_user_is_asked_through_the_bridge_as_well(shared: Daemon, hostile_root: Path) -> None:
+    asked = list[str]()
+
+    async def decline(message: str, kind: Any, params: Any, context: Any) -> ElicitResult[Any]:
+        asked.append(message)
+        return ElicitResult(action="decline")
+
+    ctl = str(shared.bin / "cocosearchctl")
+    transport = StdioTransport(ctl, ["mcp"], env=shared.environment, cwd=str(hostile_root), keep_alive=False)
+    async with Client(transport, elicitation_handler=decline) as client:
+        answer = await client.call_tool("index_codebase", {"path": str(hostile_root)}, raise_on_error=False)
+    assert said(answer) == f"The user did not agree: {asked[0]}"
+    assert shared.call("list_indexes")["indexes"] == []
+
+
 async def test_a_question_shows_a_name_as_it_is(shared: Daemon, hostile_root: Path) -> None:
     odd = hostile_root / "a\u202e\n[x] yes\x1b[2J"
     odd.mkdir()
