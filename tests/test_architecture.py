@@ -33,6 +33,8 @@ MAY_IMPORT: dict[str, set[str]] = {
         "cocosearch_ipc.protocol",
     },
     "cocosearchd.supervise": set(),
+    "cocosearchd.watchdog": {"cocosearchd.roots", "cocosearchd.watchdog_process"},
+    "cocosearchd.watchdog_process": set(),
     "cocosearchd.notify": set(),
     "cocosearchd.resources": set(),
     "cocosearchd.engine": {
@@ -312,6 +314,7 @@ IMPURE = {"asyncio", "anyio", "os", "pathlib", "socket", "subprocess", "tempfile
 
 # Habits, and the files that have a reason to differ.
 ENVIRON_IN = {
+    "cocosearchd.watchdog_process",  # counts restarts there, for the daemon that it becomes
     "cocosearchd.settings",
     "cocosearch_ipc.address",
     "cocosearchd.indexing",

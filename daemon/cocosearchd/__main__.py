@@ -4,6 +4,7 @@ Exit codes: 0 stopped, 69 PostgreSQL cannot be used, 75 already running, 78 bad 
 """
 
 import argparse
+import faulthandler
 import json
 import logging
 import os
@@ -43,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _tell(flags, env, read)
         found = read()
         interpreter.prepare()
+        faulthandler.enable()  # a crash, and a watchdog's SIGABRT, write all stacks without the interpreter
         places = service.Places.of(env, found.settings, os.getpid(), read)
         secrets = service.secrets_in(found.settings, places)
         log = found.settings.log

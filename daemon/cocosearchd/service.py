@@ -51,6 +51,7 @@ from cocosearchd.store.pool import Database, without_password
 from cocosearchd.store.server_log import ServerLog
 from cocosearchd.store.sole import hold
 from cocosearchd.supervise import supervise
+from cocosearchd.watchdog import WatchdogPlan, watched
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +82,7 @@ class Places:
     reload: Callable[[], Loaded] = lambda: Loaded(Settings(), {})
     notifier: Notifier = field(default_factory=Notifier)
     sockets: Mapping[str, Any] = field(default_factory=dict)  # from a service manager
+    watchdog: WatchdogPlan | None = None
 
     @classmethod
     def of(cls, env: Mapping[str, str], settings: Settings, pid: int, reload: Callable[[], Loaded]) -> "Places":
@@ -101,6 +103,7 @@ class Places:
                 env.get("NOTIFY_SOCKET", ""), int(watchdog) / 2_000_000 if watchdog.isdecimal() else None
             ),
             sockets=sockets.inherited(env, pid) or sockets.launchd(("rpc", "mcp")),
+            watchdog=WatchdogPlan.of(env, settings.server.watchdog_s, os.getppid()),
         )
 
 
@@ -108,7 +111,7 @@ async def run(loaded: Loaded, places: Places) -> None:
     """Serve until told to stop. Raises `Failure` for what keeps it from starting, maybe inside of a group."""
     started, settings = time.monotonic(), loaded.settings
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
-    with own(places.state, places.rpc):
+    with own(places.state, places.rpc), watched(places.watchdog, places.state):
         secure = _tls(settings.server, places)
         bound = _bound(loaded, places, secure=secure is not None)
         try:

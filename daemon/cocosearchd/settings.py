@@ -148,6 +148,7 @@ class ServerSettings:
     tls_key: str = ""
     max_body_bytes: int = _number(1 << 20, 1024, 1 << 30)
     allowed_roots: tuple[str, ...] = ("~",)  # below which assistants may have directories indexed
+    watchdog_s: float = _number(30, 0, 3600)  # 0: never
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,3 +37,9 @@ class Neighbour:
         for _ in range(rounds):
             took_s = self.save_and_query(daemon)
             assert took_s < FRESH_WITHIN_S, f"a save beside the hostile root took {took_s:.2f} s"
+
+
+def settle(daemon: Daemon, neighbour: Neighbour) -> None:
+    """Wait until a daemon that has just started indexes what is saved: its indexing process takes seconds to load."""
+    (neighbour.root / "first.py").write_text("def after_the_start():\n    pass\n")
+    daemon.ctl("sync", "--index", neighbour.root.name)

@@ -1,13 +1,19 @@
 """A way out of a frozen daemon: `down` and `restart` end it by force, and say so; nothing of it is left."""
 
+import contextlib
 import os
 import signal
+import socket
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import psutil
+import pytest
 
-from tests.daemon import Daemon
-from tests.hostile.neighbour import Neighbour
+from cocosearch_ipc.client import CallFailed
+from tests.daemon import Daemon, passing_daemon
+from tests.hostile.neighbour import Neighbour, settle
 
 WITHIN_S = 15.0
 
@@ -46,3 +52,119 @@ def test_restart_of_a_stopped_daemon_goes_on_where_it_was(daemon: Daemon, neighb
     daemon.ctl("sync", "--index", neighbour.root.name)
     assert daemon.paths("saved_while_it_was_frozen")[:1] == ["meanwhile.py"]
     daemon.ctl("down")
+
+
+LIMIT_S = 4.0  # of the watchdog in these tests; 30 by default
+FREEZING = {"COCOSEARCH_SERVER_WATCHDOG_S": str(LIMIT_S), "PYTHONPATH": str(Path(__file__).parent / "freezing")}
+
+
+@pytest.fixture
+def guarded(cluster: Path) -> Iterator[Daemon]:
+    """A running daemon with a quick watchdog, in which SIGUSR2 has C code hold the interpreter's lock."""
+    with passing_daemon(cluster, **FREEZING) as daemon:
+        daemon.start()
+        yield daemon
+        daemon.ctl("down", check=False)
+
+
+def freeze(daemon: Daemon, number: int) -> int:
+    """Send a signal that freezes the daemon; its process."""
+    pid = int(daemon.call("status")["pid"])
+    os.kill(pid, number)
+    return pid
+
+
+def await_successor(daemon: Daemon, former: int, within_s: float = 60.0) -> int:
+    end = time.monotonic() + within_s
+    while time.monotonic() < end:
+        if not psutil.pid_exists(former) or psutil.Process(former).status() == psutil.STATUS_ZOMBIE:
+            try:
+                return int(daemon.call("status")["pid"])
+            except CallFailed:
+                pass  # it starts
+        time.sleep(0.1)
+    raise AssertionError(f"no daemon came after the frozen one: {daemon.log[-3000:]}")
+
+
+@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGUSR2], ids=["stopped", "interpreter lock held"])
+def test_a_frozen_daemon_is_ended_with_its_stacks_and_started_again(
+    guarded: Daemon, neighbour: Neighbour, number: int
+) -> None:
+    neighbour.watch(guarded)
+    former, began = freeze(guarded, number), time.monotonic()
+    assert await_successor(guarded, former) != former
+    assert time.monotonic() - began > LIMIT_S
+    assert f"cocosearchd (pid {former}) did not turn for {LIMIT_S:g} s and was ended" in guarded.log
+    assert "Fatal Python error: Aborted" in guarded.log
+    assert "(most recent call first)" in guarded.log
+    guarded.ctl("sync", "--index", neighbour.root.name)
+    settle(guarded, neighbour)
+    neighbour.assert_fresh(guarded)
+    assert guarded.process is not None
+    assert guarded.process.wait(5) in (-signal.SIGABRT, -signal.SIGKILL)
+
+
+def test_down_ends_the_watchdog_of_a_frozen_daemon_first(guarded: Daemon) -> None:
+    """Else it would start a daemon that nobody wants any more."""
+    former = freeze(guarded, signal.SIGUSR2)
+    guarded.ctl("down")
+    time.sleep(LIMIT_S + 2)
+    assert not guarded.answers()
+    assert not psutil.pid_exists(former) or psutil.Process(former).status() == psutil.STATUS_ZOMBIE
+    assert watchdogs(guarded) == []
+
+
+def test_a_daemon_that_is_stopped_or_killed_is_not_started_again(guarded: Daemon) -> None:
+    assert len(watchdogs(guarded)) == 1
+    guarded.kill()
+    end = time.monotonic() + 10
+    while watchdogs(guarded) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert watchdogs(guarded) == []
+    assert not guarded.answers()
+    guarded.start()
+    assert guarded.stop() == 0
+    assert watchdogs(guarded) == []
+
+
+def test_a_watchdog_that_died_is_replaced(guarded: Daemon) -> None:
+    (before,) = watchdogs(guarded)
+    before.kill()
+    end = time.monotonic() + 10
+    while (now := watchdogs(guarded)) in ([], [before]) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert len(now) == 1
+    assert now != [before]
+
+
+def test_systemd_hears_nothing_of_a_daemon_whose_interpreter_lock_is_held(cluster: Path, tmp_path: Path) -> None:
+    """What systemd then does (SIGABRT) writes all stacks. It starts the daemon again itself: there is no watchdog."""
+    address = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(address)
+        manager.settimeout(LIMIT_S)
+        variables = FREEZING | {"NOTIFY_SOCKET": address, "WATCHDOG_USEC": str(int(LIMIT_S * 1_000_000 / 2))}
+        with passing_daemon(cluster, **variables) as daemon:
+            daemon.start()
+            assert watchdogs(daemon) == []
+            while b"WATCHDOG=1" not in manager.recv(4096):
+                pass
+            freeze(daemon, signal.SIGUSR2)
+            time.sleep(1)
+            manager.setblocking(False)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    manager.recv(4096)
+            manager.settimeout(LIMIT_S)
+            with pytest.raises(TimeoutError):
+                manager.recv(4096)
+            assert daemon.process is not None
+            daemon.process.send_signal(signal.SIGABRT)
+            assert daemon.process.wait(10) == -signal.SIGABRT
+            assert "sitecustomize.py" in daemon.log
+
+
+def watchdogs(daemon: Daemon) -> list[psutil.Process]:
+    """Watchdog processes of this daemon."""
+    mark = str(daemon.home / "state" / "watchdog.pid")
+    return [process for process in psutil.process_iter(["cmdline"]) if mark in (process.info["cmdline"] or [])]

@@ -11,7 +11,7 @@ import pytest
 from cocosearch_ipc.client import CallFailed
 from tests.daemon import Daemon, passing_daemon
 from tests.hostile.hanging import hanging_directory
-from tests.hostile.neighbour import Neighbour
+from tests.hostile.neighbour import Neighbour, settle
 
 FILES = {
     "a.py": b"def first_of_the_hanging():\n    pass\n",
@@ -92,9 +92,3 @@ def test_an_index_that_cannot_be_started_stops_no_other(dsn: str, hostile_root: 
 def status_of(daemon: Daemon, root: Path) -> Any:
     (status,) = [index for index in daemon.call("status")["indexes"] if index["name"] == root.name]
     return status
-
-
-def settle(daemon: Daemon, neighbour: Neighbour) -> None:
-    """Wait until a daemon that has just started indexes what is saved: its indexing process takes seconds to load."""
-    (neighbour.root / "first.py").write_text("def after_the_start():\n    pass\n")
-    daemon.ctl("sync", "--index", neighbour.root.name)

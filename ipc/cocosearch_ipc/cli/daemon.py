@@ -92,7 +92,10 @@ def stop(env: Env, say: Callable[[str], object]) -> int | None:
     service.look(env)  # before its manager is asked to start it once more, by who connects
     _until_reachable(env, say)
     if not client.reachable(path) and ending.holder(env) is None:
+        if ending.call_off_restart(env):
+            say("cocosearchd froze, and was about to be started again: it is not")
         return None
+    ending.forbid_restart(env)
     pid = _ask_to_stop(env)
     if pid is None:
         frozen = ending.holder(env)
@@ -115,7 +118,7 @@ def _ask_to_stop(env: Env) -> int | None:
         answer = client.call(address.rpc_socket(env), "shutdown", timeout_s=max(ANSWER_S, young_s))
     except client.CallFailed as failed:
         if holder is not None and failed.reason == client.NOT_RUNNING:
-            return holder.pid  # it stops already
+            return holder.pid  # it stops already, or its watchdog has ended it
         if holder is None or failed.code != client.TIMED_OUT:
             raise  # it is none of this state, or it has answered
         return None

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +19,7 @@ from cocosearch_ipc.cli import service
 
 Env = Mapping[str, str]
 
+WATCHDOG_MARK, WATCHDOG_PROGRAM = "watchdog.pid", "watchdog_process.py"  # see `cocosearchd.watchdog`
 POLL_S = 0.05
 TERM_S, KILL_S = 3.0, 3.0  # for a process to end after SIGTERM, and after SIGKILL
 # PostgreSQL's fast shutdown writes a checkpoint; an immediate one leaves recovery to the next start (pg_ctl(1)).
@@ -56,6 +58,7 @@ def force(pid: int, env: Env, say: Callable[[str], object]) -> None:
     Takes ten seconds at most. The manager of an installed service is told first, or it would start another.
     """
     say(f"cocosearchd (pid {pid}) does not answer; ending it ...")
+    call_off_restart(env)
     service.expect_end(env)
     if not _ended(pid, signal.SIGTERM, TERM_S) and not _ended(pid, signal.SIGKILL, KILL_S):
         message = f"cocosearchd (pid {pid}) does not end, not even by SIGKILL"
@@ -65,24 +68,38 @@ def force(pid: int, env: Env, say: Callable[[str], object]) -> None:
     say(f"cocosearchd (pid {pid}) was ended by force; nothing is lost")
 
 
+def forbid_restart(env: Env) -> None:
+    """Tell the watchdog of a daemon that is to stop not to start another, should it freeze just now."""
+    pid = _process_of(Path(address.state_dir(env), WATCHDOG_MARK), WATCHDOG_PROGRAM)
+    if pid is not None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGUSR1)
+
+
+def call_off_restart(env: Env) -> bool:
+    """End the watchdog of a daemon that is frozen or gone: it would start another. Whether there was one."""
+    pid = _process_of(Path(address.state_dir(env), WATCHDOG_MARK), WATCHDOG_PROGRAM)
+    return pid is not None and _ended(pid, signal.SIGKILL, KILL_S)
+
+
 def _stop_postgres(data: Path) -> None:
     """Stop the embedded server whose data this is: fast, then at once, then by SIGKILL."""
-    pid = _postmaster(data)
+    pid = _process_of(data / "postmaster.pid", str(data))
     for number, wait_s in ((signal.SIGINT, FAST_S), (signal.SIGQUIT, IMMEDIATE_S), (signal.SIGKILL, IMMEDIATE_S)):
         if pid is None or _ended(pid, number, wait_s):
             return
 
 
-def _postmaster(data: Path) -> int | None:
-    """The server's process: the one that its file names, if that runs on this directory. Numbers are used again."""
+def _process_of(file: Path, word: str) -> int | None:
+    """The process that a file names, if its command line holds a word: numbers are used again."""
     try:
-        first = (data / "postmaster.pid").read_text("utf-8", "replace").split("\n", 1)[0].strip()
+        first = file.read_text("utf-8", "replace").split("\n", 1)[0].strip()
     except OSError:
         return None
     if not first.isdecimal():
         return None
     command = subprocess.run(["ps", "-p", first, "-o", "args="], check=False, capture_output=True, text=True)
-    return int(first) if str(data) in command.stdout else None
+    return int(first) if word in command.stdout else None
 
 
 def _ended(pid: int, number: int, within_s: float) -> bool:
