@@ -90,7 +90,13 @@ class RunningIndex:
         """What a person should know of its settings."""
         recent = self.note and anyio.current_time() - self.noted_at < NOTED_S
         filling = (self._filling(self.following),) if self.following else ()
-        return (*self.settings.said, *((self.note,) if recent else ()), *filling, *self.troubles.values())
+        return (
+            *self.settings.said,
+            *((self.note,) if recent else ()),
+            *filling,
+            *self.troubles.values(),
+            *self.lexical.left_out,
+        )
 
     def _filling(self, following: "RunningIndex") -> str:
         old, new = self.record.identity.model, following.record.identity.model

@@ -14,6 +14,7 @@ import sys
 import time
 
 BEAT, STOPPING = b".", b"q"
+FROZE = "froze"  # see `search.apply_journal`
 RESTART = "restart"  # the argument by which it starts the daemon again
 NO_RESTART = signal.SIGUSR1  # `cocosearchctl down` sends it first
 STEP_S = 5.0  # between two looks
@@ -75,6 +76,16 @@ def signalled(daemon: int, within_s: float, *numbers: int) -> bool:
     return os.getppid() != daemon
 
 
+def leave_mark(file: str, daemon: int) -> None:
+    """Say that the daemon froze: what was under way may be the cause, and the next start is careful with it."""
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        os.write(handle, b"%d\n" % daemon)
+        os.close(handle)
+    except OSError:
+        say(f"{file} cannot be written")  # then it takes two ends until a file is left out
+
+
 def pause(lived_s: float) -> None:
     """Before the restart of a daemon that lived so long. One that freezes again and again waits longer and longer."""
     count = 0 if lived_s > SETTLED_S else int(os.environ.get(RESTARTS, "0"))
@@ -110,6 +121,7 @@ def main() -> None:
     began = time.monotonic()
     state = frozen(pipe, daemon, limit_s)
     if state:
+        leave_mark(os.path.join(os.path.dirname(mark), FROZE), daemon)  # noqa: PTH118, PTH120 - as above
         ended = end(daemon)
         what = "and was ended; its stacks are above" if ended else "and does not end, not even by SIGKILL"
         say(f"cocosearchd (pid {daemon}) did not turn for {limit_s:g} s {what}")

@@ -168,3 +168,34 @@ def watchdogs(daemon: Daemon) -> list[psutil.Process]:
     """Watchdog processes of this daemon."""
     mark = str(daemon.home / "state" / "watchdog.pid")
     return [process for process in psutil.process_iter(["cmdline"]) if mark in (process.info["cmdline"] or [])]
+
+
+def test_a_file_that_froze_the_daemon_is_left_out_until_it_changes(
+    cluster: Path, tmp_path: Path, hostile_root: Path, neighbour: Neighbour
+) -> None:
+    switch = tmp_path / "freeze"
+    variables = FREEZING | {"FREEZE_AT": "poison.py", "FREEZE_WHILE": str(switch)}
+    (hostile_root / "other.py").write_text("def beside_the_poison():\n    pass\n")
+    with passing_daemon(cluster, **variables) as daemon:
+        daemon.start()
+        neighbour.watch(daemon)
+        daemon.ctl("up", str(hostile_root), "--wait")
+        former = int(daemon.call("status")["pid"])
+        switch.touch()
+        (hostile_root / "poison.py").write_text("def poisoned():\n    pass\n")
+        assert await_successor(daemon, former) != former
+        settle(daemon, neighbour)
+        neighbour.assert_fresh(daemon)
+        (status,) = [index for index in daemon.call("status")["indexes"] if index["name"] == hostile_root.name]
+        notes = " ".join(status["notes"])
+        assert "poison.py is left out: the daemon stopped answering while it worked on it" in notes
+        answer = daemon.call("search", query="beside_the_poison", index=hostile_root.name)
+        assert [result["path"] for result in answer["results"]] == ["other.py"]
+        switch.unlink()
+        (hostile_root / "poison.py").write_text("def mended():\n    pass\n")
+        daemon.ctl("sync", "--index", hostile_root.name)
+        answer = daemon.call("search", query="mended", index=hostile_root.name)
+        assert [result["path"] for result in answer["results"]][:1] == ["poison.py"]
+        (status,) = [index for index in daemon.call("status")["indexes"] if index["name"] == hostile_root.name]
+        assert "left out" not in " ".join(status["notes"])
+        daemon.ctl("down")

@@ -23,6 +23,7 @@ from cocosearchd.interpreter import give_back
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search import lexical_snapshot
 from cocosearchd.search.analyser import Analyser, ReducedFiles
+from cocosearchd.search.apply_journal import FROZE, ApplyJournal
 from cocosearchd.search.lexical_changes import (
     NOTHING,
     Change,
@@ -70,6 +71,7 @@ class LexicalIndex:
     def __init__(self, db: Database, record: IndexRecord, snapshot_dir: Path, analyser: Analyser) -> None:
         self._db, self._record, self._folder, self._analyser = db, record, snapshot_dir, analyser
         self.reduced = ReducedFiles()
+        self._journal = ApplyJournal(snapshot_dir.with_suffix(".journal"), snapshot_dir.parent.parent / FROZE)
         self._terms, self.symbols = Terms(), SymbolMasks()
         self._view: View | None = None
         self._former = NOTHING  # segments that were part of it
@@ -99,6 +101,11 @@ class LexicalIndex:
         return self._view is not None
 
     @property
+    def left_out(self) -> tuple[str, ...]:
+        """Sentences about files that are not read any more, as that froze or ended the daemon."""
+        return self._journal.sentences
+
+    @property
     def terms(self) -> Terms:
         """By which text is split here."""
         return self._terms
@@ -115,11 +122,14 @@ class LexicalIndex:
 
     async def run(self) -> None:
         """Catch up, keep parts in order and save from time to time; catch up again after any doubt. Until cancelled."""
+        if self._journal.paused:
+            await anyio.sleep_forever()
         try:
             failures = 0
             while True:
                 try:
-                    await self.catch_up()
+                    with self._journal.catching_up():
+                        await self.catch_up()
                     failures = 0
                     await self._save()
                     await asyncio.to_thread(give_back)
@@ -221,8 +231,10 @@ class LexicalIndex:
             everything = len(wanted) == len(stored)
             async with contextlib.aclosing(self._texts(None if everything else sorted(wanted))) as batches:
                 async for texts in batches:
-                    read = await self._analysed(texts)
-                    parts = await asyncio.to_thread(longer, parts, read, self._record.dimension)
+                    for some in self._journal.parts(texts):
+                        read = await self._analysed(some)
+                        with self._journal.taking_in(some):
+                            parts = await asyncio.to_thread(longer, parts, read, self._record.dimension)
             self._publish(await asyncio.to_thread(ordered, parts, generation, self._view))
             try:
                 while self._pending and self._view is not None:
@@ -239,6 +251,7 @@ class LexicalIndex:
             self._pending.clear()
             self._saved_generation = -1
             await asyncio.to_thread(lexical_snapshot.remove, self._folder)
+            self._journal.forget()
 
     async def _under(self, state: View, overlay: Overlay) -> View:
         """A view in which the files of an overlay are as that has them; kept for the next questions."""
@@ -260,9 +273,12 @@ class LexicalIndex:
             back = [] if urgent else await self._returning(state, wanted)  # a save is seldom what there was
             asked = set(filter(None, wanted)).difference(file.path for file in back)
             texts = [file async for batch in self._texts(sorted(asked)) for file in batch]
+            texts = [file for some in self._journal.parts(texts) for file in some]
             read = await self._analysed(texts, wanted)
             change = Change(tuple(wanted), max(state.generation, *paths.values()), read, back)
-            now, self._former = await asyncio.to_thread(changed, state, self._former, change, self._record.dimension)
+            with self._journal.taking_in(texts):
+                made = asyncio.to_thread(changed, state, self._former, change, self._record.dimension)
+                now, self._former = await made
             paths = {}
         finally:
             if paths:  # whatever it was that kept them from being applied

@@ -1,18 +1,43 @@
 """On the path of a daemon that a test starts: SIGUSR2 has C code hold the interpreter's lock for minutes.
 
 Files cannot be made to do that at will. The daemon knows nothing of it: Python imports a module of this name by itself.
+With `FREEZE_AT` the same happens when the words of an index take in a file of that name, as long as `FREEZE_WHILE`
+exists.
 """
 
 import ctypes
+import os
 import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
 from types import FrameType
+from typing import Any
 
 HELD_S = 300
 
 
-def hold(number: int, frame: FrameType | None) -> None:
+def hold(number: int = 0, frame: FrameType | None = None) -> None:
     """Sleep with the lock: functions of a `PyDLL` are called without giving it up."""
     ctypes.PyDLL(None).sleep(HELD_S)
 
 
+def freezing(take_in: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which freezes at the file."""
+
+    def wrapped(*arguments: Any) -> Any:
+        lists = [part if isinstance(part, list | tuple) else getattr(part, "read", ()) for part in arguments]
+        named = [str(getattr(item, "path", "") or getattr(item, "paths", "")) for part in lists for item in part]
+        if Path(os.environ["FREEZE_WHILE"]).exists() and any(os.environ["FREEZE_AT"] in name for name in named):
+            hold()
+        return take_in(*arguments)
+
+    return wrapped
+
+
 signal.signal(signal.SIGUSR2, hold)
+if "FREEZE_AT" in os.environ and Path(sys.orig_argv[1]).name == "cocosearchd":
+    from cocosearchd.search import lexical_changes
+
+    lexical_changes.changed = freezing(lexical_changes.changed)
+    lexical_changes.longer = freezing(lexical_changes.longer)
