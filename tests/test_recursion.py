@@ -22,6 +22,7 @@ BOUNDED = {
     ("git.py", "GitRules.keeps"): "calls itself once, without the slash at the end",
     ("git_config.py", "_RepositoryConfig._included"): "goes at most MAX_INCLUDE_DEPTH deep",
     ("git_config.py", "_RepositoryConfig.lines"): "goes at most MAX_INCLUDE_DEPTH deep",
+    ("masking.py", "_parts"): "calls itself once, with a scheme before the address",
     ("settings.py", "_convert"): "goes as deep as the annotations of settings",
     ("settings_files.py", "_entries"): "sections have no sections",
     ("settings_files.py", "_value"): "lists have no lists",
