@@ -73,14 +73,27 @@ def test_a_kill_blames_nobody_and_a_second_one_at_the_same_file_does(places: tup
     assert paths(ApplyJournal(*places)) == [["a.py", "c.py"]]
 
 
-def test_words_wait_after_two_ends_that_no_file_explains(places: tuple[Path, Path]) -> None:
+def test_words_wait_after_two_freezes_that_no_file_explains(places: tuple[Path, Path]) -> None:
     for paused in (False, False, True, False):
         journal = ApplyJournal(*places)
         assert journal.paused == paused
         assert bool(journal.sentences) == paused
-        with journal.catching_up():
-            left = places[0].read_bytes()
-        places[0].write_bytes(left)
+        end_while_catching_up(places, journal)
+        places[1].write_text("")
+
+
+def test_kills_pause_nothing(places: tuple[Path, Path]) -> None:
+    """Whoever kills a daemon while it starts, however often, has it start as before."""
+    for _ in range(5):
+        journal = ApplyJournal(*places)
+        assert not journal.paused
+        end_while_catching_up(places, journal)
+
+
+def end_while_catching_up(places: tuple[Path, Path], journal: ApplyJournal) -> None:
+    with journal.catching_up():
+        left = places[0].read_bytes()
+    places[0].write_bytes(left)
 
 
 @pytest.mark.parametrize("content", [b"", b"\0\0", b"[1]", b'{"other": 1}', b"{" * 100])

@@ -21,7 +21,7 @@ from cocosearchd.exclusion import exclusion_sentence
 log = logging.getLogger(__name__)
 
 FROZE = "froze"  # in the state directory: written by the watchdog before it ends a frozen process
-STRIKES = 2  # ends of the process at the same files
+STRIKES = 2  # freezes at the same work
 
 
 class Stored(Protocol):
@@ -45,7 +45,7 @@ class _Content:
     suspects: dict[str, int] = field(default_factory=dict)
     left_out: dict[str, int] = field(default_factory=dict)
     catching_up: bool = False
-    strikes: int = 0  # ends while it caught up, with no file under way
+    strikes: int = 0  # freezes while it caught up, with no file under way
 
 
 class ApplyJournal:
@@ -55,7 +55,7 @@ class ApplyJournal:
         """`marker` is newer than `file` if the process was frozen when that was written last."""
         self._file = file
         self._content = _read(file)
-        self.paused = False  # two ends while it caught up, and no file to be blamed: words wait for another start
+        self.paused = False  # two freezes while it caught up, and no file to be blamed: words wait for another start
         self._judge(frozen=_modified(marker) >= _modified(file) > 0)
 
     @property
@@ -63,7 +63,7 @@ class ApplyJournal:
         """For `status`: what is left out, and why."""
         lines = tuple(exclusion_sentence(path, "froze") for path in self._content.left_out)
         if self.paused:
-            lines += ("words of this index are not read, as that ended the daemon twice; its next start tries again",)
+            lines += ("words of this index are not read, as that froze the daemon twice; its next start tries again",)
         return lines
 
     def parts(self, files: Sequence[File]) -> Iterator[list[File]]:
@@ -120,7 +120,7 @@ class ApplyJournal:
                 log.error("file_left_out", extra={"path": path, "reason": exclusion_sentence(path, "froze")})
             else:
                 self._content.suspects[path] = generation
-        self._content.strikes += self._content.catching_up and not content
+        self._content.strikes += frozen and self._content.catching_up and not content
         self._content.catching_up = False
         if self._content.strikes >= STRIKES:
             self.paused, self._content.strikes = True, 0
