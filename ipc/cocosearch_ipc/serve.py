@@ -40,6 +40,7 @@ KEEP_ALIVE_S = 75
 # Each of the Unix socket and of TCP; both below the usual 1,024 descriptors, with room for the database pool and files.
 # The connection that idles longest makes room.
 MAX_CONNECTIONS = 256
+LOOK_FROM = 128
 MAX_BRIDGES = 64
 ACCEPT_AGAIN_S = 1.0  # as asyncio does for the other listeners
 # Between two looks at the files of the sockets, which others may clean away. A path that is gone makes no event for who
@@ -317,6 +318,8 @@ class _Connection(H11Protocol):
         mine = self._is_tcp()
         is_open = [c for c in self.connections if isinstance(c, _Connection) and c._is_tcp() == mine]
         is_open = [c for c in is_open if not c.transport.is_closing()]
+        if len(is_open) > LOOK_FROM:  # before it is full: processes are found while this goes on
+            self._peer()
         if len(is_open) > MAX_CONNECTIONS:
             slots = [c._slot() for c in is_open]
             is_open[choose_victim(slots, is_open.index(self))].transport.abort()
