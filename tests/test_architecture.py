@@ -137,7 +137,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.embedding": {"cocosearchd.kept", "cocosearchd.patience"},
     "cocosearchd.languages": set(),
     "cocosearchd.settings": set(),
-    "cocosearchd.settings_files": set(),
+    "cocosearchd.settings_files": {"cocosearchd.regular_files"},
     "cocosearchd.settings_layers": {"cocosearchd.settings_files"},
     "cocosearchd.project": {"cocosearchd.settings_files", "cocosearchd.settings_layers"},
     "cocosearchd.index_settings": {"cocosearchd.project"},

@@ -37,7 +37,8 @@ def open_in_tree(path: bytes, *, limit: int = _ANY_SIZE) -> int:
         handle = open_absolute(path, _FLAGS)
     except OSError as error:
         if error.errno == errno.ELOOP:
-            raise IrregularFile("it is a symbolic link, or behind one", path) from None
+            reason = "it is a symbolic link" if os.path.islink(path) else "it is behind a symbolic link"  # noqa: PTH114
+            raise IrregularFile(reason, path) from None
         raise
     return _checked(handle, path, limit)
 
@@ -54,11 +55,12 @@ def open_regular(path: Path, *, limit: int, follow_links: bool = False) -> int:
 
 def read_regular(path: Path, *, limit: int, follow_links: bool = False) -> bytes:
     """Return the content of a regular file of at most `limit` bytes. Raises as `open_regular` does."""
-    with os.fdopen(open_regular(path, limit=limit, follow_links=follow_links), "rb") as file:
-        content = file.read(limit + 1)
-    if len(content) > limit:  # it grew since it was opened
-        raise IrregularFile(_too_large(limit), path)
-    return content
+    return _whole(open_regular(path, limit=limit, follow_links=follow_links), path, limit)
+
+
+def read_in_tree(path: bytes, *, limit: int) -> bytes:
+    """As `read_regular`, of a file that is opened by `open_in_tree`."""
+    return _whole(open_in_tree(path, limit=limit), path, limit)
 
 
 def read_start(path: Path, *, limit: int, follow_links: bool = False) -> tuple[bytes, os.stat_result]:
@@ -88,6 +90,14 @@ def resolve_inside(path: bytes, directories: Iterable[bytes]) -> bytes:
 def passes(error: OSError) -> bool:
     """Whether a file may be read soon that could not be read by this error."""
     return error.errno in _PASSING
+
+
+def _whole(handle: int, path: Path, limit: int) -> bytes:
+    with os.fdopen(handle, "rb") as file:
+        content = file.read(limit + 1)
+    if len(content) > limit:  # it grew since it was opened
+        raise IrregularFile(_too_large(limit), path)
+    return content
 
 
 def _start(handle: int, limit: int) -> tuple[bytes, os.stat_result]:

@@ -6,7 +6,6 @@ error quotes more of a file than a key.
 
 import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from io import StringIO
@@ -17,7 +16,7 @@ import yaml
 from dotenv.parser import parse_stream
 
 from cocosearchd.errors import BadSettings
-from cocosearchd.nofollow import open_absolute
+from cocosearchd.regular_files import read_in_tree, read_regular
 
 MAX_BYTES = 256 * 1024
 # python-dotenv looks for a comment after each blank of a value: n blanks in a row cost n^2 steps.
@@ -77,29 +76,18 @@ def stamp(path: Path) -> tuple[int, ...]:
 def _text(path: Path, *, links: bool) -> str:
     """The content of a regular file; "" for none."""
     try:
-        handle = _open(path, links=links)
+        if links:
+            data = read_regular(path, limit=MAX_BYTES, follow_links=True)
+        else:
+            data = read_in_tree(os.fsencode(path.absolute()), limit=MAX_BYTES)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
-        reason = error.strerror if links or not path.is_symlink() else "it is a symbolic link"
-        raise BadSettings(f"cannot read {path}: {reason}", "mend the file") from None
-    if not stat.S_ISREG(os.fstat(handle).st_mode):
-        os.close(handle)
-        raise BadSettings(f"cannot read {path}: it is not a file", "mend the file")
-    with os.fdopen(handle, "rb") as file:
-        data = file.read(MAX_BYTES + 1)
-    if len(data) > MAX_BYTES:
-        raise BadSettings(f"cannot read {path}: it is larger than {MAX_BYTES // 1024} kB", "mend the file")
+        raise BadSettings(f"cannot read {path}: {error.strerror}", "mend the file") from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise BadSettings(f"cannot read {path}: it is not UTF-8", "mend the file") from None
-
-
-def _open(path: Path, *, links: bool) -> int:
-    if links:
-        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    return open_absolute(os.fsencode(path.absolute()), os.O_RDONLY)
 
 
 def _entries(node: yaml.Node, path: Path, section: str = "") -> Iterator[Entry]:

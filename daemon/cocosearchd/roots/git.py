@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 from cocosearchd.model import encode_path
-from cocosearchd.regular_files import open_regular, passes, read_regular
+from cocosearchd.regular_files import IrregularFile, open_regular, passes, read_regular
 from cocosearchd.roots.git_command import (
     MEMORY_BYTES,
     GitCall,
@@ -36,6 +36,8 @@ MAX_INDEX_BYTES = 256 << 20  # chromium's, of 480,000 files, has 70 MB
 MAX_POINTER_BYTES = 8192  # of a `.git` file: a path and `gitdir: `; PATH_MAX is 4096
 MAX_SHARED = 16  # parts of a split index that are looked for
 # The extension that names the other part of a split index: its size, and an object id (gitformat-index(5)).
+# The options let git leave the directories of a sparse index (`sdir`) as they are, for which it needs no objects.
+_SPARSE = ("-c", "core.sparseCheckout=true", "-c", "core.sparseCheckoutCone=true", "-c", "index.sparse=true")
 _LINK = re.compile(rb"link.{4}(.{20})(.{12})?", re.DOTALL)
 Stamp = tuple[int, int, int, int]  # inode, size, mtime and ctime
 Signature = tuple[Stamp | None, ...]
@@ -119,6 +121,20 @@ def repository_at(directory: bytes) -> Repository | None:
     common = _pointer(os.path.join(git_dir, b"commondir"), git_dir) or git_dir
     parts = (os.path.join(git_dir, b"HEAD"), os.path.join(common, b"objects"), os.path.join(common, b"refs"))
     return Repository(directory, git_dir, common) if all(map(os.path.exists, parts)) else None  # as git sees it
+
+
+def marker_remark(directory: bytes) -> str:
+    """Say why the `.git` of a directory is not used, if it is neither a directory nor a file that names one."""
+    marker = os.path.join(directory, b".git")
+    if os.path.isdir(marker):
+        return ""
+    try:
+        named = b"\0" not in read_regular(marker, limit=MAX_POINTER_BYTES, follow_links=True)
+    except IrregularFile as error:
+        return f"{encode_path(marker)} is not used: {error.strerror}"
+    except OSError:  # it is gone, or may be read soon
+        return ""
+    return "" if named else f"{encode_path(marker)} is not used: it has a NUL"
 
 
 def repository_around(directory: bytes) -> Repository | None:
@@ -283,7 +299,8 @@ def _tracked(repository: Repository, object_format: str) -> tuple[bytes, ...]:
         try:
             index = _descriptor(path, stack)
             size = os.fstat(index).st_size
-            shared = dict(_shared_indexes(repository, index, object_format, stack))
+            sparse, identifiers = _extensions(index, object_format)
+            shared = dict(_shared_indexes(repository, identifiers, stack))
         except (FileNotFoundError, NotADirectoryError):
             return ()
         except OSError as error:
@@ -291,7 +308,8 @@ def _tracked(repository: Repository, object_format: str) -> tuple[bytes, ...]:
             raise kind(f"{encode_path(path)}: {error.strerror}") from error
         size += sum(os.fstat(descriptor).st_size for descriptor in shared.values())
         call = GitCall(
-            arguments=("ls-files", "-z", "--cached", "--sparse"),
+            arguments=(*(_SPARSE if sparse else ()), "ls-files", "-z", "--cached", *(["--sparse"] if sparse else [])),
+            texts={"info/sparse-checkout": b"/*\n!/*/\n"} if sparse else {},
             index=index,
             links=shared,
             object_format=object_format,
@@ -307,16 +325,24 @@ def _descriptor(path: bytes, stack: contextlib.ExitStack) -> int:
     return descriptor
 
 
+def _extensions(index: int, object_format: str) -> tuple[bool, tuple[bytes, ...]]:
+    """Whether an index may be sparse, and the object ids that may name the other part of a split one.
+
+    What only looks like an extension changes nothing for others: there is no such file, or no directory is left out.
+    """
+    if not os.fstat(index).st_size:
+        return False, ()
+    with mmap.mmap(index, 0, access=mmap.ACCESS_READ) as content:
+        links = itertools.islice(_LINK.finditer(content), MAX_SHARED)
+        identifiers = [link[1] + (link[2] or b"") if object_format == "sha256" else link[1] for link in links]
+        return content.find(b"sdir\0\0\0\0") >= 0, tuple(dict.fromkeys(identifiers))
+
+
 def _shared_indexes(
-    repository: Repository, index: int, object_format: str, stack: contextlib.ExitStack
+    repository: Repository, identifiers: tuple[bytes, ...], stack: contextlib.ExitStack
 ) -> Iterator[tuple[str, int]]:
     """Name and descriptor of each other part of a split index that is there: `sharedindex.<object id>`."""
-    if not os.fstat(index).st_size:
-        return
-    with contextlib.suppress(ValueError), mmap.mmap(index, 0, access=mmap.ACCESS_READ) as content:
-        found = itertools.islice(_LINK.finditer(content), MAX_SHARED)
-        identifiers = [match[1] + (match[2] or b"") if object_format == "sha256" else match[1] for match in found]
-    for identifier in dict.fromkeys(identifiers):
+    for identifier in identifiers:
         name = f"sharedindex.{identifier.hex()}"
         with contextlib.suppress(FileNotFoundError):
             yield name, _descriptor(os.path.join(repository.git_dir, name.encode()), stack)

@@ -88,6 +88,15 @@ _FOR_GOOD = (
     b"Operation not permitted",
     b"unknown required extension",
     b"unknown index entry format",
+    # git writes its index beside and renames it, so that none is half written; the bounds on memory grow with it.
+    b"bad signature 0x",
+    b"bad index version",
+    b"bad index file sha1 signature",
+    b"index file corrupt",
+    b"malformed name field",
+    b"unordered stage entries",
+    b"Out of memory, malloc failed",
+    b"Out of memory, realloc failed",
 )
 
 
@@ -165,7 +174,7 @@ def _git_directory(call: GitCall) -> Iterator[str]:
     sha256 = "[core]\n\trepositoryFormatVersion = 1\n[extensions]\n\tobjectFormat = sha256\n"
     with tempfile.TemporaryDirectory(prefix="cocosearch-git-", ignore_cleanup_errors=True) as directory:
         git_dir = os.path.join(directory, ".git")
-        for name in ("", "objects", "refs"):
+        for name in ("", "info", "objects", "refs"):
             os.mkdir(os.path.join(git_dir, name))
         texts = {
             "HEAD": b"ref: refs/heads/none\n",

@@ -13,6 +13,7 @@ from cocosearchd.regular_files import passes, read_regular, resolve_inside
 from cocosearchd.roots.git_command import GitCall, Refused, run_git
 
 MAX_CONFIG_BYTES = 1 << 20  # of one file
+MAX_HEAD_BYTES = 8192  # `ref: ` and a name, or an object id
 MAX_OUTPUT_BYTES = 8 << 20
 MAX_INCLUDE_DEPTH, MAX_INCLUDED = 10, 32  # the depth is git's own (config.c)
 _LIST = ("config", "-z", "--list")
@@ -158,12 +159,16 @@ def _user_lines(git_dir: bytes | None = None) -> Iterator[ConfigLine]:
 
 
 def _lines_for(git_dir: bytes, user: UserConfig) -> Sequence[ConfigLine]:
-    """The user's configuration with what its conditions include for one repository."""
+    """The user's configuration with what its conditions include for one repository.
+
+    git reads HEAD of the repository for that, so it must be a file that ends.
+    """
     if not user.has_conditions:
         return user.lines
     try:
+        read_regular(os.path.join(git_dir, b"HEAD"), limit=MAX_HEAD_BYTES, follow_links=True)
         return tuple(_user_lines(git_dir))
-    except Refused:
+    except (OSError, Refused):
         return user.lines
 
 

@@ -23,6 +23,7 @@ from cocosearchd.roots.git import (
     Signature,
     Stamp,
     Trouble,
+    marker_remark,
     outdated,
     repository_around,
     repository_at,
@@ -313,8 +314,12 @@ class Scope:
     def _repository_at(self, directory: bytes) -> Repository | None:
         place = os.path.join(self.root, directory) if directory else self.root
         found = repository_at(place)
+        marker = os.path.join(directory, b".git")
+        self._remarks.pop(marker, None)
         if found is None and os.path.lexists(os.path.join(place, b".git")):
             self._unborn.add(directory)
+            if remark := marker_remark(place):
+                self._remarks[marker] = remark
         return found
 
     def _top(self) -> Folder:
