@@ -25,6 +25,7 @@ from cocosearchd.store.pool import Database
 from cocosearchd.store.roles import DAEMON, SUPERUSER
 from tests.daemon import copy_cluster
 
+SOURCES = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("daemon", "ipc")]
 TEMPLATE = "template_cocosearch"
 # Tests do not outlive a power cut. The crash tests run servers of their own, with the product's settings.
 QUICK = {"fsync": "off", "full_page_writes": "off", "shared_buffers": "64MB", "max_connections": "80"}
@@ -33,10 +34,15 @@ DATABASE_NUMBERS = count(1)
 
 
 def pytest_configure() -> None:
-    """Whoever starts the tests in the background may have them ignore Ctrl-C, and so every program that they start.
+    """What the tests start is of the tree they belong to, whichever tree the interpreter has installed.
+
+    Whoever starts the tests in the background may have them ignore Ctrl-C, and so every program that they start.
 
     A hook of git, a bisection or a rebase has them speak of its own repository, whatever directory they are in.
     """
+    os.environ["PYTHONPATH"] = os.pathsep.join([*SOURCES, *os.environ.get("PYTHONPATH", "").split(os.pathsep)]).strip(
+        ":"
+    )
     for name in [name for name in os.environ if name.startswith("GIT_")]:
         del os.environ[name]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

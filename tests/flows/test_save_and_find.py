@@ -3,6 +3,8 @@
 import json
 from pathlib import Path
 
+import pytest
+
 from tests.daemon import Daemon, git
 
 KEYS = {
@@ -90,7 +92,7 @@ def test_the_index_of_the_current_directory_is_used(shared: Daemon, project: Pat
     assert shared.json("query", "only_here", cwd=other)["index"] == "second"
     assert shared.json("query", "only_here", cwd=project / "src")["index"] == "project"
     refused = shared.ctl("query", "only_here", check=False)
-    assert refused.returncode != 0
+    assert refused.returncode == 1
     assert "project" in refused.stderr
     assert "second" in refused.stderr
 
@@ -140,3 +142,20 @@ def test_what_runs_for_ever_is_no_part_of_the_request_that_began_it(shared: Daem
     watching = [record for record in records if record["event"] == "watching" and record["root"] == str(project)]
     assert watching
     assert not any("request_id" in record for record in watching)
+
+
+@pytest.mark.parametrize("arguments", [("lang:yaml deploy_the_site",), ("deploy_the_site", "--lang", "yaml")])
+@pytest.mark.parametrize("profile", ["code", "classic"])
+def test_a_language_finds_the_kinds_of_its_family(
+    shared: Daemon, tmp_path: Path, arguments: tuple[str, ...], profile: str
+) -> None:
+    """A workflow is stored as `github-actions`, and is found as `yaml`."""
+    root = tmp_path / "family"
+    (root / ".github" / "workflows").mkdir(parents=True)
+    workflow = "name: ci\non: push\njobs:\n  deploy_the_site:\n    runs-on: ubuntu\n    steps:\n      - run: make\n"
+    (root / ".github" / "workflows" / "ci.yml").write_text(workflow)
+    (root / "deploy.py").write_text("def deploy_the_site():\n    pass\n")
+    shared.ctl("up", str(root), "--wait")
+    answer = shared.query(*arguments, "--profile", profile)
+    found = {(result["path"], result["language"]) for result in answer["results"]}
+    assert found == {(".github/workflows/ci.yml", "github-actions")}

@@ -218,7 +218,7 @@ def test_without_its_model_the_daemon_says_what_to_pull(stopped: Daemon, project
         stopped.start()
         assert "ollama pull nomic-embed-text" in stopped.json("status")["embedder"]["hint"]
         refused = stopped.ctl("up", str(project), check=False)
-        assert refused.returncode != 0
+        assert refused.returncode == 69
         assert "ollama pull nomic-embed-text" in refused.stderr
 
 
@@ -232,7 +232,7 @@ def test_another_embedder_is_refused_until_reindexed(stopped: Daemon, project: P
         stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": url}
         stopped.start()
         refused = stopped.ctl("query", "should_retry", check=False)
-        assert refused.returncode != 0
+        assert refused.returncode == 1
         assert "cocosearchctl reindex project" in refused.stderr
         assert stopped.ctl("query", "should_retry", "--all", check=False).stderr == refused.stderr
         stopped.ctl("up", str(tmp_path / "other"), "--wait")

@@ -5,7 +5,7 @@ import os
 import socket
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +20,12 @@ USER, PASSWORD = "tester", "correct horse'\\ battery"
 
 @dataclass(frozen=True)
 class RemoteServer:
-    """`dsn` is the user's, over TCP; `admin` the superuser's."""
+    """`dsn` is the user's, over TCP; `admin` the superuser's. `stop` ends the server."""
 
     dsn: str
     admin: str
     port: int
+    stop: Callable[[], None]
 
 
 @contextlib.contextmanager
@@ -54,7 +55,7 @@ def remote_server(home: Path, settings: dict[str, str]) -> Iterator[RemoteServer
                 )
             )
         dsn = make_conninfo(host="127.0.0.1", port=port, user=USER, password=PASSWORD, dbname="postgres")
-        yield RemoteServer(dsn, admin, port)
+        yield RemoteServer(dsn, admin, port, made.stop)
     finally:
         made.stop()
         process.wait(30)
