@@ -12,16 +12,16 @@ SEEDS ?= 1
 # The tests start hundreds of programs: without their bytecode kept, each would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up down test lint format types unit programs written parts newcomer bench quality clients conformance page soak hostile slow lock clean help
+.PHONY: up down test lint format types unit programs written parts newcomer bench quality clients conformance page soak hostile slow lock sbom password clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
 
 $(STAMP): pyproject.toml requirements.lock
 	$(PYTHON) -m venv $(VENV) || { command -v apt-get >/dev/null && apt-get install -y python3-venv && $(PYTHON) -m venv $(VENV); }
-	$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1,<27"
 	@echo "installing into $(VENV): a minute or two, once"
-	$(BIN)/python -m pip install --quiet --constraint requirements.lock --editable . --group dev
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	touch $@
 
 up: $(STAMP) ## watch ROOT=~/code/project and show progress until it is searchable
@@ -106,12 +106,28 @@ hostile: $(STAMP) ## SEEDS of a corpus of hostile files, each through a daemon; 
 slow: $(STAMP) ## the other long proofs: more seeds, 10,000 questions after saves, large checkouts
 	$(BIN)/python -m pytest -m slow --timeout 0
 
-lock: ## write requirements.lock from a fresh environment
+# Versions that are in the file stay, unless they no longer fit: `make lock UPGRADE=--upgrade` takes the newest. One
+# file for Python 3.11 to 3.13 on every platform, with the hashes of all wheels; no address of a registry is in it.
+lock: ## write requirements.lock anew, after a change of dependencies in pyproject.toml
 	rm -rf $(VENV)/lock && $(PYTHON) -m venv $(VENV)/lock
-	$(VENV)/lock/bin/python -m pip install --quiet --upgrade "pip>=25.1,<27"
-	$(VENV)/lock/bin/python -m pip install --quiet --editable . --group dev
-	$(VENV)/lock/bin/python -m pip freeze --exclude-editable > requirements.lock
+	$(VENV)/lock/bin/python -m pip install --quiet "uv>=0.11,<0.14"
+	$(VENV)/lock/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+		--no-emit-index-url --no-emit-find-links --no-annotate --custom-compile-command "make lock" --quiet $(UPGRADE) \
+		--output-file requirements.lock
 	rm -rf $(VENV)/lock
+
+sbom: $(STAMP) ## write dist/sbom.cdx.json: what is installed, with versions, licences and who needs what (CycloneDX)
+	rm -rf $(VENV)/sbom && $(PYTHON) -m venv $(VENV)/sbom
+	$(VENV)/sbom/bin/python -m pip install --quiet "cyclonedx-bom>=7,<8"
+	mkdir -p dist
+	$(VENV)/sbom/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible \
+		--output-file dist/sbom.cdx.json $(BIN)/python
+	rm -rf $(VENV)/sbom
+
+password: .env ## write .env with a database password of this checkout's own, for docker compose
+
+.env:
+	(umask 077; $(PYTHON) -c "import secrets; print('COCOSEARCH_POSTGRES_PASSWORD=' + secrets.token_hex(24))" > $@)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist

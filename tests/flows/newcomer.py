@@ -9,6 +9,7 @@ The tests have the same session with the dependencies that are there already.
 import asyncio
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -24,6 +25,7 @@ import psutil
 from fastmcp import Client
 from fastmcp.client.transports import SSETransport, StdioTransport, StreamableHttpTransport
 
+PIN = re.compile(r"^\w.*?==[^\\\n]+", re.MULTILINE)
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = {
     "src/retry.py": "def should_retry(status: int, attempt: int) -> bool:\n"
@@ -131,7 +133,10 @@ def main() -> None:
         programs = Path(place) / "venv" / "bin"
         environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
         pip = [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-        locked = ["--constraint", str(ROOT / "requirements.lock")]
+        # The versions alone: with hashes, pip would ask for one of the wheel that was built just now as well.
+        pinned = PIN.findall((ROOT / "requirements.lock").read_text("utf-8"))
+        (Path(place) / "versions").write_text("\n".join(pinned))
+        locked = ["--constraint", str(Path(place) / "versions")]
         subprocess.run([*pip, *locked, str(wheel)], check=True, env=environment)
         say("installed it into a new environment")
         person = newcomer(programs)

@@ -5,6 +5,7 @@ import plistlib
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ LAUNCHD_KEYS = {
     *("ProcessType", "LowPriorityIO", "Nice", "Umask", "SoftResourceLimits", "StandardErrorPath", "Sockets"),
 }
 SOCKET_KEYS = {"SockPathName", "SockPathMode", "SockNodeName", "SockServiceName", "SockFamily"}
+IMAGE = re.compile(r"(?P<name>[\w/-]+):\d[\w.-]*@sha256:[0-9a-f]{64}")
 SERVICE_KEYS = {
     *("image", "environment", "command", "entrypoint", "shm_size", "ports", "volumes", "healthcheck", "restart"),
     *("profiles", "depends_on"),
@@ -153,9 +155,9 @@ def test_compose_is_infrastructure_only() -> None:
     assert set(file["services"]) == {"postgres", "ollama", "ollama-model"}
     for name, described in file["services"].items():
         assert set(described) <= SERVICE_KEYS, name
-        image, _, tag = described["image"].partition(":")
-        assert image in ("pgvector/pgvector", "ollama/ollama")
-        assert tag not in ("", "latest"), "a tag that stays"
+        image = IMAGE.fullmatch(described["image"])
+        assert image, "a version, and the digest of what it was"
+        assert image["name"] in ("pgvector/pgvector", "ollama/ollama")
         for port in described.get("ports", ()):
             assert port.startswith("127.0.0.1:"), "loopback only"
         for volume in described.get("volumes", ()):
@@ -169,7 +171,7 @@ def test_compose_services_are_healthy_before_others_start() -> None:
         assert check["test"][0] == "CMD"
         assert {"interval", "timeout", "retries"} <= set(check)
     assert services["ollama-model"]["depends_on"] == {"ollama": {"condition": "service_healthy"}}
-    assert services["postgres"]["image"] == "pgvector/pgvector:pg17"
+    assert "-pg17@" in services["postgres"]["image"], "the volume holds data of this major version"
     assert "profiles" not in services["postgres"]
 
 
@@ -180,4 +182,22 @@ def test_composes_variables_are_settings_or_its_own() -> None:
         load(None, {name: "ollama" if name.endswith("PROVIDER") else "x"})
     url = re.search(r"COCOSEARCH_DATABASE_URL=(\S+)", text)
     assert url is not None
-    assert url[1] == "postgresql://cocosearch:cocosearch@127.0.0.1:5433/cocosearch"
+    assert url[1] == "postgresql://cocosearch:$COCOSEARCH_POSTGRES_PASSWORD@127.0.0.1:5433/cocosearch"
+
+
+def test_compose_has_no_password_of_its_own() -> None:
+    """Compose refuses to start without the variable, and prints what is behind `:?`."""
+    password = compose()["services"]["postgres"]["environment"]["POSTGRES_PASSWORD"]
+    assert re.fullmatch(r"\$\{COCOSEARCH_POSTGRES_PASSWORD:\?[^}]*make password[^}]*\}", password)
+
+
+def test_the_password_of_compose_is_random_and_private(tmp_path: Path) -> None:
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    make = ["make", "--silent", f"PYTHON={sys.executable}", "password"]
+    subprocess.run(make, cwd=tmp_path, check=True, timeout=60)
+    written = (tmp_path / ".env").read_text()
+    assert re.fullmatch(r"COCOSEARCH_POSTGRES_PASSWORD=[0-9a-f]{48}\n", written)
+    assert (tmp_path / ".env").stat().st_mode & 0o777 == 0o600
+    subprocess.run(make, cwd=tmp_path, check=True, timeout=60)
+    assert (tmp_path / ".env").read_text() == written, "one that is there stays"
+    assert "/.env" in (ROOT / ".gitignore").read_text().splitlines()
