@@ -6,12 +6,13 @@ child, and what is unsaved is in memory only.
 """
 
 import secrets
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 import anyio
+import anyio.lowlevel
 import numpy as np
 
 from cocosearchd.embedding.base import Embedder, Vectors
@@ -28,6 +29,7 @@ from cocosearchd.search.disk import text_of
 from cocosearchd.search.overlay import Overlay, OverlayFile, overlay_of
 
 # An editor has some tens of files open, and one session; a megabyte of text takes about three of memory.
+EMBEDDED_TOGETHER = 64  # texts: some 10 ms of the built-in model
 MAX_SESSIONS, MAX_FILES, MAX_BYTES = 64, 200, 32 << 20
 
 
@@ -178,10 +180,12 @@ class Overlays:
         known = _by_text(before, made_by) if before is not None else {}
         vectors = np.zeros((len(chunks), dimension), np.float32)
         missing = [text for text in dict.fromkeys(texts) if text not in known]
-        made: Sequence[Vectors] = ()
+        made = list[Vectors]()
         try:
-            if missing:
-                made = list(await self._embedder_of(made_by).embed_documents(missing))
+            for first in range(0, len(missing), EMBEDDED_TOGETHER):
+                some = missing[first : first + EMBEDDED_TOGETHER]
+                made += list(await self._embedder_of(made_by).embed_documents(some))
+                await anyio.lowlevel.checkpoint()  # others are served between: the built-in model does not wait
         except EmbedderUnavailable as error:
             return vectors, f"the unsaved text is found by words only: {error.message}"
         found = {**known, **dict(zip(missing, made, strict=True))}

@@ -15,7 +15,7 @@ from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, Refu
 from cocosearchd.indexing.chunk import Limits
 from cocosearchd.indexing.outliner import Outliner
 from cocosearchd.model import Hit
-from cocosearchd.overlays import MAX_FILES, MAX_SESSIONS, Overlays, Rules
+from cocosearchd.overlays import EMBEDDED_TOGETHER, MAX_FILES, MAX_SESSIONS, Overlays, Rules
 from cocosearchd.search.disk import Disk
 from cocosearchd.search.files import get_file
 from cocosearchd.search.overlay import Overlay
@@ -106,6 +106,18 @@ class Slow(BuiltinEmbedder):
         if any(self.word in text for text in texts):
             self.waiting.set()
             await self.release.wait()
+        return await super().embed_documents(texts)
+
+
+class Counting(BuiltinEmbedder):
+    """The built-in model; `sizes` are the numbers of texts that it was given at a time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sizes = list[int]()
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self.sizes.append(len(texts))
         return await super().embed_documents(texts)
 
 
@@ -368,3 +380,24 @@ async def test_a_write_that_ends_after_its_path_was_cleared_leaves_nothing(corpu
         embedder.release.set()
         assert (await write).files == 0
         assert await overlays.of(session, corpus.record) is None
+
+
+async def test_a_long_text_is_embedded_in_steps(corpus: Corpus, outliner: Outliner) -> None:
+    """The built-in model holds up the event loop: others are served between the steps."""
+    embedder, turns = Counting(), 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += bool(embedder.sizes)
+            await asyncio.sleep(0)
+
+    long = "".join(f"def long_{n}():\n    return {n}\n" + "    # said of it\n" * 40 for n in range(400))
+    overlays = Overlays(lambda _: embedder, outliner)
+    with overlays.session() as session:
+        others = asyncio.create_task(take_turns())
+        await held(corpus, {"long.py": long}, overlays, session)
+        others.cancel()
+    assert len(embedder.sizes) > 2
+    assert max(embedder.sizes) == EMBEDDED_TOGETHER
+    assert turns >= len(embedder.sizes) - 1
