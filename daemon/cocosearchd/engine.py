@@ -102,7 +102,9 @@ class Engine(Workspace):
             explain=explains(request),
             overlays=await self._unsaved(request.session, indexes),
         )
+        roots = {index.record.name: index.root for index in indexes}
         for answer in merged.answers:
+            roots[answer.index].suspect(answer.changed_paths)
             freshness = _judged(freshness, answer, f"{answer.index}: ")
         if merged.failed:
             freshness = replace(freshness, fresh=False, reason=merged.lacking)
@@ -154,6 +156,7 @@ class Engine(Workspace):
             freshness = await self._freshness(index, until)
         overlay = await self._overlays.of(request.session, index.record)
         answer = await self._pipeline.run(index.record, asked, trace, overlay=overlay)
+        index.root.suspect(answer.changed_paths)
         await self._say_absence(index, trace.details)
         trace.timings_ms["total"] = (time.perf_counter() - began) * 1000
         return replies.search(

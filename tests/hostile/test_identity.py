@@ -9,9 +9,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from fastmcp import Client
+from fastmcp.client.transports import StreamableHttpTransport
+from mcp.shared.exceptions import MCPError
 from psycopg import sql
 
 from cocosearch_ipc.client import CallFailed
+from cocosearch_ipc.mcp import uris
 from tests.daemon import Daemon
 from tests.hostile.neighbour import Neighbour
 from tests.hostile.swapper import swapping
@@ -149,6 +153,23 @@ def test_a_root_replaced_by_a_link_is_a_replaced_root(
     answer = daemon.call("search", query=MARK, index="hostile", sync_timeout_ms=WITHIN_MS)
     assert answer["fresh"]
     assert {result["path"] for result in answer["results"]} >= {"main.py", "src/deep.py"}
+
+
+async def test_a_replaced_root_gives_nothing_to_assistants(shared: Daemon, root: Path, outside: Path) -> None:
+    """Tools and resources of MCP: what was indexed, and nothing that is behind the link."""
+    shared.ctl("up", str(root), "--wait")
+    token = (shared.home / "state" / "token").read_text().strip()
+    url = shared.call("status")["mcp"]["url"]
+    replace_root(root, outside)
+    await_state(shared, "root_missing")
+    async with Client(StreamableHttpTransport(url, headers={"Authorization": f"Bearer {token}"})) as client:
+        with pytest.raises(MCPError, match="not as it was indexed"):  # a resource is the file of now, or none
+            await client.read_resource(uris.file("hostile", "main.py"))
+        search = str(await client.call_tool("search_code", {"query": MARK, "index_name": "hostile"}))
+        file = str(await client.call_tool("get_file", {"filename": "main.py", "index_name": "hostile"}))
+    for text in (search, file):
+        assert MARK in text
+        assert SECRET not in text
 
 
 def test_a_root_that_is_moved_away_and_back_keeps_its_index(shared: Daemon, root: Path) -> None:

@@ -97,6 +97,25 @@ def test_content_that_changed_behind_its_stamp_is_read_and_not_taken_for_changed
         assert text.data == SECOND.encode()
 
 
+def test_a_store_that_only_the_times_tell_of_is_never_shown_as_it_was(shared: Daemon, tmp_path: Path) -> None:
+    """Before the mapping is known: an answer with the file sees its times, says that it changed, and has it read."""
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "a.py").write_text(BEFORE)
+    shared.ctl("up", str(root), "--name", "root", "--wait")
+    os.sync()  # so that the page is clean
+    before = (root / "a.py").stat().st_ctime_ns
+    with mapping(root / "a.py") as mapper:
+        mapper.store(FIRST.rstrip("\n"))
+        if (root / "a.py").stat().st_ctime_ns == before:
+            pytest.skip("the times of this file system do not tell")
+        answer = shared.call("search", query="mapped_before", index="root")
+        assert not answer["fresh"] or "mapped_first1" in answer["results"][0]["content"]
+        answer = shared.call("search", query="mapped_first1", index="root")
+        assert answer["fresh"], answer["stale_reason"]
+        assert "mapped_first1" in answer["results"][0]["content"]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(120)
 def test_a_mapping_is_found_within_half_a_minute(shared: Daemon, root: Path) -> None:

@@ -378,6 +378,12 @@ class LiveRoot:
         """The absolute path of the root."""
         return self._root
 
+    def suspect(self, paths: Iterable[str]) -> None:
+        """Look at files of which an answer has seen that they are not as they were indexed: no event may have told."""
+        if self._state == "live":
+            for path in paths:
+                self._dirty.mark(path, scanned=True)
+
     def follow_mapped(self, paths: tuple[str, ...]) -> None:
         """Have each question read these files again: processes have them mapped for writing."""
         self._survey.mapped = paths
