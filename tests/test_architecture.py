@@ -87,7 +87,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.commits": set(),
     "cocosearchd.state_dir": {"cocosearch_ipc.ownership", "cocosearch_ipc.sockets"},
     "cocosearchd.patience": set(),
-    "cocosearchd.upkeep": {"cocosearchd.store", "cocosearchd.tuning"},
+    "cocosearchd.upkeep": {"cocosearchd.interpreter", "cocosearchd.store", "cocosearchd.tuning"},
     "cocosearchd.indexes": {
         "cocosearchd.upkeep",
         "cocosearchd.commits",

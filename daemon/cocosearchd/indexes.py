@@ -49,7 +49,7 @@ from cocosearchd.store import records, standing
 from cocosearchd.store.pool import Database
 from cocosearchd.supervise import FIRST_PAUSE_S, LAST_PAUSE_S, attempt, summary, supervise
 from cocosearchd.tuning import RunningIndex, Tuning, complete, refusal_of
-from cocosearchd.upkeep import clear_spares, keep_vector_index
+from cocosearchd.upkeep import Removals, clear_spares, keep_vector_index
 
 __all__ = ["Indexes", "RunningIndex", "limits_of"]
 
@@ -82,6 +82,7 @@ class Indexes(Lookup):
         # Apart from the threads of questions: file systems that hang keep theirs.
         self._root_threads = ThreadPoolExecutor(ROOT_THREADS, "root")
         self._adding = RootThreads(self._root_threads)
+        self.removals = Removals(db)
 
     @property
     def loaded(self) -> Loaded:
@@ -193,6 +194,7 @@ class Indexes(Lookup):
             await self._abandon(index)
             await self._stop(index)
             await index.lexical.discard()
+            self.removals.note()
             try:
                 return await records.drop_index(self._db, index.record)
             except NotFound:
@@ -366,6 +368,7 @@ class Indexes(Lookup):
         await self._updater.remove(index.lane)
         index.tasks.cancel()
         await index.lexical.discard()
+        self.removals.note()
         await following.lexical.apply(Commit(promoted.name, promoted.generation, ()))  # which no commit has told it
 
     async def _abandon(self, index: RunningIndex) -> None:

@@ -250,6 +250,7 @@ async def _engine(running: Running, embedders: Embedders, stop: anyio.Event) -> 
     running.tasks.start_soon(supervise, "settings", indexes.watch_settings)
     mappings = partial(watch_mappings, lambda: [index.root for index in indexes.all()])
     running.tasks.start_soon(supervise, "mappings", mappings)
+    running.tasks.start_soon(supervise, "memory", indexes.removals.tidy)
     running.tasks.start_soon(supervise, "outages", partial(_end_outages, db, indexes))
     return Engine(db, embedders, indexes, pipeline, updater, settings, running.about(), stop.set), indexes
 

@@ -4,6 +4,7 @@ import logging
 
 import anyio
 
+from cocosearchd.interpreter import collect_and_give_back
 from cocosearchd.store.pool import Database
 from cocosearchd.store.spares import drop_spares
 from cocosearchd.store.vector_index import drop_vector_index, ensure_vector_index
@@ -11,8 +12,32 @@ from cocosearchd.tuning import RunningIndex
 
 log = logging.getLogger(__name__)
 
+TIDY_S = 5.0  # from the removal of an index until its memory is given back
 QUIET_S = 20.0  # without a commit: building a vector index beside bulk writes would be undone by them
 SPARES_S, SPARES_AT_REST_S = 60.0, 3600.0  # between looks: they are too many soon, and too old after days
+
+
+class Removals:
+    """Gives the memory of removed indexes back.
+
+    A while after the last removal: tasks of an index end by themselves, and several are often removed in a row.
+    """
+
+    def __init__(self, db: Database) -> None:
+        self._db, self._noted = db, anyio.Event()
+
+    def note(self) -> None:
+        """An index was removed."""
+        self._noted.set()
+
+    async def tidy(self) -> None:
+        """For ever; to be supervised."""
+        while True:
+            await self._noted.wait()
+            await anyio.sleep(TIDY_S)
+            self._noted = anyio.Event()
+            await self._db.renew()
+            await anyio.to_thread.run_sync(collect_and_give_back)
 
 
 async def keep_vector_index(db: Database, index: RunningIndex) -> None:

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import anyio
 import anyio.abc
@@ -28,6 +28,7 @@ from cocosearchd.indexing.lane import Batch, BatchSource, Lane, Piece
 from cocosearchd.indexing.link import Link, WorkerDied
 from cocosearchd.indexing.restraint import FULL, Restraint
 from cocosearchd.indexing.wire import IndexRules, WorkerSpec
+from cocosearchd.indexing.worker_status import WorkerState, WorkerStatus
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.supervise import attempt, summary, supervise
 
@@ -42,23 +43,9 @@ FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 30.0
 STRIKES = 3
 # A parser in native code, or a pattern that backtracks, can hold up the whole child; nothing it does takes this long.
 PING_EVERY_S, STALL_S = 10.0, 60.0
+# After the last index was removed; the next one may come at once, and should not wait for a process to start.
+UNUSED_S = 15.0
 CLOSE_S = 15.0  # for the files in flight of an index that is removed; then the child is killed, and starts again
-
-WorkerState = Literal["stopped", "starting", "running", "recovering", "waiting"]
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerStatus:
-    """The child, for people. `error` is how the last one ended."""
-
-    state: WorkerState
-    pid: int | None
-    deaths: int
-    error: str | None
-    computed: int = 0  # texts embedded since the daemon started
-    reused: int = 0  # texts whose vectors were known
-    parsed: int = 0  # contents that were parsed; what was found in others was known
-    paused: str | None = None  # why bulk work waits
 
 
 @dataclass(slots=True)
@@ -121,6 +108,7 @@ class Updater:
         self._paused: str | None = None
         self._asked: set[_Job] = set()
         self._suspects: set[_Job] = set()
+        self._renewing = False  # the child ends because it was told to
 
     @property
     def status(self) -> WorkerStatus:
@@ -200,6 +188,16 @@ class Updater:
             child.kill()
             await asyncio.wait({closed})
         closed.exception()  # a child that died is as good
+        if self._tasks is not None and not self._lanes:
+            self._tasks.start_soon(self._renew_unused, child)
+
+    async def _renew_unused(self, child: Child) -> None:
+        """Replace a child that has worked and has no index any more: a new process holds nothing of what was."""
+        await anyio.sleep(UNUSED_S)
+        if not self._lanes and child is self._child and self._up.is_set():
+            self._renewing = True
+            self._up.clear()  # an index that is added from here on waits for the next child
+            child.link.fail()  # it ends at the end of its input
 
     async def run(self) -> None:
         """For ever. To be supervised. What fails in the work on one index stays in its lane."""
@@ -216,6 +214,9 @@ class Updater:
         pause = FIRST_PAUSE_S
         while True:
             answers = await self._live()
+            if self._renewing:
+                self._renewing = False
+                continue
             self._deaths += 1
             log.error("worker_died", extra={"how": self._error, "suspects": len(self._suspects)})
             pause = FIRST_PAUSE_S if answers else min(pause * 2, LAST_PAUSE_S)
@@ -235,7 +236,8 @@ class Updater:
                     self._end()
         finally:
             self._child = None
-        self._error = child.epitaph()
+        if not self._renewing:
+            self._error = child.epitaph()
         self._done += child.link.done
         return child.link.answers
 

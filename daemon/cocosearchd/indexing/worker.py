@@ -52,6 +52,7 @@ from cocosearchd.store.pool import Database
 
 STOP_S = 2.0
 WRITE_TIMEOUT_MS = 60_000  # nobody waits for a large file's rows as for an answer
+REST_S = 5.0  # without work, until memory is given back
 LOCK_POLL_S = 0.02  # an orphan of a killed daemon is gone within 50 ms
 _OF_ANY_RECORD = frozenset(vars(logging.makeLogRecord({})))
 KEPT_MEMORIES = 2  # of this database and of the one used before: switching back costs nothing
@@ -75,6 +76,7 @@ class Worker:
         self._store: tuple[Database, Path] | None = None
         self._made_by = b""  # until the first index is opened
         self._kept: Kept | None = None
+        self._rest: asyncio.TimerHandle | None = None
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
         """Answer until end of file; batches overlap."""
@@ -115,6 +117,14 @@ class Worker:
             outcome = Outcome(0, dict.fromkeys([*message["paths"], *message["gone"]], describe(outcome)))
         answer = {"generation": outcome.generation, "failed": dict(outcome.failed), "done": asdict(self._counters)}
         self._send({"id": message["id"], **answer})
+        self._rest_soon()
+
+    def _rest_soon(self) -> None:
+        """Give memory back once there has been no work for a while."""
+        if self._rest is not None:
+            self._rest.cancel()
+        loop = asyncio.get_running_loop()
+        self._rest = loop.call_later(REST_S, loop.run_in_executor, None, interpreter.collect_and_give_back)
 
     async def _outcome(self, index: "Index", message: dict[str, Any]) -> Outcome:
         # Raises what opening does: no PostgreSQL, no embedder yet or not this index's, no space for the memory.

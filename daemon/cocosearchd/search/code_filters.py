@@ -1,7 +1,6 @@
 """Filters in the profile `code`: which files may be shown, and which of the compared chunks. Pure."""
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,6 @@ from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.globs import path_matcher
 from cocosearchd.store.phrases import Starts
 
-_MASKS = 8  # filters on files, kept for the next question: one costs half a microsecond a file
 NO_FILE = "no file "  # how a note begins that says why nothing was found
 _START_BITS = 40  # of a first byte beside the number of a file, of which there are fewer than 2**23
 
@@ -25,16 +23,9 @@ def file_mask(where: Filter, living: Living) -> NDArray[np.bool_] | None:
     """
     if not (where.languages or where.paths or where.not_paths):
         return None
-    return _kept_mask(where.languages, where.paths, where.not_paths, living)
-
-
-@lru_cache(maxsize=_MASKS)
-def _kept_mask(
-    spoken: tuple[str, ...], globs: tuple[str, ...], unwanted: tuple[str, ...], living: Living
-) -> NDArray[np.bool_]:
-    mask = passing_files(Filter(languages=spoken, paths=globs, not_paths=unwanted), living.paths, living.languages)
-    mask.flags.writeable = False
-    return mask
+    files = Filter(languages=where.languages, paths=where.paths, not_paths=where.not_paths)
+    key = (files.languages, files.paths, files.not_paths)
+    return living.masks.mask(key, lambda: passing_files(files, living.paths, living.languages))
 
 
 def passing_files(where: Filter, paths: Sequence[str], languages: Sequence[str]) -> NDArray[np.bool_]:

@@ -71,6 +71,10 @@ class Context:
         self.disk = disk or Disk()
         self._kept = _Kept()
 
+    def forget(self) -> None:
+        """Let go of what was expanded; the next answers are expanded anew."""
+        self._kept = _Kept()
+
     def expand(
         self,
         root: bytes,

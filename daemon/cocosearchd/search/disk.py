@@ -107,6 +107,16 @@ class Disk:
             looking.add_done_callback(lambda _: self._silent.discard(root))
         return None
 
+    def forget(self, root: bytes) -> None:
+        """Let go of what was read of a root; texts that other roots share are read again."""
+        with self._lock:
+            gone = [key for key in self._seen if key[0] == root]
+            for text in [self._texts.pop(self._seen[key].content_hash, None) for key in gone]:
+                self._bytes -= 0 if text is None else len(text.data)
+            for key in gone:
+                del self._seen[key]
+        self._free.pop(root, None)
+
     def verified(self, root: bytes, path: str, expected: bytes) -> Text | None:
         """The file's content if its hash is `expected`, else None: changed, gone, unreadable or outside of the root.
 

@@ -7,6 +7,7 @@ the end of its first catch-up on; while it is not, or is behind, the caller answ
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -58,6 +59,9 @@ _SAVE_CHUNKS = 20_000
 # merged before it would be merged again.
 _QUIET_S, _QUIET_BULK_S = 1.0, 5.0
 _BULK_FILES = 16
+# Without a commit, after which words that were met are forgotten: up to `lexical_table.LIMIT_WORDS` and
+# `lexical_chunks.LIMIT_BYTES` an index, which save time while files come in a row.
+_FORGET_S = 20.0
 # Of a commit of many files, applied before one of a few may be: some 25 ms.
 _TURN_FILES = 32
 _RETRY_S = (1.0, 5.0, 30.0)
@@ -248,6 +252,8 @@ class LexicalIndex:
         """Forget everything, on disk as well."""
         async with self._lock:
             self._view, self._former, self._saved = None, NOTHING, WeakKeyDictionary()
+            self._terms, self.symbols = Terms(), SymbolMasks()
+            self._overlaid.clear()
             self._pending.clear()
             self._saved_generation = -1
             await asyncio.to_thread(lexical_snapshot.remove, self._folder)
@@ -344,17 +350,22 @@ class LexicalIndex:
         """Put parts in order whenever there was no commit for a while, and save from time to time."""
         now = asyncio.get_running_loop().time
         ordered, save_at = False, now() + _SAVE_EVERY_S
+        forget_at = now() + _FORGET_S
         while not self._doubt.is_set():
+            next_at = forget_at if ordered else max(now() + _QUIET_S, self._busy_until)
             try:
-                async with asyncio.timeout_at(
-                    save_at if ordered else min(save_at, max(now() + _QUIET_S, self._busy_until))
-                ):
+                async with asyncio.timeout_at(min(save_at, next_at)):
                     await self._stirred.wait()
                 self._stirred.clear()
                 ordered = False
+                forget_at = now() + _FORGET_S
             except TimeoutError:
                 if not ordered:
                     ordered = await self._put_in_order()
+                if ordered and now() >= forget_at:
+                    self._terms.forget()
+                    await asyncio.to_thread(give_back)
+                    forget_at = math.inf  # until there is work again
                 if now() >= save_at or (ordered and self._unsaved() >= _SAVE_CHUNKS):
                     await self._save()
                     await asyncio.to_thread(give_back)  # the arrays that are mapped from disk now

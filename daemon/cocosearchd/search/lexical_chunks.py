@@ -53,6 +53,11 @@ class ChunkMemory:
         self._bytes = self._shares_gone = 0
         self._lock = threading.Lock()
 
+    @property
+    def filled(self) -> bool:
+        """Whether it has read anything."""
+        return bool(self._kept)
+
     def read(self, chunks: Sequence[Chunk]) -> list[ChunkWords]:
         """What is to be known of chunks, in their order."""
         keys = list(map(hash, chunks))

@@ -84,6 +84,7 @@ class WordTable:
 
     def _name(self, name: str) -> tuple[int, int]:
         found = self._names[name] = self._hash_of(name), self._hash_of(name.lower())
+        self._bytes += len(name)
         return found
 
     def _add(self, word: bytes) -> int:
@@ -98,10 +99,11 @@ class WordTable:
             if number is None:
                 number = self._terms[term] = self._hashes.count
                 self._hashes.add(self._hash_of(term))
+                self._bytes += len(term)
             self._parts.add(number)
         self._lengths.add(self._parts.count - start)
         self._starts.add(start)
-        self._bytes += len(word)
+        self._bytes += len(word) + self._parts.rows.itemsize * (self._parts.count - start)
         # Last: who reads this number finds the rows of it.
         number = self._words[word] = len(self._words)
         return number

@@ -100,6 +100,11 @@ class Terms(Splitter):
             self._memory = _new_memory()
         return self._memory
 
+    def forget(self) -> None:
+        """Let go of what was found: the next files are split anew. For when there has been no work for a while."""
+        if self._memory.filled:
+            self._memory = _new_memory()
+
     def query(self, text: str, project: str = "", common: Collection[str] = ()) -> QueryTerms:
         """Analyse a query. One of stop words only keeps them all.
 

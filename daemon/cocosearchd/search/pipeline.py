@@ -182,6 +182,8 @@ class Pipeline:
     def forget(self, record: IndexRecord) -> None:
         """Free what is kept for an index that is gone."""
         self._cache.forget(record.number)
+        self.disk.forget(record.root)
+        self._context.forget()
 
     async def _find(
         self, record: IndexRecord, plan: Plan, query: Query, trace: Trace, embed: Embed, overlay: Overlay | None

@@ -23,6 +23,7 @@ CONNECT_TIMEOUT_S, CHECKOUT_TIMEOUT_S, LOCK_TIMEOUT_MS = 5, 10.0, 2000
 # The pool tries again with pauses that double; whoever comes after it gave up makes it try at once. So that a server is
 # used as soon as it is back, it gives up early, and callers ask again.
 RECONNECT_S = 0.5
+IDLE_S = 20.0  # until a connection beyond pool_min that was not used is closed, and with it a process of the server
 OUTLIVE_S = 60.0  # the longest statement of who writes
 
 # A prepared plan outlives changed settings and grown tables: a filtered vector query then kept an index scan with a
@@ -96,6 +97,7 @@ class Database:
             min_size=settings.pool_min,
             max_size=settings.pool_max,
             timeout=checkout_timeout_s,
+            max_idle=IDLE_S,
             reconnect_timeout=RECONNECT_S,
             configure=partial(_configure, successor, patience_s),
             check=silence.check,
@@ -109,6 +111,10 @@ class Database:
     def silent(self) -> bool:
         """Whether the server was there and said nothing, when it was asked last."""
         return self._silence.known
+
+    async def renew(self) -> None:
+        """Replace all connections, each once it is free: a server's process keeps what it knows of dropped tables."""
+        await self._pool.drain()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

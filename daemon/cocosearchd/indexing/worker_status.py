@@ -1,0 +1,20 @@
+"""State of the indexing process, for people."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+WorkerState = Literal["stopped", "starting", "running", "recovering", "waiting"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """The child, for people. `error` is how the last one ended."""
+
+    state: WorkerState
+    pid: int | None
+    deaths: int
+    error: str | None
+    computed: int = 0  # texts embedded since the daemon started
+    reused: int = 0  # texts whose vectors were known
+    parsed: int = 0  # contents that were parsed; what was found in others was known
+    paused: str | None = None  # why bulk work waits

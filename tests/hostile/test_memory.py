@@ -1,0 +1,142 @@
+"""Memory comes back: of indexes that are cleared, of words that are met once, of questions that are asked once."""
+
+import shutil
+import sys
+import sysconfig
+import time
+import weakref
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cocosearchd.search.disk import Disk, content_hash
+from cocosearchd.search.lexical_chunks import Chunk
+from cocosearchd.search.lexical_living import Mask, MaskCache, living_files
+from cocosearchd.search.lexical_table import LIMIT_BYTES, WordTable
+from cocosearchd.search.lexical_terms import Terms, term_hash
+from tests.daemon import Daemon
+from tests.footprint import MB, Footprint, measured_footprint
+
+SETTLED_S = 6.0  # MCP is loaded three seconds after the start, and its memory belongs to a fresh start
+BACK_WITHIN_S = 60.0
+SHORT_FILES, SHORT_LEFT_MB = 250, 60  # before anything was given back, 118 MB were left of as many
+LONG_ROOTS, LONG_FILES, LONG_LEFT_MB = 12, 6000, 150
+
+linux_only = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="smaps_rollup is of Linux")
+
+
+def test_masks_of_files_go_with_the_files() -> None:
+    living = living_files((), ())
+    gone = weakref.ref(living)
+    assert living.masks.mask("key", no_mask).flags.writeable is False
+    del living
+    assert gone() is None
+
+
+def test_of_many_filters_the_last_ones_are_kept() -> None:
+    masks, made = MaskCache(entries=2), list[str]()
+    for key in ("a", "b", "a", "c", "a", "b"):
+        masks.mask(key, partial(made_mask, made, key))
+    assert made == ["a", "b", "c", "b"]
+
+
+def test_words_of_an_index_are_forgotten_and_found_again() -> None:
+    terms = Terms()
+    memory = weakref.ref(terms.memory())
+    chunk = Chunk("def alpha", "def alpha", "python", ())
+    before = terms.memory().read([chunk])
+    terms.forget()
+    assert memory() is None
+    assert terms.memory().read([chunk]) == before
+
+
+@pytest.mark.parametrize("long", ["aB" * (1 << 19), "x" * (1 << 20), "税" * (1 << 18)])
+def test_long_words_and_names_fill_a_table_of_words_by_their_bytes(long: str) -> None:
+    table = WordTable(Terms().of_text, term_hash, ())
+    for number in range(64):
+        if table.full:
+            break
+        table.numbers([f"{long}{number}"])
+        table.names([f"{long}{number}"])
+    assert table.full
+    assert number * len(long) <= LIMIT_BYTES
+
+
+def test_texts_of_a_root_are_forgotten_with_it(tmp_path: Path) -> None:
+    disk, data = Disk(), b"text\n" * 1000
+    (tmp_path / "a.py").write_bytes(data)
+    root = bytes(tmp_path)
+    assert disk.verified(root, "a.py", content_hash(data)) is not None
+    text = weakref.ref(disk._texts[content_hash(data)].starts)
+    disk.forget(root)
+    assert text() is None
+    assert disk._bytes == 0
+    assert disk.verified(root, "a.py", content_hash(data)) is not None
+
+
+@linux_only
+def test_memory_of_an_index_that_is_cleared_comes_back(daemon: Daemon, tmp_path: Path) -> None:
+    time.sleep(SETTLED_S)
+    fresh = measured_footprint(daemon)
+    (root,) = python_roots(tmp_path / "corpus", 1, SHORT_FILES)
+    peak = indexed_and_asked(daemon, root)
+    worker = daemon.call("status")["worker"]
+    daemon.clear()
+    left = awaited(daemon, fresh.total + SHORT_LEFT_MB * MB)
+    assert left.total < fresh.total + SHORT_LEFT_MB * MB, f"fresh {fresh}, at work {peak}, left {left}"
+    renewed = daemon.call("status")["worker"]
+    assert renewed["pid"] != worker["pid"]
+    assert (renewed["deaths"], renewed["error"]) == (0, None), "it was told to end"
+    daemon.ctl("up", str(root), "--wait")
+    assert daemon.call("search", query="def main", index=root.name)["results"]
+
+
+@linux_only
+@pytest.mark.slow
+def test_memory_of_twelve_indexes_that_are_cleared_comes_back(daemon: Daemon, tmp_path: Path) -> None:
+    time.sleep(SETTLED_S)
+    fresh = measured_footprint(daemon)
+    for root in python_roots(tmp_path / "corpus", LONG_ROOTS, LONG_FILES):
+        peak = indexed_and_asked(daemon, root)
+    daemon.clear()
+    left = awaited(daemon, fresh.total + LONG_LEFT_MB * MB)
+    assert left.total < fresh.total + LONG_LEFT_MB * MB, f"fresh {fresh}, at work {peak}, left {left}"
+
+
+def no_mask() -> Mask:
+    return np.zeros(0, np.bool_)
+
+
+def made_mask(made: list[str], key: str) -> Mask:
+    """A mask; which one was made is noted."""
+    made.append(key)
+    return no_mask()
+
+
+def indexed_and_asked(daemon: Daemon, root: Path) -> Footprint:
+    """The footprint once a root is searchable and was asked."""
+    daemon.ctl("up", str(root), "--wait", limit_s=1200)
+    for query in ("parse a file", "lang:python path:**/*.py retry", "sym:function name:main"):
+        daemon.call("search", query=query, index=root.name)
+    return measured_footprint(daemon)
+
+
+def awaited(daemon: Daemon, bound: int) -> Footprint:
+    """The footprint when it is below the bound, or a minute later."""
+    end = time.monotonic() + BACK_WITHIN_S
+    while (footprint := measured_footprint(daemon)).total >= bound and time.monotonic() < end:
+        time.sleep(1.0)
+    return footprint
+
+
+def python_roots(folder: Path, roots: int, files: int) -> list[Path]:
+    """Directories with as many files of the standard library together."""
+    source = Path(sysconfig.get_path("stdlib"))
+    paths = [path for path in sorted(source.rglob("*.py")) if "site-packages" not in path.parts]
+    for number, path in enumerate(paths[:: max(1, len(paths) // files)][:files]):
+        target = folder / f"root{number % roots}" / f"{number}_{path.name}"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    return sorted(folder.iterdir())
