@@ -38,6 +38,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.notify": set(),
     "cocosearchd.resources": set(),
     "cocosearchd.engine": {
+        "cocosearchd.health",
         "cocosearchd.requests",
         "cocosearchd.resources",
         "cocosearchd.overlays",
@@ -87,6 +88,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd.commits": set(),
     "cocosearchd.state_dir": {"cocosearch_ipc.ownership", "cocosearch_ipc.sockets"},
     "cocosearchd.patience": set(),
+    "cocosearchd.health": {"cocosearchd.embedding", "cocosearchd.patience", "cocosearchd.store"},
     "cocosearchd.upkeep": {"cocosearchd.interpreter", "cocosearchd.store", "cocosearchd.tuning"},
     "cocosearchd.indexes": {
         "cocosearchd.upkeep",

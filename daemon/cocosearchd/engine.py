@@ -19,6 +19,7 @@ from cocosearchd.embedding.base import digest_of
 from cocosearchd.embedding.former import Embedders
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, InvalidInput, NotFound, StoreUnavailable
 from cocosearchd.exclusion import EXCLUSIONS
+from cocosearchd.health import Parts
 from cocosearchd.indexes import Indexes, RunningIndex
 from cocosearchd.indexing.outliner import Outliner
 from cocosearchd.indexing.updater import Updater
@@ -68,12 +69,13 @@ class Engine(Workspace):
         updater: Updater,
         settings: Settings,
         about: About,
+        parts: Parts,
         stop: Callable[[], None],
     ) -> None:
         super().__init__(db, indexes, settings, Overlays(embedders.of, Outliner()), pipeline.disk)
         self._embedders, self._embedder = embedders, embedders.configured
         self._pipeline, self._updater = pipeline, updater
-        self._about, self._stop = about, stop
+        self._about, self._parts, self._stop = about, parts, stop
         self._latency = Latency()
 
     def configure(self, settings: Settings) -> None:
@@ -374,11 +376,7 @@ class Engine(Workspace):
 
     async def _store_status(self) -> dict[str, Any]:
         versions = {"server": self._db.server_version, "pgvector": self._db.pgvector_version}
-        try:
-            await soon(self._db.ping(), STATUS_S)
-        except StoreUnavailable as error:
-            return {**self._about.store(), **versions, "state": "down", "reason": f"{error.message}: {error.hint}"}
-        return {**self._about.store(), **versions, "state": "up"}
+        return {**self._about.store(), **versions, **(await self._parts.store.look_soon(STATUS_S)).fields()}
 
     def _embedder_status(self) -> dict[str, Any]:
         try:
@@ -386,7 +384,7 @@ class Engine(Workspace):
         except EmbedderUnavailable as error:
             provider = self._settings.embedder.provider
             return {"provider": provider, "state": "down", "reason": error.message, "hint": error.hint}
-        return {**asdict(fingerprint), "digest": fingerprint.digest(), "state": "up"}
+        return {**asdict(fingerprint), "digest": fingerprint.digest(), **self._parts.embedder.condition.fields()}
 
 
 def _judged(freshness: Freshness, answer: Answer, of: str = "") -> Freshness:

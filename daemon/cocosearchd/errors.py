@@ -12,6 +12,8 @@ TIMED_OUT = protocol.TIMED_OUT  # a code for any of these: the work is possible,
 class CocoSearchError(protocol.Failure):
     """The base of every error this project raises on purpose."""
 
+    silent = False  # whether what was asked is there and did not answer in time
+
 
 class NotFound(CocoSearchError):
     """A name that nothing has: an index, a file, a directory."""
@@ -59,6 +61,18 @@ class NotStarted(CocoSearchError):
     """One index could not be started; the others run, and it is tried again."""
 
     code = protocol.UNAVAILABLE
+
+
+class StoreSilent(StoreUnavailable):
+    """PostgreSQL is there and says nothing: it is frozen, or so is its disk or the network."""
+
+    silent = True
+
+
+class EmbedderSilent(EmbedderUnavailable):
+    """The model server is there and has not answered in time."""
+
+    silent = True
 
 
 class IdentityMismatch(CocoSearchError):

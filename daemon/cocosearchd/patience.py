@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from cocosearchd.errors import StoreUnavailable
+from cocosearchd.errors import StoreSilent, StoreUnavailable
 
 Answer = TypeVar("Answer")
 
@@ -19,7 +19,7 @@ async def soon(call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
     """
     task = asyncio.ensure_future(call)
     if not await ended(task, within_s):
-        raise StoreUnavailable(f"PostgreSQL has not answered for {within_s:g} s", "look at its processes and its disk")
+        raise StoreSilent(f"PostgreSQL has not answered for {within_s:g} s", "look at its processes and its disk")
     return task.result()
 
 

@@ -33,6 +33,7 @@ from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import api_key, open_embedder, patience_s
 from cocosearchd.engine import About, Engine
 from cocosearchd.errors import BadSettings, EmbedderUnavailable, StoreUnavailable
+from cocosearchd.health import parts_of
 from cocosearchd.indexes import Indexes
 from cocosearchd.indexing.cores import batches_back, usable_cores
 from cocosearchd.indexing.updater import Updater, WorkerSpec
@@ -251,8 +252,10 @@ async def _engine(running: Running, embedders: Embedders, stop: anyio.Event) -> 
     mappings = partial(watch_mappings, lambda: [index.root for index in indexes.all()])
     running.tasks.start_soon(supervise, "mappings", mappings)
     running.tasks.start_soon(supervise, "memory", indexes.removals.tidy)
-    running.tasks.start_soon(supervise, "outages", partial(_end_outages, db, indexes))
-    return Engine(db, embedders, indexes, pipeline, updater, settings, running.about(), stop.set), indexes
+    parts = parts_of(db, embedder, indexes.retry)
+    for part in (parts.store, parts.embedder):
+        running.tasks.start_soon(supervise, f"health of the {part.name}", part.watch)
+    return Engine(db, embedders, indexes, pipeline, updater, settings, running.about(), parts, stop.set), indexes
 
 
 def _tls(server: ServerSettings, places: Places) -> SSLContext | None:
@@ -326,24 +329,6 @@ async def _ended(postgres: EmbeddedPostgres) -> None:
             await anyio.wait_readable(handle)
     finally:
         os.close(handle)
-
-
-async def _end_outages(db: Database, indexes: Indexes) -> None:
-    """What waits for PostgreSQL goes on when that answers again, not at the end of a pause that has grown meanwhile."""
-    away = False
-    while True:
-        await anyio.sleep(beat_s(LOOK_S if away else CALM_LOOK_S))
-        if not away and not indexes.waiting():
-            continue
-        try:
-            await db.ping()
-        except StoreUnavailable:
-            away = True
-            continue
-        if away:
-            log.info("store_answers_again")
-            indexes.retry()
-        away = False
 
 
 async def _try_embedder(embedder: LateEmbedder) -> None:

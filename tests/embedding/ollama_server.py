@@ -24,6 +24,13 @@ OVERLONG = (
 NOT_A_NUMBER = "<<nan>>"  # a text whose vector is not finite, which the real server cannot write as JSON: status 500
 
 
+def set_event() -> threading.Event:
+    """An event that is set."""
+    event = threading.Event()
+    event.set()
+    return event
+
+
 @dataclass
 class Script:
     """What the server holds and how it misbehaves. Tests change it while it runs."""
@@ -33,6 +40,7 @@ class Script:
     status: int = 0  # answer every /api/embed with this
     raw: bytes | None = None  # answer every /api/embed with these bytes
     delay_s: float = 0.0
+    answers: threading.Event = field(default_factory=set_event)  # while it is clear, whoever asks anything waits
     ignores_dimensions: bool = False  # as servers did before they knew them
     requests: list[dict[str, Any]] = field(default_factory=list)  # bodies of /api/embed
     headers: list[dict[str, str]] = field(default_factory=list)  # of /api/embed, names in lower case
@@ -53,6 +61,7 @@ class Handler(BaseHTTPRequestHandler):
     script: Script
 
     def do_GET(self) -> None:
+        self.script.answers.wait()
         if self.path == "/":
             self._send(200, b"Ollama is running", "text/plain")
         elif self.path == "/api/version":
@@ -64,6 +73,7 @@ class Handler(BaseHTTPRequestHandler):
             self._send(404, b"404 page not found", "text/plain")
 
     def do_POST(self) -> None:
+        self.script.answers.wait()
         raw = self.rfile.read(int(self.headers.get("content-length", 0)))
         if self.path != "/api/embed":
             self._send(404, b"404 page not found", "text/plain")
@@ -122,8 +132,8 @@ class Server(ThreadingHTTPServer):
 
     daemon_threads = True
 
-    def __init__(self, handler: type[BaseHTTPRequestHandler]) -> None:
-        super().__init__(("127.0.0.1", 0), handler)
+    def __init__(self, handler: type[BaseHTTPRequestHandler], port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), handler)
         self._connections: list[socket.socket] = []
 
     def process_request(self, request: Any, client_address: Any) -> None:
@@ -138,9 +148,9 @@ class Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    """The handler on a free loopback port; gives its URL."""
-    server = Server(handler)
+def serving(handler: type[BaseHTTPRequestHandler], port: int = 0) -> Iterator[str]:
+    """The handler on a loopback port, 0: a free one; gives its URL."""
+    server = Server(handler, port)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
     thread.start()
     try:
@@ -152,7 +162,7 @@ def serving(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
 
 
 @contextmanager
-def ollama_server(script: Script) -> Iterator[str]:
+def ollama_server(script: Script, port: int = 0) -> Iterator[str]:
     """An Ollama that behaves as the script says, now and later."""
-    with serving(type("ScriptedHandler", (Handler,), {"script": script})) as url:
+    with serving(type("ScriptedHandler", (Handler,), {"script": script}), port) as url:
         yield url

@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,17 @@ class EmbedderFingerprint:
 def digest_of(pairs: tuple[tuple[str, str], ...]) -> str:
     """The digest of a fingerprint that has these pairs."""
     return hashlib.sha256(json.dumps(pairs).encode()).hexdigest()
+
+
+@runtime_checkable
+class Pingable(Protocol):
+    """An embedder behind a server, which can be asked whether it is there."""
+
+    async def ping(self, *, prove: bool) -> bool:
+        """Ask by a request that nobody pays for; whether that proves that texts are embedded.
+
+        `prove`: embed a word, unless that costs somebody something. Raises `errors.EmbedderUnavailable`.
+        """
 
 
 class Embedder(Protocol):

@@ -4,19 +4,22 @@ The daemon starts, watches and finds words while a model server is down; it beco
 """
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import anyio
 
-from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Vectors
-from cocosearchd.errors import BadSettings, EmbedderUnavailable
+from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Pingable, Vectors
+from cocosearchd.errors import BadSettings, EmbedderSilent, EmbedderUnavailable
 from cocosearchd.patience import ended
 
 # A question that meets a dead server must not wait for its time-out again and again.
 RETRY_S = 2.0
 # Nor be patient while earlier ones are still not answered. So many go on by themselves, as a model that is being loaded
 # should be.
+# A failure of a server that is not asked again unless somebody needs a vector, as each costs something.
+FAILED_S = 60.0
 HURRIED_S, LATE_AT_MOST = 0.25, 4
 
 
@@ -36,11 +39,25 @@ class LateEmbedder:
         )
         self._tried_at = -RETRY_S
         self._opening = anyio.Lock()
+        self._failure: EmbedderUnavailable | None = None  # of the last call
+        self._failed_at = 0.0
 
     @property
     def error(self) -> EmbedderUnavailable | None:
         """Why it is not there; None when it is."""
         return self._error if self._embedder is None else None
+
+    async def ping(self) -> None:
+        """Ask whether the model is there, at no cost. Raises `EmbedderUnavailable`.
+
+        What the last call failed of counts as well, until one succeeds, or for `FAILED_S` where trying costs something.
+        """
+        if self._embedder is None:
+            raise self._error
+        if isinstance(self._embedder, Pingable) and await self._embedder.ping(prove=self._failure is not None):
+            self._failure = None
+        if self._failure is not None and time.monotonic() - self._failed_at < FAILED_S:
+            raise self._failure
 
     @property
     def fingerprint(self) -> EmbedderFingerprint:
@@ -84,7 +101,9 @@ class LateEmbedder:
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """As `Embedder`."""
-        return await (await self.opened()).embed_documents(texts)
+        embedder = await self.opened()
+        with self._outcome():
+            return await embedder.embed_documents(texts)
 
     async def embed_query(self, text: str) -> Vectors:
         """As `Embedder`."""
@@ -97,7 +116,8 @@ class LateEmbedder:
         if not await ended(task, patience_s):
             self._late.add(task)
             task.add_done_callback(self._late.discard)
-            raise _silent(self._patience_s)
+            with self._outcome():
+                raise _silent(self._patience_s)
         return task.result()
 
     async def _vector(self, text: str) -> Vectors:
@@ -105,7 +125,18 @@ class LateEmbedder:
             embedder = await self.opened()
         except BadSettings:
             raise self._error from None
-        return await embedder.embed_query(text)
+        with self._outcome():
+            return await embedder.embed_query(text)
+
+    @contextlib.contextmanager
+    def _outcome(self) -> Iterator[None]:
+        """Remember what a call comes to."""
+        try:
+            yield
+        except EmbedderUnavailable as error:
+            self._failure, self._failed_at = error, time.monotonic()
+            raise
+        self._failure = None
 
     async def aclose(self) -> None:
         """As `Embedder`."""
@@ -116,6 +147,6 @@ class LateEmbedder:
 
 
 def _silent(seconds: float) -> EmbedderUnavailable:
-    return EmbedderUnavailable(
+    return EmbedderSilent(
         f"the model server has not answered for {seconds:g} s", "it may be loading the model, or busy with files"
     )

@@ -56,6 +56,11 @@ class OllamaEmbedder:
         if await _digest(self._client, self._settings, url, model) != self.fingerprint.revision:
             raise EmbedderUnavailable(f"Ollama has another {model} than before", "cocosearchctl reindex NAME")
 
+    async def ping(self, *, prove: bool) -> bool:
+        """See `base.Pingable`: the list of models, which also tells of other weights."""
+        await (self.embed_query(PROBE) if prove else self._require_same())
+        return prove
+
     async def aclose(self) -> None:
         """Close the connections; idempotent."""
         await _close(self._client)

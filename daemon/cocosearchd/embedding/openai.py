@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import contextlib
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ DEFAULT_MODEL = "text-embedding-3-small"
 # Rate limits are the normal way of such servers to ask for a pause. More than this is for the caller to wait out.
 PAUSES_S = (0.5, 1.0, 2.0)
 LONGEST_PAUSE_S = 20.0
+USED_S = 60.0  # after a question, for which a server elsewhere is asked whether it is still there
 
 
 class OpenAIEmbedder:
@@ -30,6 +32,7 @@ class OpenAIEmbedder:
         self.fingerprint = fingerprint
         self._client = client
         self._settings = settings
+        self._used_at = time.monotonic()
 
     async def embed_documents(self, texts: Sequence[str]) -> Vectors:
         """See `base.Embedder`. Pauses when the server says that it is asked too often."""
@@ -44,11 +47,34 @@ class OpenAIEmbedder:
         """See `base.Embedder`. Never pauses: a person is waiting."""
 
         async def ask(batch: Sequence[str]) -> Vectors:
+            self._used_at = time.monotonic()
             prefixed = [self.fingerprint.query_prefix + text for text in batch]
             return await _ask(self._client, self._settings, self.fingerprint.model, prefixed, ())
 
         row: Vectors = (await embed_all([text], self.fingerprint.dimension, 1, ask))[0]
         return row
+
+    async def ping(self, *, prove: bool) -> bool:
+        """See `base.Pingable`: the list of models, which costs nothing and which not every server has.
+
+        A server elsewhere is asked only for a while after it was used, and never for a vector: that has its price.
+        """
+        local = is_loopback(str(self._client.base_url))
+        if prove and local:
+            await self.embed_query(PROBE)
+            return True
+        if local or time.monotonic() - self._used_at < USED_S:
+            await self._list_models()
+        return False
+
+    async def _list_models(self) -> None:
+        try:
+            async with asyncio.timeout(self._settings.timeout_s), self._client.stream("GET", "/models") as reply:
+                status = reply.status_code
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise EmbedderUnavailable(silence(str(self._client.base_url), error), "check embedder.url") from error
+        if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
+            raise _refused_key(status, self._settings)
 
     async def aclose(self) -> None:
         """Close the connections; idempotent."""
@@ -123,15 +149,17 @@ def _raise_for(reply: httpx.Response, settings: EmbedderSettings, url: str) -> N
     status, key = reply.status_code, reply.request.headers.get("Authorization", "").removeprefix("Bearer ")
     text = scrubbed(" ".join(reply.text.split()), url, key)[:200]  # servers quote keys that they refuse
     if status in (httpx.codes.UNAUTHORIZED, httpx.codes.FORBIDDEN):
-        raise EmbedderUnavailable(
-            f"the embedding server refuses the key ({status})", f"set {settings.api_key_variable}"
-        )
+        raise _refused_key(status, settings)
     if status == httpx.codes.NOT_FOUND:
         raise EmbedderUnavailable(f"the embedding server knows no such model or path: {text}", "check embedder.model")
     if status in (httpx.codes.BAD_REQUEST, httpx.codes.REQUEST_ENTITY_TOO_LARGE, httpx.codes.UNPROCESSABLE_ENTITY):
         raise Refused(f"{status}: {text}")
     if status != httpx.codes.OK:
         raise EmbedderUnavailable(f"the embedding server answers {status}: {text}", "this is tried again")
+
+
+def _refused_key(status: int, settings: EmbedderSettings) -> EmbedderUnavailable:
+    return EmbedderUnavailable(f"the embedding server refuses the key ({status})", f"set {settings.api_key_variable}")
 
 
 def _asked_pause_s(reply: httpx.Response, otherwise_s: float) -> float:

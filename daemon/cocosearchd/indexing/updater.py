@@ -26,6 +26,7 @@ from cocosearchd.indexing.child import Child, started
 from cocosearchd.indexing.gate import Gate
 from cocosearchd.indexing.lane import Batch, BatchSource, Lane, Piece
 from cocosearchd.indexing.link import Link, WorkerDied
+from cocosearchd.indexing.liveness import Liveness
 from cocosearchd.indexing.restraint import FULL, Restraint
 from cocosearchd.indexing.wire import IndexRules, WorkerSpec
 from cocosearchd.indexing.worker_status import WorkerState, WorkerStatus
@@ -42,7 +43,7 @@ FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 30.0
 # these hit one piece after another, as pieces take turns, but a path that kills does so at every turn.
 STRIKES = 3
 # A parser in native code, or a pattern that backtracks, can hold up the whole child; nothing it does takes this long.
-PING_EVERY_S, STALL_S = 10.0, 60.0
+STALL_S = 60.0
 # After the last index was removed; the next one may come at once, and should not wait for a process to start.
 UNUSED_S = 15.0
 CLOSE_S = 15.0  # for the files in flight of an index that is removed; then the child is killed, and starts again
@@ -95,6 +96,7 @@ class Updater:
         self._ruled: dict[str, _Ruled] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
         self._child: Child | None = None
+        self._liveness: Liveness | None = None
         self._state: WorkerState = "stopped"
         self._deaths = 0
         self._done = Counter[str]()  # by the children that have ended
@@ -114,13 +116,14 @@ class Updater:
     def status(self) -> WorkerStatus:
         """Of this moment."""
         state: WorkerState = "recovering" if self._state == "running" and self._suspects else self._state
+        silence = self._liveness.silence() if self._liveness is not None else None
         now = self._child.link.done if self._child is not None else Counter[str]()
         total = self._done + now
         return WorkerStatus(
-            state,
+            "unresponsive" if silence else state,
             self.pid,
             self._deaths,
-            self._error,
+            silence or self._error,
             total["computed"],
             total["reused"],
             total["parsed"],
@@ -235,7 +238,7 @@ class Updater:
                 finally:
                     self._end()
         finally:
-            self._child = None
+            self._child = self._liveness = None
         if not self._renewing:
             self._error = child.epitaph()
         self._done += child.link.done
@@ -243,19 +246,10 @@ class Updater:
 
     async def _listen(self, child: Child) -> None:
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._watch, child)
+            self._liveness = Liveness(child, self._stall_s)
+            tasks.start_soon(self._liveness.watch)
             await child.link.listen()
             tasks.cancel_scope.cancel()
-
-    async def _watch(self, child: Child) -> None:
-        """Kill a child that does not answer."""
-        while True:
-            await anyio.sleep(min(PING_EVERY_S, self._stall_s))
-            answer = child.link.ask({"do": "ping"})
-            if not (await asyncio.wait({answer}, timeout=self._stall_s))[0]:
-                log.error("worker_stalled", extra={"pid": child.pid, "seconds": self._stall_s})
-                answer.cancel()
-                child.kill()
 
     def _begin(self, child: Child) -> None:
         self._child = child

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Literal
 
-WorkerState = Literal["stopped", "starting", "running", "recovering", "waiting"]
+WorkerState = Literal["stopped", "starting", "running", "recovering", "waiting", "unresponsive"]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """The child, for people. `error` is how the last one ended."""
+    """The child, for people. `error` is how the last one ended; of one that is unresponsive, what happens next."""
 
     state: WorkerState
     pid: int | None

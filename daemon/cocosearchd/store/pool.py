@@ -13,7 +13,15 @@ from pgvector.psycopg import register_vector_async
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
-from cocosearchd.errors import TIMED_OUT, CocoSearchError, InvalidInput, NotFound, Refused, StoreUnavailable
+from cocosearchd.errors import (
+    TIMED_OUT,
+    CocoSearchError,
+    InvalidInput,
+    NotFound,
+    Refused,
+    StoreSilent,
+    StoreUnavailable,
+)
 from cocosearchd.masking import HARMLESS, mask_urls
 from cocosearchd.settings import DatabaseSettings
 from cocosearchd.store.patient import SILENCE_S, PatientConnection, Silent
@@ -122,9 +130,19 @@ class Database:
 
         Raises `StoreUnavailable` when the server cannot be reached, `CocoSearchError` for what else it refuses.
         """
+        async with self._connected(self._patience_s) as connection:
+            yield connection
+
+    async def reach(self, patience_s: float) -> None:
+        """As `ping`, waiting no longer than this for a server that is being restarted."""
+        async with self._connected(patience_s) as connection:
+            await connection.execute("select 1")
+
+    @asynccontextmanager
+    async def _connected(self, patience_s: float) -> AsyncIterator[Connection]:
         try:
             async with AsyncExitStack() as stack:
-                yield await self._checked_out(stack)
+                yield await self._checked_out(stack, patience_s)
         except psycopg.Error as error:
             self._silence.known |= isinstance(error, Silent)
             raise _translated(error) from error
@@ -135,11 +153,11 @@ class Database:
         async with self._long_work, self.connection() as connection:
             yield connection
 
-    async def _checked_out(self, stack: AsyncExitStack) -> Connection:
+    async def _checked_out(self, stack: AsyncExitStack, patience_s: float) -> Connection:
         """A connection that goes back with the stack. Raises `PoolTimeout`, `Silent`."""
         began = time.monotonic()
         while True:
-            left = began + self._patience_s - time.monotonic()
+            left = began + patience_s - time.monotonic()
             try:
                 return await stack.enter_async_context(self._pool.connection(timeout=min(left, RECONNECT_S)))
             except PoolTimeout:
@@ -266,7 +284,7 @@ async def _check(conninfo: str, successor: int | None, patience_s: float | None,
 _CAUSES: tuple[tuple[type[psycopg.Error], Callable[[str, str], CocoSearchError], str, str], ...] = (
     (
         Silent,
-        StoreUnavailable,
+        StoreSilent,
         "PostgreSQL is there, and answers nothing",
         "look at its processes, its disk and the network; it is used again as soon as it answers",
     ),

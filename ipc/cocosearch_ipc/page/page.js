@@ -83,17 +83,28 @@ function showDaemon(status) {
     tile("Cache", hits + misses ? `${Math.round((100 * hits) / (hits + misses))}%` : "–", `${plural(hits, "hit")}, ${number(misses)} computed`),
     tile("Memory", size(status.rss_bytes.total ?? 0), memory(status.rss_bytes)),
     tile("Store", status.store.state ?? "?", `${status.store.kind ?? ""} ${status.store.server ? `PostgreSQL ${status.store.server}` : ""}`),
-    tile("Model", status.embedder.provider ?? "?", status.embedder.model ?? status.embedder.reason ?? ""),
+    tile("Model", works(status.embedder) ? status.embedder.provider ?? "?" : status.embedder.state, status.embedder.model ?? status.embedder.provider ?? ""),
     tile("Indexer", status.worker.state ?? "?", plural(status.indexes.reduce((sum, index) => sum + index.pending, 0), "change") + " pending"),
   );
   const recent = queries.recent_ms ?? [];
   at("latency").replaceChildren(
     recent.length ? latency(recent, queries.p50_ms, queries.p95_ms) : element("p", { class: "quiet", text: "No query yet. Ask something above." }),
   );
-  for (const warning of status.warnings ?? []) {
+  const broken = [["store", status.store], ["model", status.embedder], ["indexer", status.worker]].flatMap(([name, part]) => trouble(name, part));
+  for (const warning of [...(status.warnings ?? []), ...broken]) {
     at("trouble").textContent = warning;
     at("trouble").hidden = false;
   }
+}
+
+function works(part) {
+  return !["down", "unresponsive"].includes(part.state);
+}
+
+function trouble(name, part) {
+  if (works(part)) return [];
+  const since = part.since ? ` since ${new Date(part.since).toLocaleTimeString()}` : "";
+  return [`The ${name} is ${part.state}${since}: ${[part.reason ?? part.error, part.hint].filter(Boolean).join("; ")}`];
 }
 
 function cacheCounts(cache) {

@@ -6,8 +6,8 @@ from typing import Any
 from cocosearch_ipc.render import out
 
 # What a person wants to read; `--json` has the rest.
-_OF_STORE = ("kind", "state", "server", "pgvector", "reason", "hint")
-_OF_EMBEDDER = ("provider", "model", "dimension", "state", "reason", "hint")
+_OF_STORE = ("kind", "state", "since", "server", "pgvector", "reason", "hint")
+_OF_EMBEDDER = ("provider", "model", "dimension", "state", "since", "reason", "hint")
 BAR = 24  # characters
 FAILURES_SHOWN, EXCLUDED_SHOWN = 5, 5
 _STATES = {"live": out.GREEN, "failed": out.RED, "root_missing": out.RED, "lost": out.RED, "degraded": out.YELLOW}

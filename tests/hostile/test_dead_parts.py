@@ -1,0 +1,218 @@
+"""Parts that have died: `status`, `doctor` and `/metrics` say so within ten seconds."""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import psutil
+import psycopg
+import pytest
+
+from cocosearchd.errors import EmbedderSilent, EmbedderUnavailable
+from cocosearchd.health import HANGING_LOOKS, Health
+from tests.daemon import Daemon, passing_daemon
+from tests.embedding.ollama_server import Script, ollama_server
+from tests.store.remote import free_port, remote_server
+
+pytestmark = pytest.mark.timeout(180)
+
+SAID_WITHIN_S = 10.0
+ANSWERED_WITHIN_S = 5.0  # `status` itself, whatever hangs
+
+
+@dataclass
+class Model:
+    """A model server that can be ended and started again at the same address."""
+
+    port: int = field(default_factory=free_port)
+    script: Script = field(default_factory=lambda: Script(dimension=32))
+    _running: contextlib.ExitStack = field(default_factory=contextlib.ExitStack)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self._running.enter_context(ollama_server(self.script, self.port))
+
+    def stop(self) -> None:
+        self.script.answers.set()
+        self._running.close()
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Model]:
+    model = Model()
+    model.start()
+    yield model
+    model.stop()
+
+
+@pytest.fixture(scope="module")
+def watched(cluster: Path, model: Model) -> Iterator[Daemon]:
+    """A daemon whose embedder is a server; each test leaves all parts up."""
+    variables = {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": model.url}
+    with passing_daemon(cluster, **variables) as daemon:
+        daemon.start()
+        yield daemon
+
+
+def awaited_part(daemon: Daemon, part: str, *states: str, within_s: float = SAID_WITHIN_S) -> dict[str, Any]:
+    """The part once it is in one of the states; each question must be answered soon."""
+    end = time.monotonic() + within_s
+    while True:
+        began = time.monotonic()
+        shown: dict[str, Any] = daemon.call("status")[part]
+        took_s = time.monotonic() - began
+        assert took_s < ANSWERED_WITHIN_S, f"status took {took_s:.1f} s"
+        if shown["state"] in states:
+            return shown
+        assert time.monotonic() < end, f"{part} is {shown} after {within_s} s"
+        time.sleep(0.25)
+
+
+def metric(daemon: Daemon, part: str) -> str:
+    """The last word of the line of /metrics that says whether a part is up."""
+    url = daemon.call("status")["mcp"]["url"].removesuffix("/mcp") + "/metrics"
+    token = (daemon.home / "state" / "token").read_text("ascii").strip()
+    request = urllib.request.Request(url, headers={"Authorization": f"Bearer {token}"})
+    with urllib.request.urlopen(request, timeout=10) as reply:
+        lines: list[str] = reply.read().decode().splitlines()
+    return next(line for line in lines if line.startswith(f'cocosearch_up{{part="{part}"}}')).split()[-1]
+
+
+def doctor(daemon: Daemon, part: str) -> dict[str, Any]:
+    """What `doctor` finds of a part."""
+    findings = daemon.ctl("doctor", "--json", check=False).stdout
+    return next(found for found in json.loads(findings)["findings"] if found["what"] == part)
+
+
+def test_a_model_server_that_ends_is_down_and_comes_back(watched: Daemon, model: Model) -> None:
+    awaited_part(watched, "embedder", "up")
+    model.stop()
+    shown = awaited_part(watched, "embedder", "down")
+    assert model.url in shown["reason"]
+    assert shown["hint"]
+    assert shown["since"]
+    assert metric(watched, "embedder") == "0"
+    finding = doctor(watched, "embedder")
+    assert (finding["state"], finding["fix"]) == ("fail", shown["hint"])
+    assert shown["reason"] in watched.ctl("status").stdout
+    since = watched.call("status")["embedder"]["since"]
+    assert since == shown["since"], "it is since when it is down, not since when it was looked at"
+    model.start()
+    awaited_part(watched, "embedder", "up")
+    assert metric(watched, "embedder") == "1"
+
+
+def test_a_model_server_that_hangs_is_unresponsive(watched: Daemon, model: Model) -> None:
+    awaited_part(watched, "embedder", "up")
+    model.script.answers.clear()
+    shown = awaited_part(watched, "embedder", "unresponsive", "down")
+    assert shown["state"] == "unresponsive"
+    assert "has not answered" in shown["reason"]
+    assert metric(watched, "embedder") == "0"
+    model.script.answers.set()
+    awaited_part(watched, "embedder", "up")
+
+
+def test_looks_embed_nothing_while_all_is_well(watched: Daemon, model: Model) -> None:
+    awaited_part(watched, "embedder", "up")
+    before = len(model.script.requests)
+    time.sleep(4.0)
+    assert len(model.script.requests) == before
+
+
+def test_a_worker_that_is_stopped_is_unresponsive(watched: Daemon) -> None:
+    worker = awaited_part(watched, "worker", "running", within_s=60)
+    os.kill(worker["pid"], signal.SIGSTOP)
+    try:
+        shown = awaited_part(watched, "worker", "unresponsive")
+        assert "has not answered for" in shown["error"]
+        assert metric(watched, "worker") == "0"
+        assert doctor(watched, "worker")["state"] == "fail"
+    finally:
+        os.kill(worker["pid"], signal.SIGCONT)
+    assert awaited_part(watched, "worker", "running")["error"] is None
+
+
+def test_a_database_that_is_stopped_is_unresponsive(watched: Daemon) -> None:
+    awaited_part(watched, "store", "up")
+    servers = watched.postgres()
+    for server in servers:
+        server.suspend()
+    try:
+        shown = awaited_part(watched, "store", "unresponsive", "down")
+        assert shown["state"] == "unresponsive", shown
+        assert shown["reason"]
+        assert shown["hint"]
+        assert metric(watched, "store") == "0"
+    finally:
+        for server in servers:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                server.resume()
+    awaited_part(watched, "store", "up")
+
+
+def test_a_database_elsewhere_that_goes_away_is_down(public_state: Path) -> None:
+    home = public_state / "vanishing"
+    with contextlib.ExitStack() as server:
+        remote = server.enter_context(remote_server(home, {"fsync": "off"}))
+        with psycopg.connect(remote.admin, autocommit=True) as connection:
+            connection.execute("create extension vector")
+            connection.execute("grant all on schema public to tester")
+        with passing_daemon(COCOSEARCH_DATABASE_URL=remote.dsn) as daemon:
+            daemon.start()
+            awaited_part(daemon, "store", "up")
+            server.close()
+            shown = awaited_part(daemon, "store", "down")
+            assert "correct horse" not in str(shown), "no password"
+            assert shown["reason"]
+
+
+@pytest.mark.anyio
+async def test_looks_that_hang_do_not_pile_up() -> None:
+    forever, looks = asyncio.Event(), 0
+
+    async def look() -> None:
+        nonlocal looks
+        looks += 1
+        await forever.wait()
+
+    health = Health("embedder", look, hint="look at it", within_s=0.02)
+    for _ in range(10):
+        assert (await health.look()).state == "unresponsive"
+    assert looks == HANGING_LOOKS
+    forever.set()
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert (await health.look()).state == "up"
+
+
+@pytest.mark.anyio
+async def test_who_waits_for_a_part_is_told_when_it_is_back() -> None:
+    gone = EmbedderUnavailable("gone", "start it")
+    outcomes: list[EmbedderUnavailable | None] = [None, gone, EmbedderSilent("?"), None]
+    told = list[str]()
+
+    async def look() -> None:
+        if (error := outcomes.pop(0)) is not None:
+            raise error
+
+    health = Health("embedder", look, hint="look at it")
+    health.on_up = lambda: told.append(health.condition.state)
+    assert (await health.look()).state == "up"
+    assert told == [], "it was not away"
+    assert (await health.look()).fields()["hint"] == "start it"
+    silent = await health.look()
+    assert (silent.state, silent.hint) == ("unresponsive", "look at it")
+    assert (await health.look()).reason is None
+    assert told == ["up"]
