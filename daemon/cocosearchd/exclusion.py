@@ -48,7 +48,7 @@ EXCLUSIONS: dict[ExclusionCode, Exclusion] = {
     "unsupported": Exclusion("its type is not one that is indexed", "name its type in indexing.extend_include"),
     "failed": Exclusion("it could not be indexed", "it is tried again by itself; cocosearchctl logs says more"),
     "embedder_away": Exclusion(
-        "the embedder does not answer", "start the embedder; the file is indexed when it answers"
+        "the embedder is not available", "start the embedder; the file is indexed when it answers"
     ),
     "store_away": Exclusion("PostgreSQL does not answer", "start PostgreSQL; the file is indexed when it answers"),
 }

@@ -20,7 +20,8 @@ from typing import Any, Self
 
 import cocoindex as coco
 
-from cocosearchd.errors import CocoSearchError
+from cocosearchd.errors import CocoSearchError, EmbedderUnavailable
+from cocosearchd.exclusion import EXCLUSIONS
 from cocosearchd.indexing.feed import RootFeed
 from cocosearchd.indexing.index_file import Tools, index_file
 from cocosearchd.indexing.lane import most_under_way
@@ -202,4 +203,5 @@ def describe(error: BaseException) -> str:
         return FULL
     if not isinstance(error, CocoSearchError):
         return f"{type(error).__name__}: {error}"
-    return f"{error}; {error.hint}" if error.hint else str(error)
+    text = f"{error}; {error.hint}" if error.hint else str(error)
+    return f"{EXCLUSIONS['embedder_away'].cause}: {text}" if isinstance(error, EmbedderUnavailable) else text

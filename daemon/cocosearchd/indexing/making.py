@@ -46,6 +46,7 @@ BATCH_TEXTS = 64
 NOT_PARSED_REPORT = ParseReport("no_grammar")
 
 Vectors = NDArray[np.float32]
+EMPTY: Vectors = np.empty((0, 0), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,18 +185,26 @@ class Maker:
         texts = [embedded_texts(source.path, one.chunks, self._made_by) for source, one in files]
         vectors = [self._halves(one, some) for (_, one), some in zip(files, texts, strict=True)]
         missing = [text for some, known in zip(texts, vectors, strict=True) if known is None for text in some]
-        made = np.empty((0, self._dimension), np.float32)
-        if missing:
-            try:
-                made = await self._embedder.embed_documents(missing)
-            except EmbedderUnavailable as error:
-                return [error] * len(files)
+        made = await self._vectors(missing)
         writes, first = list[FileWrite | EmbedderUnavailable](), 0
         for (source, one), known in zip(files, vectors, strict=True):
-            part = made[first : first + len(one.chunks)] if known is None else known
-            first += len(one.chunks) if known is None else 0
-            writes.append(file_write(source, one, part))
+            count = len(one.chunks) if known is None else 0
+            if count and isinstance(made, EmbedderUnavailable):
+                writes.append(made)  # others of the batch need no vector
+                continue
+            fresh = EMPTY if isinstance(made, EmbedderUnavailable) else made[first : first + count]
+            writes.append(file_write(source, one, fresh if known is None else known))
+            first += count
         return writes
+
+    async def _vectors(self, texts: Sequence[str]) -> Vectors | EmbedderUnavailable:
+        """The vectors of texts, or why there are none."""
+        if not texts:
+            return EMPTY
+        try:
+            return await self._embedder.embed_documents(texts)
+        except EmbedderUnavailable as error:
+            return error
 
     def _halves(self, one: Extract, texts: Sequence[str]) -> Vectors | None:
         """The vectors of an extract as the crew made them, from halves; None where it made none."""

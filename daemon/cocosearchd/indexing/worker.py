@@ -29,6 +29,7 @@ from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.former import Embedders
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import open_embedder
+from cocosearchd.embedding.promised import PromisedEmbedder, fingerprint_of
 from cocosearchd.embedding.remembering import Counters, RememberingEmbedder
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch
 from cocosearchd.indexing import wire
@@ -158,7 +159,19 @@ class Worker:
             return index.app
 
     async def _embedder_of(self, record: IndexRecord) -> Embedder:
-        """The one that an index is made by, which the settings may name no more. Raises `EmbedderUnavailable`."""
+        """The one that an index is made by, which the settings may name no more.
+
+        Where it does not answer yet, it is asked for as soon as a text needs it.
+        """
+        try:
+            return await self._opened_embedder_of(record)
+        except EmbedderUnavailable:
+            fingerprint = fingerprint_of(record.identity.embedder)
+            if fingerprint is None:
+                raise
+            return PromisedEmbedder(fingerprint, partial(self._opened_embedder_of, record))
+
+    async def _opened_embedder_of(self, record: IndexRecord) -> Embedder:
         with contextlib.suppress(EmbedderUnavailable):
             await self._embedders.configured.opened()
         return await self._embedders.of(record.identity.embedder).opened()

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from cocosearchd.exclusion import EXCLUSIONS
 from cocosearchd.model import Clock, Freshness
 
 SHOWN = 20  # paths that are named where there may be many
@@ -65,6 +66,10 @@ def lagging(pending: int, failed: Sequence[FailedPath], failing: int, *, git: bo
 
 
 def _failures(failed: Sequence[FailedPath], failing: int) -> str:
+    away = EXCLUSIONS["embedder_away"].cause
+    if failed[0].error.startswith(away):
+        files = "1 file waits" if failing == 1 else f"{failing} files wait"
+        return f"{files} for the embedder, the first is {failed[0].path}: {failed[0].error.removeprefix(f'{away}: ')}"
     return f"files could not be indexed: {failing}, the first is {failed[0].path}: {failed[0].error}"
 
 
