@@ -167,7 +167,7 @@ def test_a_database_elsewhere_that_goes_away_is_down(public_state: Path) -> None
     with contextlib.ExitStack() as server:
         remote = server.enter_context(remote_server(home, {"fsync": "off"}))
         with psycopg.connect(remote.admin, autocommit=True) as connection:
-            connection.execute("create extension vector")
+            connection.execute("create extension if not exists vector")
             connection.execute("grant all on schema public to tester")
         with passing_daemon(COCOSEARCH_DATABASE_URL=remote.dsn) as daemon:
             daemon.start()

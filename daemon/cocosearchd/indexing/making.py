@@ -46,7 +46,6 @@ BATCH_TEXTS = 64
 NOT_PARSED_REPORT = ParseReport("no_grammar")
 
 Vectors = NDArray[np.float32]
-EMPTY: Vectors = np.empty((0, 0), np.float32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +191,9 @@ class Maker:
             if count and isinstance(made, EmbedderUnavailable):
                 writes.append(made)  # others of the batch need no vector
                 continue
-            fresh = EMPTY if isinstance(made, EmbedderUnavailable) else made[first : first + count]
+            fresh = np.empty((0, self._dimension), np.float32)
+            if not isinstance(made, EmbedderUnavailable):
+                fresh = made[first : first + count]
             writes.append(file_write(source, one, fresh if known is None else known))
             first += count
         return writes
@@ -200,7 +201,7 @@ class Maker:
     async def _vectors(self, texts: Sequence[str]) -> Vectors | EmbedderUnavailable:
         """The vectors of texts, or why there are none."""
         if not texts:
-            return EMPTY
+            return np.empty((0, self._dimension), np.float32)
         try:
             return await self._embedder.embed_documents(texts)
         except EmbedderUnavailable as error:
