@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from cocosearchd.roots.facts import Facts
 from cocosearchd.roots.git import repository_at
@@ -293,6 +295,42 @@ def test_a_broken_index_costs_its_own_repository_alone(tmp_path: Path) -> None:
 @pytest.mark.parametrize("seed", range(2, 8))
 def test_many_broken_indexes_cost_their_own_repository_alone(tmp_path: Path, seed: int) -> None:
     survive(repository(tmp_path / "root"), 150, seed)
+
+
+BYTES = [b"gitdir: ", b"gitdir:", b"..", b"/", b"\0", b"\n", b"\r", b"\xff", b"proc/self/fd/0", b".", b"HEAD"]
+POINTERS = st.one_of(st.binary(max_size=200), st.lists(st.sampled_from(BYTES), max_size=12).map(b"".join))
+
+
+def point(root: Path, marker: bytes, common: bytes) -> None:
+    """Any bytes in a `.git` file, and in `commondir` of a git directory: no repository, or one, and never an error."""
+    (root / ".git").write_bytes(marker)
+    (root / "elsewhere.git" / "commondir").write_bytes(common)
+    repository_at(os.fsencode(root))
+    (root / ".git").write_bytes(b"gitdir: elsewhere.git\n")
+    repository_at(os.fsencode(root))
+    Scope(os.fsencode(root), IndexingSettings()).allows(b"a.py")
+
+
+@pytest.fixture(scope="module")
+def pointing(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("pointing")
+    git(root, "init", "-q")
+    (root / ".git").rename(root / "elsewhere.git")
+    return root
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(POINTERS, POINTERS)
+def test_any_bytes_in_a_git_file(pointing: Path, marker: bytes, common: bytes) -> None:
+    point(pointing, marker, common)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+@given(POINTERS, POINTERS)
+def test_many_bytes_in_a_git_file(pointing: Path, marker: bytes, common: bytes) -> None:
+    point(pointing, marker, common)
 
 
 @pytest.mark.parametrize(

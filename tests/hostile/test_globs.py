@@ -1,5 +1,6 @@
 """Globs of questions take linear time, in Python and in PostgreSQL, whatever is in them."""
 
+import contextlib
 import time
 from collections.abc import Callable
 
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.errors import InvalidInput
+from cocosearchd.search.plan import parse_inline
 from cocosearchd.store.globs import path_matcher, path_regex, symbol_matcher, symbol_regex
 
 # Glob and text of a size: the time may grow with both, and no faster.
@@ -86,22 +88,79 @@ _PIECES = [
 _PIECES += ["é", "{a,b}", "$", "^", "|", "(", "+", "\\\\", "[[:alpha:]]", "[]a]", "[^/]", "[a&&b]", "\\d", "#", " "]
 
 
-@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
-@given(
+AGREEING = given(
     st.lists(st.lists(st.sampled_from(_PIECES), max_size=8).map("".join), min_size=6, max_size=6),
-    st.lists(st.text("aab/.-+:é[]{}$^|(# ", min_size=1, max_size=9), min_size=9, max_size=9),
+    st.lists(st.text("aab/.-+:é[]{}$^|(# \n", min_size=1, max_size=9), min_size=9, max_size=9),
 )
-def test_postgresql_and_python_agree(embedded_server: str, globs: list[str], texts: list[str]) -> None:
+
+
+def agree(url: str, globs: list[str], texts: list[str]) -> None:
     query = 'select text from unnest(%s::text[]) as text where text collate "C" ~ %s'
-    with psycopg.connect(embedded_server, autocommit=True) as connection:
+    with psycopg.connect(url, autocommit=True) as connection:
         for glob in globs:
             try:
-                pairs = (
-                    (path_regex(glob), path_matcher([glob])),
-                    (symbol_regex(glob), symbol_matcher(glob, cased=True)),
-                )
+                paths, symbols = path_matcher([glob]), symbol_matcher(glob, cased=True)
             except InvalidInput:
                 continue  # a descending range, which neither reads
-            for regex, matches in pairs:
+            for regex, matches in ((path_regex(glob), paths), (symbol_regex(glob), symbols)):
                 stored = [row[0] for row in connection.execute(query, (texts, regex))]
                 assert stored == [text for text in texts if matches(text)], (glob, regex)
+
+
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@AGREEING
+def test_postgresql_and_python_agree(embedded_server: str, globs: list[str], texts: list[str]) -> None:
+    agree(embedded_server, globs, texts)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@settings(max_examples=2000, deadline=None, suppress_health_check=list(HealthCheck))
+@AGREEING
+def test_postgresql_and_python_agree_on_many(embedded_server: str, globs: list[str], texts: list[str]) -> None:
+    agree(embedded_server, globs, texts)
+
+
+_WORDS = [
+    "path:",
+    "-path:",
+    "path:!",
+    "lang:",
+    "sym:",
+    "name:",
+    "index:",
+    "topic:",
+    '"',
+    "'",
+    ":",
+    "!",
+    "-",
+    "*",
+    "**/",
+    "[",
+]
+_WORDS += [" ", "\t", "\n", "a", "b.py", "\\", "\0", "\ufeff", "\u202e", "é", "\ud800", "[z-a]", "{", "~", "$(x)", "%"]
+QUESTIONS = given(st.lists(st.sampled_from(_WORDS), max_size=14).map("".join))
+
+
+def ask(text: str) -> None:
+    """A question is parsed, and its globs are matched or refused with a sentence; nothing else comes of it."""
+    with contextlib.suppress(InvalidInput):
+        inline = parse_inline(text)
+        path_matcher((*inline.paths, *inline.not_paths))("a/b.py")
+        for name in inline.symbol_names:
+            symbol_matcher(name)("Users.get_one")
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@QUESTIONS
+def test_any_filters_in_a_question(text: str) -> None:
+    ask(text)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@settings(max_examples=20_000, deadline=None)
+@QUESTIONS
+def test_many_filters_in_a_question(text: str) -> None:
+    ask(text)
