@@ -328,3 +328,20 @@ def ask(path: Path) -> bytes:
             return connection.recv(100)
         except (BrokenPipeError, ConnectionResetError):
             return b""
+
+
+@pytest.mark.parametrize("uid", [pytest.param(NOBODY, marks=needs_root), None])
+def test_down_by_force_spares_a_process_that_a_pid_file_names(daemon: Daemon, uid: int | None) -> None:
+    """A frozen daemon and its server are ended, not who got the number of a server of before."""
+    assert daemon.process is not None
+    server = EmbeddedPostgres(daemon.home / "state" / "postgres", {})
+    (server.data / "postmaster.pid").rename(server.data / "kept.pid")
+    options = {} if uid is None else account(uid)
+    with impostor(server, cwd="/", **options) as other:
+        (server.data / "postmaster.pid").write_text(f"{other.pid}\n{server.data}\n")
+        os.kill(daemon.process.pid, signal.SIGSTOP)
+        done = daemon.ctl("down")
+        assert "was ended by force" in done.stderr
+        assert other.poll() is None
+    server.stop()
+    assert not server.running()

@@ -84,22 +84,51 @@ def call_off_restart(env: Env) -> bool:
 
 def _stop_postgres(data: Path) -> None:
     """Stop the embedded server whose data this is: fast, then at once, then by SIGKILL."""
-    pid = _process_of(data / "postmaster.pid", str(data))
+    pid = _process_of(data / "postmaster.pid", str(data), directory=data)
     for number, wait_s in ((signal.SIGINT, FAST_S), (signal.SIGQUIT, IMMEDIATE_S), (signal.SIGKILL, IMMEDIATE_S)):
         if pid is None or _ended(pid, number, wait_s):
             return
 
 
-def _process_of(file: Path, word: str) -> int | None:
-    """The process that a file names, if its command line holds a word: numbers are used again."""
+def _process_of(file: Path, word: str, directory: Path | None = None) -> int | None:
+    """The process that a file names, if it is the one that wrote it: numbers are used again.
+
+    It is of the file's owner, its command line holds a word, and it runs in a directory where one is given. A command
+    line alone proves nothing: a process chooses its own.
+    """
     try:
         first = file.read_text("utf-8", "replace").split("\n", 1)[0].strip()
+        owner = file.stat().st_uid
     except OSError:
         return None
     if not first.isdecimal():
         return None
-    command = subprocess.run(["ps", "-p", first, "-o", "args="], check=False, capture_output=True, text=True)
-    return int(first) if word in command.stdout else None
+    uid, command = _user_and_command(int(first))
+    if uid != owner or word not in command:
+        return None
+    return int(first) if directory is None or _runs_in(int(first), directory) else None
+
+
+def _runs_in(pid: int, directory: Path) -> bool:
+    """Compare the working directory of a process; True where it cannot be seen."""
+    try:
+        return os.readlink(f"/proc/{pid}/cwd") == os.path.realpath(directory)
+    except OSError:  # no /proc, or no right to look
+        return True
+
+
+def _user_and_command(pid: int) -> tuple[int, str]:
+    """The user and the command line of a process; (-1, "") when it is gone. Slim containers have no `ps`."""
+    place = f"/proc/{pid}"
+    try:
+        if os.path.isdir("/proc/self"):
+            with open(f"{place}/cmdline", "rb") as file:
+                return os.stat(place).st_uid, os.fsdecode(file.read().replace(b"\0", b" "))
+        listing = subprocess.run(["ps", "-p", str(pid), "-o", "uid=,args="], capture_output=True, check=False)
+    except OSError:
+        return -1, ""
+    uid, _, command = os.fsdecode(listing.stdout).strip().partition(" ")
+    return (int(uid), command) if uid.isdecimal() else (-1, "")
 
 
 def _ended(pid: int, number: int, within_s: float) -> bool:
