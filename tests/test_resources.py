@@ -23,4 +23,7 @@ def test_the_worker_s_memory_is_its_own_and_its_crew_s() -> None:
     assert found["worker"] > 100_000_000
     assert found["total"] == found["daemon"] + found["worker"]
     assert resident(None, lambda: ())["worker"] == 0
+    own = resident(None, lambda: (), [os.getpid()])
+    assert own["analysis"] > 1_000_000
+    assert own["total"] == own["daemon"] + own["analysis"]
     assert resident(worker.pid, lambda: (os.getpid(),))["worker"] == 0

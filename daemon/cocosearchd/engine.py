@@ -278,7 +278,9 @@ class Engine(Workspace):
             embedder=self._embedder_status(),
             worker=asdict(self._updater.status),
             cache=asdict(self._pipeline.cache_statistics()),
-            rss_bytes=await anyio.to_thread.run_sync(resident, self._updater.pid, about.postgres),
+            rss_bytes=await anyio.to_thread.run_sync(
+                resident, self._updater.pid, about.postgres, self._indexes.analyser.pids
+            ),
             indexes=(await self.list_indexes(request)).indexes,
             warnings=(
                 *about.warnings(),

@@ -2,17 +2,22 @@
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import psutil
 
 
-def resident(worker: int | None, postgres: Callable[[], tuple[int, ...]]) -> dict[str, int]:
+def resident(
+    worker: int | None, postgres: Callable[[], tuple[int, ...]], analysis: Iterable[int] = ()
+) -> dict[str, int]:
     """Bytes of memory; 0 where it cannot be seen. The worker's include its crew's; `postgres` gives process ids.
+
+    `analysis` are the process ids of those that analyse texts.
 
     PostgreSQL's processes share theirs, so their private parts are added up where that is known.
     """
     sizes = {"daemon": _memory(os.getpid()), "worker": sum(map(_memory, _family(worker))) if worker else 0}
+    sizes["analysis"] = sum(map(_memory, analysis))
     try:
         sizes["postgres"] = sum(_memory(pid) for pid in postgres())
     except OSError:  # no handles are left for the list of processes

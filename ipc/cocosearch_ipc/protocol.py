@@ -268,7 +268,7 @@ class StatusReply:
     embedder: dict[str, Any]
     worker: dict[str, Any]
     cache: dict[str, int]
-    rss_bytes: dict[str, int]  # daemon, worker, postgres, total
+    rss_bytes: dict[str, int]  # daemon, worker, analysis, postgres, total
     indexes: tuple[IndexStatus, ...]
     warnings: tuple[str, ...] = ()
     queries: dict[str, Any] = field(default_factory=dict)  # count; of the last ones p50_ms, p95_ms, recent_ms

@@ -15,6 +15,8 @@ def open_stumbling_handler() -> Handler:
     def stumble(body: bytes) -> bytes:
         request = AnalysisRequest.from_bytes(body)
         text = "".join(chunk.text for file in request.files for chunk in file.chunks)
+        if any(file.path == "ever.py" for file in request.files):
+            os._exit(9)
         if "FAULT_ALWAYS" in text or ("FAULT" in text and not request.plain):
             os.kill(os.getpid(), signal.SIGSEGV)
         if "STALL" in text and not request.plain:

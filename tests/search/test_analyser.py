@@ -15,6 +15,7 @@ import pytest
 
 from cocosearchd.sandbox.frames import Garbled
 from cocosearchd.sandbox.limits import ResourceLimits
+from cocosearchd.sandbox.process import WorkerUnavailable
 from cocosearchd.search.analyser import (
     BY_PATH_ALONE,
     REQUEST_CHARACTERS,
@@ -106,6 +107,13 @@ async def test_what_ends_the_process_by_its_words_is_found_by_its_path() -> None
     assert BY_PATH_ALONE in analysed.reduced[0].reason
     assert files_with(analysed, "notori") == ["notorious.py"]
     assert len(files_with(analysed, "good")) == len(GOOD)
+
+
+async def test_processes_that_end_whatever_they_get_are_unavailable() -> None:
+    async with stumbling() as analyser:
+        with pytest.raises(WorkerUnavailable, match="without a reason"):
+            await analyser.analyse([*GOOD, file_text("ever.py", "harmless")])
+        assert (await analyser.analyse(GOOD)).reduced == ()
 
 
 async def test_files_of_others_are_analysed_while_one_stalls() -> None:

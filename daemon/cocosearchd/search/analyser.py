@@ -15,7 +15,7 @@ from typing import Protocol
 from cocosearchd.sandbox.installed import installed_code
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.pool import PoolSize, WorkerPool
-from cocosearchd.sandbox.process import WorkerLost
+from cocosearchd.sandbox.process import WorkerLost, WorkerUnavailable
 from cocosearchd.search.analysis_messages import AnalysisRequest, analysis_from_bytes
 from cocosearchd.search.lexical_document import TOGETHER, Analysis, Documents, FileText, with_analysis
 
@@ -133,10 +133,20 @@ class ProcessAnalyser:
         try:
             analysis, result = await self._request([file], plain=True), WITHOUT_DEFINITIONS
         except WorkerLost:
-            analysis, result = await self._request([_without_text(file)], plain=True), BY_PATH_ALONE
+            analysis, result = await self._by_path(file), BY_PATH_ALONE
         log.warning("analysis_reduced", extra={"path": file.path, "how": first.reason, "result": result})
         reduced.append(Reduced(file.path, f"{result}: its analysis was ended, {first.reason}"))
         return analysis
+
+    async def _by_path(self, file: FileText) -> Analysis:
+        """Analyse the path of a file. Raises `WorkerUnavailable` when that ends the process: it is not for the text."""
+        try:
+            return await self._request([_without_text(file)], plain=True)
+        except WorkerLost as error:
+            message = f"analysis processes end without a reason in the text of {file.path}: {error.reason}"
+            raise WorkerUnavailable(
+                message, "look at the memory of this machine; it is tried again by itself"
+            ) from error
 
     async def _request(self, files: Sequence[FileText], *, plain: bool = False) -> Analysis:
         """Ask a process. Raises `WorkerLost` also for a response that cannot be one, `WorkerUnavailable`."""
