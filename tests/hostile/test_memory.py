@@ -20,7 +20,7 @@ from tests.daemon import Daemon
 from tests.footprint import MB, Footprint, measured_footprint
 
 SETTLED_S = 6.0  # MCP is loaded three seconds after the start, and its memory belongs to a fresh start
-BACK_WITHIN_S = 60.0
+BACK_WITHIN_S = 100.0  # a minute on a machine that has nothing else to do
 SHORT_FILES, SHORT_LEFT_MB = 250, 45  # before anything was given back, 118 MB were left of as many
 LONG_ROOTS, LONG_FILES, LONG_LEFT_MB = 12, 6000, 150
 
@@ -77,7 +77,7 @@ def test_texts_of_a_root_are_forgotten_with_it(tmp_path: Path) -> None:
 
 
 @linux_only
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(400)
 def test_memory_of_an_index_that_is_cleared_comes_back(daemon: Daemon, tmp_path: Path) -> None:
     time.sleep(SETTLED_S)
     fresh = measured_footprint(daemon)
