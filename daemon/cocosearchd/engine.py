@@ -22,10 +22,11 @@ from cocosearchd.exclusion import EXCLUSIONS
 from cocosearchd.health import Parts
 from cocosearchd.indexes import Indexes, RunningIndex
 from cocosearchd.indexing.outliner import Outliner
+from cocosearchd.indexing.quarantine import NOT_PARSED
 from cocosearchd.indexing.updater import Updater
 from cocosearchd.model import Freshness
 from cocosearchd.overlays import Overlays
-from cocosearchd.patience import at_last, soon
+from cocosearchd.patience import at_last, soon, soon_or
 from cocosearchd.requests import explains, query_of, wants_symbols, with_defaults
 from cocosearchd.resources import lacking_handles, resident
 from cocosearchd.saved import MIN_RELEVANCE, SavedQuery, gathered
@@ -354,16 +355,11 @@ class Engine(Workspace):
             return replies.refused_status(index.record, _said_of(index.refusal), stored)
         found = replies.index_status(index.record, index.root.status(), stored)
         notes = (*index.said, *index.lexical.reduced.notes(), *await self._lacking(index))
-        excluded = await self._excluded(index) if stored.skipped else ()
-        return replace(found, notes=notes, linked=index.settings.project.linked_indexes, excluded=excluded)
-
-    async def _excluded(self, index: RunningIndex) -> tuple[p.ExcludedFile, ...]:
-        """Some of the files that are not searched; none while PostgreSQL is away."""
-        read = records.excluded_files(self._db, index.record, tuple(EXCLUSIONS), EXCLUDED_SHOWN)
-        try:
-            return replies.excluded(await soon(read, STATUS_S))
-        except StoreUnavailable:
-            return ()
+        db, record, linked = self._db, index.record, index.settings.project.linked_indexes
+        skipped = await soon_or((), records.excluded_files(db, record, tuple(EXCLUSIONS), EXCLUDED_SHOWN), STATUS_S)
+        unparsed = await soon_or((), records.unparsed_files(db, record, NOT_PARSED, EXCLUDED_SHOWN), STATUS_S)
+        found = replace(found, excluded=replies.excluded(skipped), unparsed=replies.unparsed(unparsed))
+        return replace(found, notes=notes, linked=linked)
 
     async def _lacking(self, index: RunningIndex) -> tuple[str, ...]:
         """A warning while rows of before the newest columns are left; they are counted as long as there are any."""

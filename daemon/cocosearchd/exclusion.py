@@ -60,6 +60,12 @@ def exclusion(code: str) -> Exclusion:
     return next((row for known, row in EXCLUSIONS.items() if known == code), UNKNOWN)
 
 
+def unparsed_sentence(path: str, detail: str) -> str:
+    """One sentence for people about a file that is searched, but as plain text. `detail` says how its parser ended."""
+    row = EXCLUSIONS["quarantined"]
+    return f"{path} is searched as plain text, without definitions: {row.cause} ({detail}); {row.remedy}"
+
+
 def exclusion_sentence(path: str, code: str, detail: str = "") -> str:
     """One sentence for people: the path, why the file is left out, and what to do. `detail` makes the cause exact."""
     row = exclusion(code)

@@ -23,6 +23,14 @@ async def soon(call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
     return task.result()
 
 
+async def soon_or(default: Answer, call: Coroutine[Any, Any, Answer], within_s: float) -> Answer:
+    """Return what a call to PostgreSQL returns, or the default where PostgreSQL is away or takes longer."""
+    try:
+        return await soon(call, within_s)
+    except StoreUnavailable:
+        return default
+
+
 async def ended(task: "asyncio.Future[Any]", within_s: float) -> bool:
     """Whether a task ends in that time; else it goes on by itself. It is cancelled with whoever waits here."""
     try:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace as w
-from cocosearchd.exclusion import exclusion, exclusion_sentence
+from cocosearchd.exclusion import exclusion, exclusion_sentence, unparsed_sentence
 from cocosearchd.model import Clock, Freshness, Hit, IndexRecord
 from cocosearchd.roots.status import RootStatus
 from cocosearchd.store.records import Counts, IndexStatistics, ParseFailure
@@ -78,6 +78,11 @@ def index_status(record: IndexRecord, status: RootStatus, stored: Counts) -> p.I
 def excluded(files: tuple[tuple[str, str], ...]) -> tuple[p.ExcludedFile, ...]:
     """Files that are not searched, from their paths and reasons."""
     return tuple(p.ExcludedFile(path, code, exclusion_sentence(path, code)) for path, code in files)
+
+
+def unparsed(files: tuple[tuple[str, str], ...]) -> tuple[p.ExcludedFile, ...]:
+    """Files that no parser may have, from their paths and how their parsers ended."""
+    return tuple(p.ExcludedFile(path, "quarantined", unparsed_sentence(path, detail)) for path, detail in files)
 
 
 def failure(failed: ParseFailure) -> dict[str, object]:

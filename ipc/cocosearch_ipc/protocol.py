@@ -182,7 +182,10 @@ class FailedFile:
 
 @dataclass(frozen=True, slots=True)
 class ExcludedFile:
-    """A file in scope that is not searched. `reason` is a code; `sentence` names path, cause and remedy for people."""
+    """A file in scope that is not searched, or as plain text only.
+
+    `reason` is a code; `sentence` names path, cause and remedy for people.
+    """
 
     path: str
     reason: str
@@ -211,6 +214,8 @@ class IndexStatus:
     linked: tuple[str, ...] = ()  # indexes that a question to this one is put to as well
     failed_count: int = 0
     excluded: tuple[ExcludedFile, ...] = ()  # some of `skipped`, at most 20; those of a fault in the file first
+    # Some of `files` that ended or stalled their parser, at most 20: they are searched as plain text.
+    unparsed: tuple[ExcludedFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,7 @@ def short_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @asynccontextmanager
 async def pool_of(command: tuple[str, ...] = PARSER, most: int = 4) -> AsyncIterator[WorkerPool]:
-    pool = WorkerPool("parser", command, installed_code(), BOUNDS, PoolSize(most=most, warm=1))
+    pool = WorkerPool("parser", command, installed_code(), BOUNDS, PoolSize(most=most, warm=2))
     try:
         yield pool
     finally:
@@ -153,7 +153,7 @@ async def test_stalled_saves_of_one_index_leave_room_for_another() -> None:
         hostile, neighbour = boxed(pool), boxed(pool)
         stalls = [asyncio.create_task(hostile.parse_save(task(b"WAIT %d\n" % number))) for number in range(6)]
         bulk = asyncio.create_task(hostile.parse([task(b"WAIT bulk\n")], pause))
-        await until(lambda: len(pool.pids) == 4 and bool(pool._idle))
+        await until(lambda: len(pool.pids) >= 3 and bool(pool._idle))
         assert not any(stall.done() for stall in stalls)
         for _ in range(3):
             async with asyncio.timeout(1.0):

@@ -7,6 +7,7 @@ that fails is sent again one file a request, so the file that did it is found wi
 import asyncio
 import logging
 import sys
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -34,9 +35,11 @@ MODULES = {"definitions": "cocosearchd.indexing.parser", "recursive": "cocosearc
 # The CPU time of a request is bounded as well, so this ends a process that waits for something. It is far above that
 # bound: on a busy machine a process gets a fraction of a core.
 DEADLINE_S = 60.0
-# Four: one for bulk work, two for what one index may save meanwhile, and one for its neighbours.
-POOL_SIZE = PoolSize(most=4, warm=1, idle_s=10.0)
-SAVES_AT_ONCE = 2  # of one index
+# Two are kept warm: an index may stall one with what is saved in it, and its neighbours have the other at once.
+POOL_SIZE = PoolSize(most=4, warm=2, idle_s=10.0)
+SAVES_AT_ONCE = 1  # of one index
+REFILL_S = 5.0  # an index whose file has ended a process waits so long for a new one before it parses the next file
+PROVED_S = 60.0  # a pool that has answered within this time is sound
 LARGEST_BYTES = 64 << 20  # of a file that is parsed; larger ones make messages above the bound of a frame
 
 Pause = Callable[[], Awaitable[None]]
@@ -67,6 +70,7 @@ class BoxedParser:
         """`bulk` bounds bulk requests of all indexes together. `shape` holds limits and overrides, and no files."""
         self._pool, self._quarantine, self._bulk, self._shape = pool, quarantine, bulk, shape
         self._saves = asyncio.Semaphore(SAVES_AT_ONCE)
+        self._answered_at = -PROVED_S
 
     @property
     def limits(self) -> Limits:
@@ -118,11 +122,14 @@ class BoxedParser:
             await self._check_pool()
             log.error("file_quarantined", extra={"path": task.file.path, "how": error.reason})
             await asyncio.to_thread(self._quarantine.add, task.key, error.reason)
+            await self._pool.refilled(REFILL_S)
             return self._plain(task, error.reason)
         return result
 
     async def _check_pool(self) -> None:
         """Raise `WorkerUnavailable` if a harmless file ends a parser process too: then it is not the file's fault."""
+        if time.monotonic() - self._answered_at < PROVED_S:
+            return
         try:
             await self._request([ParseFile("control.py", "python", b"def control():\n    pass\n")], rehearse=True)
         except WorkerLost as error:
@@ -134,7 +141,9 @@ class BoxedParser:
     async def _request(self, files: Sequence[ParseFile], *, rehearse: bool) -> list[ParseResult]:
         request = replace(self._shape, files=tuple(files), rehearse=rehearse)
         decode = partial(unpack_response, count=len(files))
-        return await self._pool.call(pack_request(request), DEADLINE_S, decode)
+        results = await self._pool.call(pack_request(request), DEADLINE_S, decode)
+        self._answered_at = time.monotonic()
+        return results
 
     def _plain(self, task: ParseTask, reason: str) -> ParseResult:
         return ParseResult(plain_outline(task.file.data, self.limits, NOT_PARSED + reason), None)

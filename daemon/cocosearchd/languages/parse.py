@@ -61,4 +61,6 @@ def _unparsed(grammar: str, data: bytes) -> ParseReport | None:
         return ParseReport("error", 1, f"a line is longer than {syntax.MAX_LINE_BYTES} bytes")
     if syntax.nests_too_deep(grammar, data):
         return ParseReport("error", 1, f"blocks nest deeper than {syntax.MAX_NESTING} levels")
+    if syntax.opens_too_many_angles(grammar, data):
+        return ParseReport("error", 1, f"more than {syntax.MAX_OPEN_ANGLES} angle brackets are open at once")
     return None

@@ -5,6 +5,7 @@ does not pay for a start, nor for another request that never ends.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import deque
@@ -45,6 +46,7 @@ class WorkerPool:
         self._idle: dict[WorkerProcess, float] = {}  # since when; the one used last at the end
         self._waiting: deque[asyncio.Future[WorkerProcess]] = deque()  # requests, while no process is idle
         self._starting: set[asyncio.Task[None]] = set()
+        self._more_idle = asyncio.Event()
         self._launching = 0  # of them, those that have no process yet
         self._lives: dict[WorkerProcess, asyncio.Task[str | None]] = {}
         self._idle_timer: asyncio.TimerHandle | None = None
@@ -56,9 +58,20 @@ class WorkerPool:
         return [process.process.pid for process in self._lives]
 
     def warm_up(self) -> None:
-        """Start a process that is kept warm, without waiting for it, unless one is idle or there are enough."""
-        if self._size.warm and not self._idle and not self._starting:
-            self._grow()
+        """Start the processes that are kept warm and are not there, without waiting for them."""
+        while len(self._idle) + len(self._starting) < self._size.warm and self._grow():
+            pass
+
+    async def refilled(self, deadline_s: float) -> None:
+        """Wait until all processes that are kept warm are idle again, or for so long.
+
+        Who has ended a process waits here before the next request, and so leaves a warm process to others.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(deadline_s):
+                while len(self._idle) < self._size.warm:
+                    self._more_idle.clear()
+                    await self._more_idle.wait()
 
     async def request(self, body: bytes, deadline_s: float) -> bytes:
         """Return the response to a request; see `call`."""
@@ -92,7 +105,7 @@ class WorkerPool:
 
     async def _request(self, body: bytes, deadline_s: float, decode: Callable[[bytes], T]) -> T:
         process = await self._acquire()
-        spare_timer = asyncio.get_running_loop().call_later(self._size.spare_after_s, self.warm_up)
+        spare_timer = asyncio.get_running_loop().call_later(self._size.spare_after_s, self._add_spare)
         try:
             return decode(await process.request(body, deadline_s))
         except UNDECODABLE as error:
@@ -123,11 +136,14 @@ class WorkerPool:
 
     def _release(self, process: WorkerProcess) -> None:
         if not process.ready:
-            self._grow() if self._waiting else self.warm_up()
+            if self._waiting:
+                self._grow()
+            self.warm_up()
         elif (waiter := self._next_waiter()) is not None:
             waiter.set_result(process)
         else:
             self._idle[process] = time.monotonic()
+            self._more_idle.set()
             if self._idle_timer is None:
                 self._end_idle()
 
@@ -138,12 +154,18 @@ class WorkerPool:
                 return waiter
         return None
 
-    def _grow(self) -> None:
-        """Start another process, unless there are enough."""
-        if not self._closed and len(self._lives) + self._launching < self._size.most:
-            self._launching += 1
-            self._starting.add(task := asyncio.create_task(self._start()))
-            task.add_done_callback(self._started)
+    def _grow(self) -> bool:
+        """Start another process, unless there are enough; return whether one is started."""
+        if self._closed or len(self._lives) + self._launching >= self._size.most:
+            return False
+        self._launching += 1
+        self._starting.add(task := asyncio.create_task(self._start()))
+        task.add_done_callback(self._started)
+        return True
+
+    def _add_spare(self) -> None:
+        if self._size.warm and not self._idle and not self._starting:
+            self._grow()
 
     def _end_idle(self) -> None:
         """End what has been idle for long, and look again while there is more than is kept warm."""

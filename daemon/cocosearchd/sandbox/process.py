@@ -20,6 +20,9 @@ STOP_S = 1.0  # for a process that was told to end, or has hung up
 # Signals that a process gets from others, not for what it does. SIGKILL may also be the kernel's, out of memory.
 _FOREIGN = frozenset({signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT})
 
+# A failed allocation ends native code by one of these: tree-sitter's grammars do not check for it.
+_FAULTS = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS})
+
 
 class WorkerUnavailable(CocoSearchError):
     """No worker process can be started: no handles, memory or processes are left, or other code is installed."""
@@ -149,7 +152,7 @@ class WorkerProcess:
         if -code == signal.SIGXCPU:
             return f"it takes more than {self._limits.request_cpu_s} s of CPU"
         name = signal.Signals(-code).name
-        return f"signal {name}: a fault, or more than {memory}" if -code == signal.SIGABRT else f"signal {name}"
+        return f"signal {name}: a fault, or more than {memory}" if -code in _FAULTS else f"signal {name}"
 
     async def _receive(self) -> None:
         async with asyncio.timeout(START_S):

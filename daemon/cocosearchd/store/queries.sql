@@ -212,6 +212,14 @@ where skip_reason is not null
 order by array_position(%(codes)s::text[], skip_reason) nulls first, filename
 limit %(limit)s
 
+-- name: unparsed_files
+-- Files that are searched as plain text, as no parser may have them: their parse message begins with `mark`.
+select filename, error_message
+from {parses}
+where parse_status = 'error' and starts_with(error_message, %(mark)s)
+order by filename
+limit %(limit)s
+
 -- name: lacking
 -- Chunks whose rows are older than the columns of their symbols.
 select count(*) from {chunks} where symbol_kinds is null and {live}

@@ -262,6 +262,14 @@ async def excluded_files(
     return tuple((path, reason) for path, reason in rows)
 
 
+async def unparsed_files(db: Database, record: IndexRecord, mark: str, limit: int) -> tuple[tuple[str, str], ...]:
+    """Return path and parse message of files whose message begins with `mark`, which is left off."""
+    async with db.connection() as connection:
+        values = {"mark": mark, "limit": limit}
+        rows = await (await connection.execute(statement("unparsed_files", record), values)).fetchall()
+    return tuple((path, message.removeprefix(mark)) for path, message in rows)
+
+
 async def table_digest(db: Database, record: IndexRecord) -> tuple[int, str, str, str]:
     """The number of chunks, and digests of all chunks (vectors included), files and parse results.
 

@@ -95,7 +95,17 @@ def _trouble(index: dict[str, Any], style: out.Style) -> Iterator[str]:
     if count > FAILURES_SHOWN:
         listed = "lists them" if count == len(troubled) else f"lists {len(troubled)}"
         yield style.paint(f"  … and {count - FAILURES_SHOWN:,} more; `--json` {listed}", out.RED)
+    yield from _unparsed(index, style)
     yield from _excluded(index, style)
+
+
+def _unparsed(index: dict[str, Any], style: out.Style) -> Iterator[str]:
+    """Files that no parser may have, each with what to do."""
+    files = index.get("unparsed") or ()
+    for file in files[:EXCLUDED_SHOWN]:
+        yield style.paint(f"  {_line(file['sentence'])}", out.YELLOW)
+    if len(files) > EXCLUDED_SHOWN:
+        yield style.paint("  … and more; `--json` lists them", out.YELLOW)
 
 
 def _excluded(index: dict[str, Any], style: out.Style) -> Iterator[str]:

@@ -1,0 +1,173 @@
+"""Files that kill, stall or bloat a parser: the daemon goes on, they are plain text, their neighbour stays fresh."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.daemon import Daemon, passing_daemon
+from tests.hostile.neighbour import Neighbour
+
+GIB = 1 << 30
+# A module that Python loads at the start of each process. In parser processes and mates, the parser then does what a
+# content says. No real content is known that does this for long: each that is found gets a guard.
+SITE = """
+import sys
+if any(word in sys.orig_argv for word in ("cocosearchd.indexing.parser", "cocosearchd.indexing.mate")):
+    import os, time
+    from cocosearchd.indexing import outline
+    parse = outline.parse
+    def odd(path, data, *rest):
+        if b"CRASH" in data:
+            os.abort()
+        if b"BOMB" in data:
+            bombs = [b"x" * (1 << 24) for _ in range(1 << 12)]
+        if b"STALL" in data:
+            while True:
+                pass
+        return parse(path, data, *rest)
+    outline.parse = odd
+"""
+HARMS = {"crash.py": b"CRASH quokka\n", "bomb.py": b"BOMB wombat\n", "stall.py": b"STALL numbat\n"}
+
+
+class PeakMemory:
+    """The most memory that any one process of a daemon, and all together, have had; sampled every 20 ms."""
+
+    def __init__(self, daemon: Daemon) -> None:
+        assert daemon.process is not None
+        self._process = psutil.Process(daemon.process.pid)
+        self.largest, self.together = 0, 0
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._sample)
+
+    def __enter__(self) -> "PeakMemory":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _sample(self) -> None:
+        while not self._done.wait(0.02):
+            sizes = list[int]()
+            for process in [self._process, *self._process.children(recursive=True)]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    sizes.append(process.memory_info().rss)
+            self.largest, self.together = max([self.largest, *sizes]), max(self.together, sum(sizes))
+
+
+pytestmark = pytest.mark.timeout(300)  # a stalled parser has ten seconds of CPU, at a low priority
+
+
+@pytest.fixture
+def odd_daemon(cluster: Path, tmp_path: Path) -> Iterator[Daemon]:
+    """A daemon whose parsers obey what they are given."""
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(SITE)
+    with passing_daemon(cluster, PYTHONPATH=str(tmp_path / "site")) as daemon:
+        daemon.start()
+        yield daemon
+
+
+def unparsed(daemon: Daemon, index: str) -> dict[str, str]:
+    (status,) = (one for one in daemon.call("status")["indexes"] if one["name"] == index)
+    return {file["path"]: file["sentence"] for file in status["unparsed"]}
+
+
+def quarantines(daemon: Daemon) -> int:
+    return daemon.log.count("file_quarantined")
+
+
+def worker_ends(daemon: Daemon) -> int:
+    return daemon.log.count("worker_process_ended") + daemon.log.count("mate_ended")
+
+
+def until_unparsed(daemon: Daemon, index: str, paths: set[str], limit_s: float = 150.0) -> None:
+    end = time.monotonic() + limit_s
+    while set(unparsed(daemon, index)) != paths:
+        assert time.monotonic() < end, (unparsed(daemon, index), daemon.log[-4000:])
+        time.sleep(0.2)
+
+
+def test_saves_that_harm_their_parser_cost_one_process_each(
+    odd_daemon: Daemon, hostile_root: Path, neighbour: Neighbour
+) -> None:
+    daemon = odd_daemon
+    (hostile_root / "good.py").write_text("def platypus():\n    return 1\n")
+    daemon.ctl("up", str(hostile_root), "--wait")
+    neighbour.watch(daemon)
+    with PeakMemory(daemon) as peak:
+        for name, data in HARMS.items():
+            (hostile_root / name).write_bytes(data)
+        neighbour.assert_fresh(daemon, rounds=5)
+        until_unparsed(daemon, "hostile", set(HARMS))
+        neighbour.assert_fresh(daemon)
+    assert peak.largest < 1.1 * GIB
+    assert (quarantines(daemon), worker_ends(daemon)) == (3, 3), "each once"
+    assert daemon.log.count("worker_died") == 0, "the indexing process lives"
+    for word, name in (("quokka", "crash.py"), ("wombat", "bomb.py"), ("numbat", "stall.py"), ("platypus", "good.py")):
+        assert daemon.paths(word, "--index", "hostile", "--limit", "1") == [name], "it is searched as plain text"
+    shown = daemon.ctl("status").stdout
+    assert "crash.py is searched as plain text, without definitions: it ended or stalled" in shown
+    assert "change its content" in shown
+
+    assert daemon.stop() == 0
+    daemon.start()
+    (hostile_root / "copy.py").write_bytes(HARMS["stall.py"])
+    (hostile_root / "crash.py").write_text("def quokka():\n    return 1\n")
+    neighbour.assert_fresh(daemon)
+    until_unparsed(daemon, "hostile", {"bomb.py", "stall.py", "copy.py"})
+    assert (quarantines(daemon), worker_ends(daemon)) == (3, 3), "none was parsed again"
+    (found,) = daemon.query("quokka", "--index", "hostile", "--limit", "1")["results"]
+    assert (found["path"], found["symbol_name"]) == ("crash.py", "quokka"), "a changed content is parsed"
+
+
+def test_a_first_index_with_killers_loses_no_file(odd_daemon: Daemon, hostile_root: Path, neighbour: Neighbour) -> None:
+    daemon = odd_daemon
+    neighbour.watch(daemon)
+    for number in range(300):
+        text = "".join(f"def name_{number}_{part}():\n    return {part}\n\n\n" for part in range(60))
+        (hostile_root / f"f{number}.py").write_text(text)
+    (hostile_root / "f150_crash.py").write_bytes(HARMS["crash.py"])
+    (hostile_root / "f250_crash.py").write_bytes(HARMS["crash.py"] * 2)
+    daemon.ctl("up", str(hostile_root))
+    neighbour.assert_fresh(daemon, rounds=5)
+    daemon.ctl("up", str(hostile_root), "--wait")
+    until_unparsed(daemon, "hostile", {"f150_crash.py", "f250_crash.py"})
+    assert quarantines(daemon) == 2
+    assert worker_ends(daemon) <= 4, "with others, and alone"
+    assert daemon.call("stats", index="hostile")["parse_health"]["python"]["ok"] == 300
+
+
+def test_a_java_file_of_angle_brackets_is_plain_text(daemon: Daemon, hostile_root: Path, neighbour: Neighbour) -> None:
+    """In 80 columns and 101 KB; it took 14.8 GB in 20 s."""
+    neighbour.watch(daemon)
+    (hostile_root / "Main.java").write_text("class Main { void run() {} }\n")
+    daemon.ctl("up", str(hostile_root), "--wait")
+    with PeakMemory(daemon) as peak:
+        (hostile_root / "Bomb.java").write_text("\n".join("a<" * 40 for _ in range(1260)) + "quokka")
+        neighbour.assert_fresh(daemon, rounds=5)
+        assert daemon.ctl("sync", "--index", "hostile").returncode == 0
+    assert peak.largest < 1.1 * GIB
+    assert daemon.paths("quokka", "--index", "hostile", "--limit", "1") == ["Bomb.java"]
+    assert daemon.log.count("worker_died") == 0
+
+
+def test_a_file_that_ends_the_parser_of_kotlin(daemon: Daemon, hostile_root: Path, neighbour: Neighbour) -> None:
+    """A real one, without a hook: its scanner aborts at 1,025 nested templates."""
+    neighbour.watch(daemon)
+    (hostile_root / "a.kt").write_text('val a = "${\n' * 1_100 + "quokka")
+    daemon.ctl("up", str(hostile_root), "--wait")
+    neighbour.assert_fresh(daemon)
+    assert set(unparsed(daemon, "hostile")) == {"a.kt"}
+    assert daemon.paths("quokka", "--index", "hostile", "--limit", "1") == ["a.kt"]
+    (hostile_root / "a.kt").write_text("fun quokka() = 1\n")
+    (found,) = daemon.query("quokka", "--index", "hostile", "--limit", "1")["results"]
+    assert found["symbol_name"] == "quokka"
+    assert unparsed(daemon, "hostile") == {}
