@@ -119,6 +119,8 @@ def test_saves_that_harm_their_parser_cost_one_process_each(
 
     assert daemon.stop() == 0
     daemon.start()
+    for root in (hostile_root, neighbour.root):
+        daemon.ctl("up", str(root), "--wait")
     (hostile_root / "copy.py").write_bytes(HARMS["stall.py"])
     (hostile_root / "crash.py").write_text("def quokka():\n    return 1\n")
     neighbour.assert_fresh(daemon)
