@@ -19,6 +19,7 @@ from psycopg.conninfo import conninfo_to_dict
 
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.indexing.restraint import FULL
+from cocosearchd.indexing.set_aside import SetAside
 from cocosearchd.indexing.updater import Updater, WorkerSpec
 from cocosearchd.model import Commit
 from cocosearchd.store import records
@@ -150,7 +151,7 @@ async def test_a_file_that_kills_is_set_aside_and_no_other(db: Database, root: P
         assert set(bench.source.aside) == {"lib/retry.py"}
         assert second.source.aside == {}
         assert set(await bench.stored()) == set(every_path(root)) - {"lib/retry.py"}
-        assert "SIGKILL" in bench.source.aside["lib/retry.py"]
+        assert "SIGABRT" in bench.source.aside["lib/retry.py"]
         assert await bench.feed("README.md") == {}
         assert bench.updater.status.state == "running"
 
@@ -192,6 +193,47 @@ async def test_a_file_that_holds_up_the_child_is_set_aside(db: Database, root: P
         assert set(await bench.feed("lib/retry.py", "README.md")) == {"lib/retry.py"}
         assert set(bench.source.aside) == {"lib/retry.py"}
         assert set(await bench.stored()) == {"README.md"}
+
+
+@pytest.mark.timeout(240)  # three daemons, each with a child or some
+async def test_what_ends_the_child_has_one_strike_and_is_known_after_a_restart(
+    db: Database, root: Path, spec: WorkerSpec
+) -> None:
+    """By its content: the same in another file is known, and a changed one is indexed."""
+    record, crashing = await new_record(db, root), replace(spec, crash_on="retry.py")
+    async with running(db, record, root, crashing) as bench:
+        assert set(await bench.feed("lib/retry.py")) == {"lib/retry.py"}
+        assert bench.updater.status.deaths == 2, "as a suspect, and alone"
+        assert await bench.feed("README.md") == {}
+    async with running(db, record, root, crashing) as bench:
+        bench.write({"lib/copy_retry.py": (root / "lib/retry.py").read_bytes()})
+        failed = await bench.feed("lib/retry.py", "lib/copy_retry.py")
+        assert set(failed) == set(bench.source.aside) == {"lib/retry.py", "lib/copy_retry.py"}
+        assert all("change it" in reason for reason in failed.values())
+        assert bench.updater.status.deaths == 0, "it was not tried"
+    async with running(db, record, root, spec) as bench:
+        bench.write({"lib/retry.py": python("changed")})
+        assert await bench.feed("lib/retry.py") == {}
+        assert "lib/retry.py" in await bench.stored()
+
+
+async def test_a_kill_from_outside_is_no_strike(db: Database, root: Path, spec: WorkerSpec) -> None:
+    record = await new_record(db, root)
+    async with running(db, record, root, spec) as bench:
+        feeding = asyncio.create_task(bench.feed("lib/retry.py"))
+        for _ in range(2):
+            await _kill(bench, after_s=0.0)
+        assert await feeding == {}
+        assert bench.source.aside == {}
+
+
+async def test_a_list_of_contents_that_cannot_be_read_is_begun_anew(tmp_path: Path) -> None:
+    for damaged in ("", "[]", '{"code": "now", "contents": 7}', "\0"):
+        (tmp_path / "set_aside.json").write_text(damaged)
+        contents = SetAside(tmp_path, "now")
+        contents.add(b"hash", "it stalls")
+        assert SetAside(tmp_path, "now").reason(b"hash") == "it stalls"
+        assert SetAside(tmp_path, "of another version").reason(b"hash") is None
 
 
 async def test_a_child_that_does_not_come_up_is_ended(

@@ -95,6 +95,7 @@ async def test_the_kernel_holds_the_other_bounds() -> None:
             assert await evaluated(process, limits.format(name)) == (value, value), name
         status = "[l for l in open('/proc/self/status') if l.startswith('NoNewPrivs')]"
         assert await evaluated(process, status) == ["NoNewPrivs:\t1\n"]
+        assert await evaluated(process, "open('/proc/self/oom_score_adj').read()") == "1000\n"
 
 
 async def test_a_worker_has_no_handles_but_its_own() -> None:

@@ -14,6 +14,8 @@ import yaml
 
 from cocosearch_ipc import address
 from cocosearch_ipc.cli import exits, service
+from cocosearchd.indexing.boxed_parser import POOL_SIZE
+from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.settings import Settings
 from cocosearchd.settings_layers import NOT_SETTINGS, load
 
@@ -24,7 +26,8 @@ AGENT = ROOT / "launchd" / f"{service.LABEL}.plist"
 # launchd.plist(5). A key that is not here is ignored without a word.
 LAUNCHD_KEYS = {
     *("Label", "ProgramArguments", "EnvironmentVariables", "RunAtLoad", "KeepAlive", "ThrottleInterval", "ExitTimeOut"),
-    *("ProcessType", "LowPriorityIO", "Nice", "Umask", "SoftResourceLimits", "StandardErrorPath", "Sockets"),
+    *("ProcessType", "LowPriorityIO", "Nice", "Umask", "SoftResourceLimits", "HardResourceLimits"),
+    *("StandardErrorPath", "Sockets"),
 }
 SOCKET_KEYS = {"SockPathName", "SockPathMode", "SockNodeName", "SockServiceName", "SockFamily"}
 IMAGE = re.compile(r"(?P<name>[\w/-]+):\d[\w.-]*@sha256:[0-9a-f]{64}")
@@ -110,6 +113,34 @@ def test_a_service_agrees_with_the_daemon(path: Path) -> None:
     program = keys["ExecStart"].split()
     assert program[0].endswith("/cocosearchd")
     assert len(program) == 1
+
+
+def gibibytes(size: str) -> int:
+    assert size.endswith("G")
+    return int(size.removesuffix("G"))
+
+
+@pytest.mark.parametrize("path", [path for path in (*USER, *SYSTEM) if path.suffix == ".service"], ids=lambda p: p.name)
+def test_a_service_has_bounds_that_end_one_process_and_not_the_unit(path: Path) -> None:
+    keys = {key: value for _, key, value in units(path)}
+    assert gibibytes(keys["MemoryHigh"]) < gibibytes(keys["MemoryMax"])
+    assert gibibytes(keys["MemoryMax"]) << 30 > ResourceLimits().address_space_bytes * POOL_SIZE.most
+    assert gibibytes(keys["MemorySwapMax"]) <= 1
+    assert int(keys["TasksMax"]) <= 512
+    assert (keys["LimitCORE"], keys["OOMPolicy"]) == ("0", "continue")
+
+
+def test_the_user_unit_has_every_restriction_that_needs_no_namespace() -> None:
+    """Those of the system unit but for what a user's manager may be refused."""
+    folder = ROOT / "systemd"
+    user = {(key, value) for _, key, value in units(folder / "user" / "cocosearchd.service")}
+    system = {(key, value) for _, key, value in units(folder / "system" / "cocosearchd@.service")}
+    needs_more = re.compile(r"Protect|Private|CapabilityBoundingSet|AmbientCapabilities|ProcSubset|RemoveIPC|IPAddress")
+    own = re.compile(
+        r"User$|Environment|StateDirectory|RuntimeDirectory|ExecStart|WantedBy|DefaultInstance|Description|After"
+    )
+    for key, value in system - user:
+        assert needs_more.match(key) or own.match(key), f"{key}={value}"
 
 
 def test_the_sockets_are_those_that_clients_use(tmp_path: Path) -> None:

@@ -43,10 +43,14 @@ OPENING = "opening"  # a file in CocoIndex's folder until that has been opened
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of a batch: every path that is not in `failed` is in PostgreSQL as it was read from disk."""
+    """What became of a batch: every path that is not in `failed` is in PostgreSQL as it was read from disk.
+
+    `aside` are those of `failed` that are left out until they change.
+    """
 
     generation: int
     failed: Mapping[str, str]
+    aside: tuple[str, ...] = ()
 
 
 def _raise(error: BaseException, _: object) -> None:
@@ -124,18 +128,27 @@ class IndexApp:
     async def _process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool) -> Outcome:
         read = await self._read(paths, time.time_ns() if force else 0, urgent=urgent)
         sources = [item for item in read if isinstance(item, SourceFile)]
+        aside = self._tools.set_aside.among(sources)
+        sources = [source for source in sources if source.path not in aside]
         missing = [*gone, *(item.path for item in read if isinstance(item, Missing))]
-        failed = {item.path: item.error for item in read if isinstance(item, Unread)}
+        failed = aside | {item.path: item.error for item in read if isinstance(item, Unread)}
         try:
             if not urgent:
                 self._tools.target.expect(self.record.number, [*(source.path for source in sources), *missing])
             failed |= await self._feed_all(sources, missing)
             failed |= await self._confirm([one for one in sources if one.path not in failed], again=True)
             if len(failed) == len(paths) + len(gone):
-                return Outcome(0, failed)
-            return Outcome(await self._confirm_gone([path for path in missing if path not in failed]), failed)
+                return Outcome(0, failed, tuple(aside))
+            gone = [path for path in missing if path not in failed]
+            return Outcome(await self._confirm_gone(gone), failed, tuple(aside))
         except CocoSearchError as error:  # PostgreSQL did not answer the comparison: nothing is known to be done
             return Outcome(0, dict.fromkeys([*paths, *gone], describe(error)))
+
+    async def set_aside(self, path: str, reason: str) -> None:
+        """Never index the content that is at the path now."""
+        for item in await self._read([path], 0, urgent=True):
+            if isinstance(item, SourceFile):
+                await asyncio.to_thread(self._tools.set_aside.add, item.content_hash, reason)
 
     async def _read(self, paths: Sequence[str], force: int, *, urgent: bool) -> list[Reading]:
         """What is at the paths; a file system that has not answered for so long is not waited for."""

@@ -22,6 +22,8 @@ MODULE = "cocosearchd.indexing.worker"  # by name: importing it would load CocoI
 START_S = 60.0  # until it answers; loading its libraries takes a second or some, waiting for an orphan's lock less
 STOP_S = 5.0  # for what is in flight; a kill is survived as well, it only costs the work again
 SAID_LINES = 20
+# What a process gets for what it does; nobody sends them from outside.
+FAULTS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE, signal.SIGILL, signal.SIGSYS})
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # CocoIndex writes for a terminal, wherever it writes to
 
 
@@ -53,6 +55,12 @@ class Child:
         """End it now."""
         if self.process.returncode is None:
             self.process.kill()
+
+    @property
+    def ended_by_itself(self) -> bool:
+        """After its end: whether it is known that nobody else ended it."""
+        code = self.process.returncode
+        return code is not None and (code > 0 or -code in FAULTS)
 
     def epitaph(self) -> str:
         """How it ended, in one line."""

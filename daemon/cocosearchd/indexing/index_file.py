@@ -15,6 +15,7 @@ from cocosearchd.indexing.crew import Crew
 from cocosearchd.indexing.making import Maker, Rules
 from cocosearchd.indexing.outlines import Outlines
 from cocosearchd.indexing.read import SourceFile
+from cocosearchd.indexing.set_aside import SetAside
 from cocosearchd.indexing.target import FileTarget, WantedFile
 from cocosearchd.indexing.threads import Threads
 
@@ -33,9 +34,10 @@ class Tools:
         outlines: Outlines,
         parser: BoxedParser,
         crew: Crew,
+        set_aside: SetAside,
     ) -> None:
         """`guard` is called with each path before it is parsed; see `WorkerSpec.crash_on`."""
-        self.rules, self.target, self.guard = rules, target, guard
+        self.rules, self.target, self.guard, self.set_aside = rules, target, guard, set_aside
         self.threads = Threads(target.precedence)
         self.make = Maker(rules, embedder, outlines, target.precedence, self.threads, parser, crew)
         shaping = f"{rules!r} {embedder.fingerprint.digest()}"

@@ -39,8 +39,9 @@ log = logging.getLogger(__name__)
 
 LOOK_S = 5.0  # between looks at disk and battery
 FIRST_PAUSE_S, LAST_PAUSE_S = 0.1, 30.0
-# How often a path must end the child, with nothing beside it, to be set aside. Fewer could be somebody else's kills:
-# these hit one piece after another, as pieces take turns, but a path that kills does so at every turn.
+# How often a path must end or stall the child, with nothing beside it, to be set aside where it may have been something
+# else: kills from outside and machines that freeze hit one piece after another, as pieces take turns, but a path that
+# kills does so at every turn. A fault or an error is the path's own: once is enough.
 STRIKES = 3
 # A parser in native code, or a pattern that backtracks, can hold up the whole child; nothing it does takes this long.
 STALL_S = 60.0
@@ -101,6 +102,7 @@ class Updater:
         self._deaths = 0
         self._done = Counter[str]()  # by the children that have ended
         self._error: str | None = None
+        self._certain = False  # nobody else ended the last child
         self._up = asyncio.Event()
         self._calm = asyncio.Event()  # clear while it is being found out which path ended the child
         self._calm.set()
@@ -240,7 +242,7 @@ class Updater:
         finally:
             self._child = self._liveness = None
         if not self._renewing:
-            self._error = child.epitaph()
+            self._error, self._certain = child.epitaph(), child.ended_by_itself
         self._done += child.link.done
         return child.link.answers
 
@@ -388,33 +390,43 @@ class Updater:
         finally:
             self._asked.discard(job)
             gate.leave()
-        return _Answer(answer["generation"], answer["failed"], [])
+        return _Answer(answer["generation"], answer["failed"], answer.get("aside", []))
 
     async def _find_killer(self, job: _Job, piece: Piece) -> _Answer:
         """Work off a batch that was in flight when the child died, one piece at a time and nothing beside it."""
         total, strikes, pieces = _Answer(0, {}, []), Counter[str](), deque([piece])
         while pieces:
             piece = pieces.popleft()
-            try:
-                async with self._alone:  # taken for each piece, so that batches take turns; see STRIKES
+            async with self._alone:  # taken for each piece, so that batches take turns; see STRIKES
+                try:
                     answer = await self._ask(job, piece, alone=True)
-            except WorkerDied:
-                if len(piece.all) > 1:
-                    pieces.extend(piece.halves())
-                    continue
-                strikes.update(piece.all)
-                if strikes[piece.all[0]] < STRIKES:
-                    pieces.append(piece)
-                elif await asyncio.to_thread(self._restraint.full):  # then any file would: it is tried again later
-                    total.failed |= dict.fromkeys(piece.all, FULL)
-                else:
-                    total.aside.extend(piece.all)
-                    why = f"indexing this file ends the indexing process ({self._error})"
-                    total.failed |= dict.fromkeys(piece.all, why)
-            else:
+                except WorkerDied:
+                    await self._up.wait()  # how the child ended is known by then, and is of this piece
+                    strikes.update(piece.all * (STRIKES if self._certain else 1))
+                    answer = None
+            if answer is not None:
                 total.generation = max(total.generation, answer.generation)
                 total.failed |= answer.failed
+                total.aside += answer.aside
+            elif len(piece.all) > 1:
+                pieces.extend(piece.halves())
+                strikes.clear()
+            elif strikes[piece.all[0]] < STRIKES:
+                pieces.append(piece)
+            else:
+                await self._blame(job, piece.all[0], total)
         return total
+
+    async def _blame(self, job: _Job, path: str, total: _Answer) -> None:
+        """Set a path aside that has ended the child, and have its content remembered; on a full disk any file would."""
+        if await asyncio.to_thread(self._restraint.full):
+            total.failed[path] = FULL
+            return
+        reason = f"indexing this file ends the indexing process ({self._error}); change it, or exclude it"
+        total.aside.append(path)
+        total.failed[path] = reason
+        if self._up.is_set():
+            self._link.send({"do": "set_aside", "index": job.lane.record.name, "path": path, "reason": reason})
 
     def _clear(self, job: _Job) -> None:
         self._suspects.discard(job)

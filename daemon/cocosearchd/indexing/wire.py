@@ -4,9 +4,11 @@
                       {"do": "open", "record", "rules"}        an index whose batches will follow
                       {"do": "work", "id", "index", "paths", "gone", "force", "urgent"}
                       {"do": "close", "id", "index", "forget"} forget: drop CocoIndex's memory of it as well
+                      {"do": "set_aside", "index", "path", "reason"}  its content ended the child: never index it
                       {"do": "ping", "id"}
     child -> daemon   {"ready": true}                          it holds the lock and listens
-                      {"id", "generation", "failed": {path: text}, "done": {"computed", "reused", "parsed"}}
+                      {"id", "generation", "failed": {path: text}, "aside": [path],
+                       "done": {"computed", "reused", "parsed"}}
                       {"id"}                                   closed, or alive
 
 `done` counts texts embedded or known and contents parsed, since the child started. End of file means stop. Order
@@ -40,7 +42,7 @@ class WorkerSpec:
     indexing: IndexingSettings = field(default_factory=IndexingSettings)
     api_key: str = field(default="", repr=False)
     store_wait_s: float = 10.0  # how long a file waits for a PostgreSQL that is being restarted before it fails
-    # Only tests set these: the child kills itself, or stops answering, when it is about to index a file whose path ends
+    # Only tests set these: the child aborts, or stops answering, when it is about to index a file whose path ends
     # so. No real file is known that reliably does that to a parser, and what is done about it is worth little untested.
     crash_on: str = ""
     hang_on: str = ""

@@ -31,7 +31,7 @@ from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.embedding.promised import PromisedEmbedder, fingerprint_of
 from cocosearchd.embedding.remembering import Counters, RememberingEmbedder
-from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch
+from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, IdentityMismatch
 from cocosearchd.indexing import wire
 from cocosearchd.indexing.app import IndexApp, Outcome, describe
 from cocosearchd.indexing.boxed_parser import Parsers
@@ -41,6 +41,7 @@ from cocosearchd.indexing.index_file import Tools
 from cocosearchd.indexing.making import Rules
 from cocosearchd.indexing.outlines import Outlines, made_by, opened
 from cocosearchd.indexing.precedence import Precedence
+from cocosearchd.indexing.set_aside import SetAside
 from cocosearchd.indexing.shaping import identity_of, limits_of, query_notes
 from cocosearchd.indexing.target import FileTarget
 from cocosearchd.kept import Kept
@@ -50,6 +51,8 @@ from cocosearchd.sandbox.priority import die_with_parent, renice
 from cocosearchd.settings import EmbedderSettings
 from cocosearchd.store import records
 from cocosearchd.store.pool import Database
+
+log = logging.getLogger(__name__)
 
 STOP_S = 2.0
 WRITE_TIMEOUT_MS = 60_000  # nobody waits for a large file's rows as for an answer
@@ -72,6 +75,7 @@ class Worker:
         )
         self._code = installed_code()
         self._crew = Crew(crew_size(spec.indexing.processes, usable_cores()), self._code)
+        self._set_aside = SetAside(Path(spec.state_dir), self._code)
         self._parsers = Parsers(self._code, Path(spec.state_dir))
         self._opening = asyncio.Lock()
         self._store: tuple[Database, Path] | None = None
@@ -93,6 +97,8 @@ class Worker:
                     index = self._indexes[message["index"]]
                     index.busy.add(task := tasks.create_task(self._work(index, message)))
                     task.add_done_callback(index.busy.discard)
+                elif message["do"] == "set_aside":
+                    tasks.create_task(self._leave_out(self._indexes[message["index"]], message))
                 elif message["do"] == "ping":
                     self._send({"id": message["id"]})
                 else:
@@ -116,7 +122,12 @@ class Worker:
         (outcome,) = await asyncio.gather(self._outcome(index, message), return_exceptions=True)
         if isinstance(outcome, BaseException):
             outcome = Outcome(0, dict.fromkeys([*message["paths"], *message["gone"]], describe(outcome)))
-        answer = {"generation": outcome.generation, "failed": dict(outcome.failed), "done": asdict(self._counters)}
+        answer = {
+            "generation": outcome.generation,
+            "failed": dict(outcome.failed),
+            "aside": outcome.aside,
+            "done": asdict(self._counters),
+        }
         self._send({"id": message["id"], **answer})
         self._rest_soon()
 
@@ -134,6 +145,14 @@ class Worker:
         work = app.process(paths, gone, force=message["force"], urgent=message["urgent"])
         return await index.unless_ended(asyncio.ensure_future(work))
 
+    async def _leave_out(self, index: "Index", message: dict[str, Any]) -> None:
+        try:
+            app = await self._app(index)
+        except CocoSearchError as error:  # it is in the daemon's memory, and found out anew after a restart
+            log.warning("set_aside_not_kept", extra={"path": message["path"], "error": str(error)})
+        else:
+            await app.set_aside(message["path"], message["reason"])
+
     async def _close(self, index: "Index", message: dict[str, Any]) -> None:
         await asyncio.gather(*index.busy)
         await index.close()
@@ -150,7 +169,7 @@ class Worker:
                 database, memory = await self._opened_store()
                 outlines = await self._outlines(rules)
                 parser = await self._parsers.parser(rules.limits, rules.overrides)
-                tools = Tools(rules, embedder, self._target, self._guard, outlines, parser, self._crew)
+                tools = Tools(rules, embedder, self._target, self._guard, outlines, parser, self._crew, self._set_aside)
                 state = memory / str(index.record.number)
                 index.start(
                     await IndexApp.open(index.record, database, tools, state, self._spec.indexing.inflight_files)
@@ -207,7 +226,7 @@ class Worker:
 
     def _guard(self, path: str) -> None:
         if self._spec.crash_on and path.endswith(self._spec.crash_on):
-            os.kill(os.getpid(), signal.SIGKILL)
+            os.abort()
         if self._spec.hang_on and path.endswith(self._spec.hang_on):
             threading.Event().wait()
 

@@ -1,5 +1,6 @@
 """The priority of processes that work in the background, and how they end with the process that started them."""
 
+import contextlib
 import ctypes
 import os
 import platform
@@ -28,6 +29,16 @@ def die_with_parent(parent: int) -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(0)
+
+
+def offer_to_oom_killer() -> None:
+    """Have the kernel end this process first when memory is used up, in place of a database; only on Linux.
+
+    See oom_score_adj in proc_pid_oom_score_adj(5). Who started the process may have set it higher already.
+    """
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):
+            Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def lower_io_priority() -> None:

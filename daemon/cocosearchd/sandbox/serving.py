@@ -15,7 +15,7 @@ from cocosearchd import interpreter
 from cocosearchd.sandbox.frames import frame, read_frame
 from cocosearchd.sandbox.installed import installed_code
 from cocosearchd.sandbox.limits import ResourceLimits, allow_cpu, apply_limits
-from cocosearchd.sandbox.priority import die_with_parent, lower_io_priority
+from cocosearchd.sandbox.priority import die_with_parent, lower_io_priority, offer_to_oom_killer
 
 # Exit codes of a worker.
 OTHER_CODE = 3  # what is installed now is not what the parent runs
@@ -33,6 +33,7 @@ def run_worker(open_handler: Callable[[], Handler]) -> None:
     descriptor, parent, code, limits = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
     bounds = ResourceLimits.from_argument(limits)
     die_with_parent(parent)
+    offer_to_oom_killer()
     apply_limits(bounds)
     lower_io_priority()
     if code != installed_code():
