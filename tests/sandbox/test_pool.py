@@ -55,8 +55,9 @@ async def test_a_warm_process_is_there_before_the_first_request_and_stays() -> N
 
 async def test_idle_processes_end() -> None:
     async with pool_of(PoolSize(most=3, idle_s=0.2)) as pool:
-        await asyncio.gather(*(pool.request(b"eval time.sleep(0.3)", 5.0) for _ in range(3)))
-        assert len(pool.pids) == 3
+        requests = [asyncio.create_task(pool.request(b"eval time.sleep(2.0)", 20.0)) for _ in range(3)]
+        await until(lambda: len(pool.pids) == 3)
+        await asyncio.gather(*requests)
         await until(lambda: not pool.pids)
         assert await pool.request(b"ab", 5.0) == b"ba"
 
