@@ -83,7 +83,7 @@ def resolve_inside(path: bytes, directories: Iterable[bytes]) -> bytes:
     real = os.path.realpath(path)
     tops = (os.path.realpath(directory).rstrip(b"/") for directory in directories)
     if not any(real.startswith(top + b"/") for top in tops):
-        raise IrregularFile("it is outside of the repository", path)
+        raise IrregularFile("it is outside of the repository: name it in your own git configuration instead", path)
     return real
 
 
