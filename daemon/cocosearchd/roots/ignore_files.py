@@ -31,6 +31,10 @@ def read_ignore_file(file: bytes, *, follow_links: bool) -> IgnoreText:
             content, status = read_start_in_tree(file, limit=MAX_BYTES + 1)
         else:
             content, status = read_start(file, limit=MAX_BYTES + 1, follow_links=follow_links)
+    except PermissionError as error:
+        # In a home directory that the daemon may not enter, the user's own file is as good as none.
+        closed = not os.access(os.path.dirname(file), os.X_OK, effective_ids=True)
+        return IgnoreText() if follow_links and closed else _unread(file, error)
     except OSError as error:
         return _unread(file, error)
     if len(content) <= MAX_BYTES:
