@@ -144,7 +144,7 @@ def test_a_first_index_with_killers_loses_no_file(odd_daemon: Daemon, hostile_ro
     until_unparsed(daemon, "hostile", {"f150_crash.py", "f250_crash.py"})
     assert quarantines(daemon) == 2
     assert worker_ends(daemon) <= 4, "with others, and alone"
-    assert daemon.call("stats", index="hostile")["parse_health"]["python"]["ok"] == 300
+    assert daemon.json("stats", "hostile")["parse_health"]["python"]["ok"] == 300
 
 
 def test_a_java_file_of_angle_brackets_is_plain_text(daemon: Daemon, hostile_root: Path, neighbour: Neighbour) -> None:
