@@ -99,6 +99,7 @@ def longest_hold_s(work: Callable[[], object]) -> float:
             now = time.perf_counter()
             gaps[0] = max(gaps[0], now - last)
             last = now
+        gaps[0] = max(gaps[0], time.perf_counter() - last)  # the work may have been one hold
 
     thread = threading.Thread(target=tick)
     thread.start()
