@@ -7,6 +7,7 @@ end the process as well, it is known by its path alone. Files that were sent wit
 import asyncio
 import logging
 import sys
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -30,6 +31,7 @@ DEADLINE_S = 20.0  # CPU time ends before, unless the machine is busy
 # Two texts that never end leave a process for the saves of others. A process costs .3 s of CPU to start, and reads all
 # words anew: one that is kept for nobody yet is started for what takes much longer than a request does.
 SIZE = PoolSize(most=3, warm=1, idle_s=30.0, spare_after_s=1.0)
+BATCHES_AHEAD = 2  # asked for at a time: one is analysed, one is put together
 SHOWN = 5  # files that are named
 WITHOUT_DEFINITIONS = "searched without definitions and comments"
 BY_PATH_ALONE = "searched by its path alone"
@@ -103,16 +105,36 @@ class ProcessAnalyser:
         self._pool.warm_up()
 
     async def analyse(self, files: Sequence[FileText]) -> Analysed:
-        """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`."""
-        documents, reduced = list[Documents](), list[Reduced]()
-        for batch in batches(files):
-            for some, analysis in await self._batch(batch, reduced):
-                documents.append(await asyncio.to_thread(with_analysis, some, analysis))
+        """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`.
+
+        The process analyses a batch while the documents of the batch before are put together here.
+        """
+        documents = list[Documents]()
+        reduced = list[Reduced]()
+        turn = asyncio.Lock()  # one batch at a time: two would have a second process started
+        requests = deque[asyncio.Task[list[tuple[Sequence[FileText], Analysis]]]]()
+        try:
+            for batch in batches(files):
+                requests.append(asyncio.create_task(self._in_turn(turn, batch, reduced)))
+                if len(requests) == BATCHES_AHEAD:
+                    documents += await _put_together(requests.popleft())
+            while requests:
+                documents += await _put_together(requests.popleft())
+        finally:
+            for request in requests:
+                request.cancel()
+            await asyncio.gather(*requests, return_exceptions=True)
         return Analysed(tuple(documents), tuple(reduced))
 
     async def aclose(self) -> None:
         """End all processes."""
         await self._pool.aclose()
+
+    async def _in_turn(
+        self, turn: asyncio.Lock, batch: Sequence[FileText], reduced: list[Reduced]
+    ) -> list[tuple[Sequence[FileText], Analysis]]:
+        async with turn:
+            return await self._batch(batch, reduced)
 
     async def _batch(
         self, files: Sequence[FileText], reduced: list[Reduced]
@@ -152,6 +174,13 @@ class ProcessAnalyser:
         """Ask a process. Raises `WorkerLost` also for a response that cannot be one, `WorkerUnavailable`."""
         body = AnalysisRequest(tuple(files), plain).to_bytes()
         return await self._pool.call(body, self._deadline_s, partial(analysis_from_bytes, files=files))
+
+
+async def _put_together(
+    request: asyncio.Task[list[tuple[Sequence[FileText], Analysis]]],
+) -> list[Documents]:
+    """Wait for the analysis of a batch, and make its documents."""
+    return [await asyncio.to_thread(with_analysis, files, analysis) for files, analysis in await request]
 
 
 def batches(files: Sequence[FileText]) -> Iterator[list[FileText]]:
