@@ -43,6 +43,7 @@ class Away(Database):
 
     def __init__(self, db: Database, rng: random.Random) -> None:
         self._db, self._rng, self.share = db, rng, 0.0
+        self._long_work = asyncio.Semaphore(2)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
