@@ -12,7 +12,7 @@ SEEDS ?= 1
 # The tests start hundreds of programs: without their bytecode kept, each would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up down test lint format types unit programs written parts newcomer bench quality clients conformance page soak hostile slow lock sbom password clean help
+.PHONY: up down test lint format types unit programs attacks written parts newcomer bench quality clients conformance page soak hostile slow lock sbom password clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -40,24 +40,28 @@ types: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks
 
-# Three parts beside each other, as much of their time is waiting; of each, whole lines are shown as they come.
+# Four parts beside each other, as much of their time is waiting; of each, whole lines are shown as they come.
 unit: $(STAMP)
-	$(MAKE) --jobs 3 --no-print-directory programs written parts
+	$(MAKE) --jobs 4 --no-print-directory programs attacks written parts
 
-PROGRAMS := tests/flows tests/hostile
+PROGRAMS := tests/flows
+ATTACKS := tests/hostile
 WRITTEN := tests/indexing tests/embedding tests/quality tests/store
 PYTEST := set -o pipefail; $(BIN)/python -m pytest -m "not slow"
 LINES := | { trap "" INT; grep --line-buffered ""; }
-programs written parts: SHELL := bash
+programs attacks written parts: SHELL := bash
 
 programs: $(STAMP)
 	$(PYTEST) $(PROGRAMS) $(LINES)
+
+attacks: $(STAMP)
+	$(PYTEST) $(ATTACKS) $(LINES)
 
 written: $(STAMP)
 	$(PYTEST) $(WRITTEN) $(LINES)
 
 parts: $(STAMP)
-	$(PYTEST) $(PROGRAMS:%=--ignore %) $(WRITTEN:%=--ignore %) $(LINES)
+	$(PYTEST) $(patsubst %,--ignore %,$(PROGRAMS) $(ATTACKS) $(WRITTEN)) $(LINES)
 
 format: $(STAMP) ## mend what formatting and lint can mend
 	$(BIN)/ruff format .

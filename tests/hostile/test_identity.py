@@ -61,7 +61,8 @@ def await_state(daemon: Daemon, state: str) -> dict[str, Any]:
 
 def rows_with(daemon: Daemon, text: str) -> list[str]:
     """The tables of the daemon's database that have a text in a row, plain or in bytes."""
-    listed = "select format('%I.%I', schemaname, tablename) from pg_tables where schemaname not like 'pg\\_%'"
+    listed = """select format('%I.%I', schemaname, tablename) from pg_tables
+        where schemaname not like 'pg\\_%' and schemaname <> 'information_schema'"""
     holding = list[str]()
     with psycopg.connect(daemon.call("status")["store"]["dsn"], autocommit=True) as connection:
         for (table,) in connection.execute(listed).fetchall():

@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocosearch_ipc.port_holder import client_pids
-from cocosearch_ipc.slots import PeerFinder, Slot, choose_victim
+from cocosearch_ipc.slots import PeerFinder, PendingPeer, Slot, choose_victim
 from tests.daemon import Daemon
 
 pytestmark = pytest.mark.timeout(120)
@@ -175,7 +175,7 @@ def test_tcp_clients_are_told_apart_by_their_process() -> None:
             return client_pids()
 
         peers = PeerFinder(lambda: clock[0], find)
-        assert peers.peer_of(address) == "127.0.0.1", "nobody waits for a look at all processes"
+        assert peers.peer_of(address) == PendingPeer("127.0.0.1"), "nobody waits for a look at all processes"
         end = time.monotonic() + 20
         while peers.peer_of(address) != os.getpid():
             assert time.monotonic() < end
@@ -190,3 +190,9 @@ def test_tcp_clients_are_told_apart_by_their_process() -> None:
             time.sleep(0.01)
         near.close()
         far.close()
+
+
+def test_while_processes_are_looked_for_the_newest_of_a_host_make_room() -> None:
+    peer = PendingPeer("127.0.0.1")
+    slots = [Slot(peer, is_idle=True, has_token=True, since=float(since)) for since in range(4)]
+    assert choose_victim(slots, newest=3) == 2

@@ -69,7 +69,10 @@ def omission(place: str, parsed: Patterns) -> str:
     """What to say of patterns that are not used; empty if all are."""
     if not parsed.omitted:
         return ""
-    bounds = f"at most {patterns.MAX_WILDCARDS:,} with wildcards, of {patterns.MAX_WILDCARD_BYTES:,} bytes each, are"
+    bounds = (
+        f"at most {patterns.MAX_WILDCARDS:,} with wildcards, of {patterns.MAX_WILDCARD_BYTES:,} bytes each"
+        f" and {patterns.MAX_WILDCARDS_BYTES:,} together, are"
+    )
     return f"{place}: {parsed.omitted:,} of its patterns are not used ({bounds})"
 
 

@@ -33,6 +33,7 @@ _Test = Callable[[bytes], object]  # true or false of a name or path
 # Bounds on what has a wildcard; whole names and paths are looked up, however many there are. Of 4,000 public ignore
 # files in use none comes near: the longest have some 2,000 lines. Paths have at most 4,096 bytes, names 255.
 MAX_WILDCARD_BYTES, MAX_WILDCARDS = 1024, 4096
+MAX_WILDCARDS_BYTES = 128 << 10  # of all of them together: the worst cost one path 0.13 s
 # Bytes of rules in one regular expression: it runs without letting other threads run.
 _CHUNK_BYTES = 4096
 
@@ -80,11 +81,12 @@ EMPTY = Patterns(())
 def parse(text: bytes, *, ignore_case: bool = False) -> Patterns:
     """The patterns of an ignore file with this content."""
     runs: list[tuple[bool, list[bytes]]] = []
-    wildcards = omitted = 0
+    wildcards = size = omitted = 0
     for line in _lines(text):
         if _SPECIAL.search(line):
             wildcards += 1
-            if wildcards > MAX_WILDCARDS or len(line) > MAX_WILDCARD_BYTES:
+            size += len(line)
+            if wildcards > MAX_WILDCARDS or len(line) > MAX_WILDCARD_BYTES or size > MAX_WILDCARDS_BYTES:
                 omitted += 1
                 continue
         ignored = not line.startswith(b"!")
@@ -212,7 +214,10 @@ def _pieces(pattern: bytes, one: bytes, ignore_case: bool) -> list[tuple[bytes, 
         elif char == b"\\":
             if at + 1 == len(pattern):
                 return None
-            rule, at = re.escape(pattern[at + 1 : at + 2]), at + 2
+            escaped = pattern[at + 1 : at + 2]
+            if ignore_case and escaped.isupper():  # git folds the case of the path, and not of what is escaped
+                return None
+            rule, at = re.escape(escaped), at + 2
         else:
             rule, at = one if char == b"?" else re.escape(char), at + 1
         pieces[-1] = (pieces[-1][0], pieces[-1][1] + rule)
