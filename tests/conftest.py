@@ -5,6 +5,7 @@
 
 import asyncio
 import contextlib
+import gc
 import os
 import shutil
 import signal
@@ -47,6 +48,12 @@ def pytest_configure() -> None:
         del os.environ[name]
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Set aside the modules, which stay to the end: a collection of garbage then takes milliseconds, not 0.2 s."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
