@@ -166,11 +166,26 @@ class Daemon:
             os.kill(client.call(address.rpc_socket(self.environment), "status", timeout_s=5)["pid"], signal.SIGKILL)
         servers = self.postgres()
         for process in servers[:1]:
-            process.send_signal(signal.SIGQUIT)  # it gives its shared memory back, which a kill would leave behind
+            with contextlib.suppress(psutil.NoSuchProcess):  # it ends just now
+                process.send_signal(signal.SIGQUIT)  # it gives its shared memory back, which a kill would leave behind
         _, alive = psutil.wait_procs(servers, 5)
         for process in alive:
             with contextlib.suppress(psutil.NoSuchProcess):  # a child goes with its postmaster
                 process.kill()
+
+
+@contextlib.contextmanager
+def freezing(processes: list[psutil.Process]) -> Iterator[None]:
+    """Stop processes for a while. Those that end meanwhile are passed over: a postmaster's children come and go."""
+    for process in processes:
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.suspend()
+    try:
+        yield
+    finally:
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
 
 
 def copy_cluster(cluster: Path, home: Path) -> None:

@@ -4,6 +4,8 @@ PSS counts a page shared by n processes as 1/n in each, so a sum over processes 
 PostgreSQL's shared memory (shared_buffers) is left out: its size is a setting, filled by reading and never given back.
 """
 
+import contextlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,13 +55,12 @@ def state_bytes(daemon: Daemon) -> dict[str, int]:
     """Bytes on disk below the state directory, by its first level."""
     sizes = dict[str, int]()
     state = daemon.home / "state"
-    for path in state.rglob("*"):
-        try:
-            size = path.lstat().st_blocks * 512
-        except FileNotFoundError:
-            continue
-        name = path.relative_to(state).parts[0]
-        sizes[name] = sizes.get(name, 0) + size
+    for directory, folders, files in os.walk(state):  # what is removed meanwhile is left out
+        for path in (Path(directory, name) for name in (*folders, *files)):
+            with contextlib.suppress(FileNotFoundError):
+                size = path.lstat().st_blocks * 512
+                first = path.relative_to(state).parts[0]
+                sizes[first] = sizes.get(first, 0) + size
     return sizes
 
 

@@ -19,7 +19,7 @@ import psutil
 import pytest
 
 from cocosearch_ipc.client import CallFailed, call
-from tests.daemon import Daemon
+from tests.daemon import Daemon, freezing
 from tests.embedding.ollama_server import Script, ollama_server
 
 STATE_BYTES = 400 << 20  # PostgreSQL takes about 60 MB of it, and its logs 64 more
@@ -85,20 +85,6 @@ def test_a_worker_that_was_stopped_makes_nothing_fresh(daemon: Daemon, project: 
     worker.resume()
     recovers(daemon, "written_while_stopped")
     assert daemon.json("status")["worker"]["deaths"] == 0
-
-
-@contextlib.contextmanager
-def freezing(servers: list[psutil.Process]) -> Iterator[None]:
-    """Stops processes, and what they have started, for a while."""
-    frozen = [server for root in servers for server in (root, *root.children(recursive=True))]
-    for server in frozen:
-        server.suspend()
-    try:
-        yield
-    finally:
-        for server in frozen:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                server.resume()
 
 
 def test_a_frozen_server_can_be_seen(daemon: Daemon, project: Path) -> None:

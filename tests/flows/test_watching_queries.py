@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cocosearch_ipc import address, client
-from tests.daemon import Daemon
+from tests.daemon import Daemon, freezing
 
 WAIT_S = 30.0
 
@@ -66,12 +66,8 @@ def test_a_subscription_goes_on_when_postgresql_has_said_nothing_for_a_while(dae
         for name in ("first", "second"):
             (project / "src" / f"{name}.py").write_text(f"def {name}():\n    return 'circuit breaker'\n")
             assert daemon.call("sync", index="project")["fresh"]
-            servers = daemon.postgres()
-            for server in servers:
-                server.suspend()
-            time.sleep(4)  # a server is given two seconds
-            for server in servers:
-                server.resume()
+            with freezing(daemon.postgres()):
+                time.sleep(4)  # a server is given two seconds
             assert [match["path"] for match in found.get(timeout=WAIT_S)["matches"]] == [f"src/{name}.py"]
 
 

@@ -68,4 +68,12 @@ def test_saves_survive_the_end_of_an_analysis_process(
 def analysis_workers(daemon: Daemon) -> list[psutil.Process]:
     assert daemon.process is not None
     below = psutil.Process(daemon.process.pid).children(recursive=True)
-    return [process for process in below if "cocosearchd.search.analysis_worker" in process.cmdline()]
+    return [process for process in below if "cocosearchd.search.analysis_worker" in command(process)]
+
+
+def command(process: psutil.Process) -> list[str]:
+    """The arguments of a process; none where it has ended."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []

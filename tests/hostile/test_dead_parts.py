@@ -12,13 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import psutil
 import psycopg
 import pytest
 
 from cocosearchd.errors import EmbedderSilent, EmbedderUnavailable
 from cocosearchd.health import HANGING_LOOKS, Health
-from tests.daemon import Daemon, passing_daemon
+from tests.daemon import Daemon, freezing, passing_daemon
 from tests.embedding.ollama_server import Script, ollama_server
 from tests.store.remote import free_port, remote_server
 
@@ -146,19 +145,12 @@ def test_a_worker_that_is_stopped_is_unresponsive(watched: Daemon) -> None:
 
 def test_a_database_that_is_stopped_is_unresponsive(watched: Daemon) -> None:
     awaited_part(watched, "store", "up")
-    servers = watched.postgres()
-    for server in servers:
-        server.suspend()
-    try:
+    with freezing(watched.postgres()):
         shown = awaited_part(watched, "store", "unresponsive", "down")
         assert shown["state"] == "unresponsive", shown
         assert shown["reason"]
         assert shown["hint"]
         assert metric(watched, "store") == "0"
-    finally:
-        for server in servers:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                server.resume()
     awaited_part(watched, "store", "up")
 
 

@@ -30,6 +30,14 @@ def family(daemon: Daemon) -> list[psutil.Process]:
     return [process, *process.children(recursive=True), *daemon.postgres()]
 
 
+def runs(pid: int) -> bool:
+    """Whether there is such a process, and not only its exit code."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
 def test_down_ends_a_stopped_daemon_by_force(daemon: Daemon, neighbour: Neighbour) -> None:
     neighbour.watch(daemon)
     processes = family(daemon)
@@ -40,7 +48,7 @@ def test_down_ends_a_stopped_daemon_by_force(daemon: Daemon, neighbour: Neighbou
     assert time.monotonic() - began < WITHIN_S
     assert "was ended by force; nothing is lost" in done.stderr
     _, alive = psutil.wait_procs(processes, 5)
-    assert [process for process in alive if process.status() != psutil.STATUS_ZOMBIE] == []
+    assert [process for process in alive if runs(process.pid)] == []
 
 
 def test_restart_of_a_stopped_daemon_goes_on_where_it_was(daemon: Daemon, neighbour: Neighbour) -> None:
@@ -77,7 +85,7 @@ def freeze(daemon: Daemon, number: int) -> int:
 def await_successor(daemon: Daemon, former: int, within_s: float = 60.0) -> int:
     end = time.monotonic() + within_s
     while time.monotonic() < end:
-        if not psutil.pid_exists(former) or psutil.Process(former).status() == psutil.STATUS_ZOMBIE:
+        if not runs(former):
             try:
                 return int(daemon.call("status")["pid"])
             except CallFailed:
@@ -110,7 +118,7 @@ def test_down_ends_the_watchdog_of_a_frozen_daemon_first(guarded: Daemon) -> Non
     guarded.ctl("down")
     time.sleep(LIMIT_S + 2)
     assert not guarded.answers()
-    assert not psutil.pid_exists(former) or psutil.Process(former).status() == psutil.STATUS_ZOMBIE
+    assert not runs(former)
     assert watchdogs(guarded) == []
 
 

@@ -6,6 +6,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from cocosearchd.roots import git_command
@@ -163,9 +164,16 @@ def test_git_and_all_that_it_started_end_at_the_deadline(
     assert time.monotonic() - began < 5
     child = int((tmp_path / "child").read_text())
     end = time.monotonic() + 5
-    while Path(f"/proc/{child}").exists() and "Z" not in Path(f"/proc/{child}/stat").read_text().split()[2]:
+    while alive(child):
         assert time.monotonic() < end, "a process that git started goes on"
         time.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.parametrize("stream", ["", ">&2"])

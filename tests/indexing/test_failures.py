@@ -319,6 +319,6 @@ def _closed(server: str, dsn: str) -> Iterator[None]:
 def _alive(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):
         return False
     return state != "Z"  # an orphan is somebody else's to reap

@@ -1,5 +1,6 @@
 """The front ends before the real engine: indexes that come and go, and starts and stops that leave nothing."""
 
+import contextlib
 import json
 import socket
 import threading
@@ -55,7 +56,8 @@ def _shared_memory(processes: list[psutil.Process]) -> set[str]:
     pids = {process.pid for process in processes}
     found = {name for name in _segments() if int(name.partition(" ")[0]) in pids}
     for process in processes:
-        found |= {path.path for path in process.memory_maps() if path.path in _mapped()}
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended, as PostgreSQL's processes do
+            found |= {path.path for path in process.memory_maps() if path.path in _mapped()}
     return found
 
 

@@ -25,7 +25,7 @@ from cocosearchd.notify import Notifier
 from cocosearchd.service import Places
 from cocosearchd.settings import Loaded, Settings
 from cocosearchd.store.pool import Connection, Database
-from tests.daemon import Daemon, make_daemon
+from tests.daemon import Daemon, freezing, make_daemon
 from tests.test_given_up import Away
 
 pytestmark = pytest.mark.timeout(120)
@@ -90,19 +90,15 @@ def test_a_frozen_store_starves_the_watchdog_and_a_reload_is_told(idle: Daemon) 
     idle.process.send_signal(signal.SIGHUP)
     assert "MONOTONIC_USEC=" in _until(notifications, "RELOADING=1")
     _until(notifications, "READY=1")
-    servers = idle.postgres()
-    for process in servers:
-        process.suspend()
-    time.sleep(every_s)  # what was asked before the stop may still be answered
-    notifications.settimeout(0)
-    with contextlib.suppress(BlockingIOError):
-        while notifications.recv(4096):
-            pass
-    notifications.settimeout(every_s * 3)
-    with pytest.raises(TimeoutError):  # a daemon whose store hangs is restarted by its manager
-        _until(notifications, "WATCHDOG=1")
-    for process in servers:
-        process.resume()
+    with freezing(idle.postgres()):
+        time.sleep(every_s)  # what was asked before the stop may still be answered
+        notifications.settimeout(0)
+        with contextlib.suppress(BlockingIOError):
+            while notifications.recv(4096):
+                pass
+        notifications.settimeout(every_s * 3)
+        with pytest.raises(TimeoutError):  # a daemon whose store hangs is restarted by its manager
+            _until(notifications, "WATCHDOG=1")
     notifications.settimeout(60)
     _until(notifications, "WATCHDOG=1")
     assert idle.stop() == 0

@@ -16,7 +16,7 @@ from cocosearchd.store.embedded import EmbeddedPostgres
 from cocosearchd.store.migrate import schema_change
 from cocosearchd.store.pool import Database
 from tests.conftest import QUICK
-from tests.daemon import copy_cluster
+from tests.daemon import copy_cluster, freezing
 
 TIMEOUT_MS, SILENCE_S = 500, 0.7
 Freeze = Callable[[], contextlib.AbstractContextManager[None]]
@@ -36,18 +36,9 @@ def own_server(public_state: Path, cluster: Path) -> Iterator[EmbeddedPostgres]:
 def frozen(own_server: EmbeddedPostgres) -> Freeze:
     """Stops the server and all of its processes for a while."""
 
-    @contextlib.contextmanager
-    def freeze() -> Iterator[None]:
+    def freeze() -> contextlib.AbstractContextManager[None]:
         postmaster = psutil.Process(own_server.pids()[0])
-        stopped = [postmaster, *postmaster.children(recursive=True)]
-        for process in stopped:
-            process.suspend()
-        try:
-            yield
-        finally:
-            for process in stopped:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.resume()
+        return freezing([postmaster, *postmaster.children(recursive=True)])
 
     return freeze
 
