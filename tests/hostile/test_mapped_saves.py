@@ -48,15 +48,15 @@ def test_private_and_read_only_mappings_are_no_saves(tmp_path: Path) -> None:
     process = tmp_path / "7"
     process.mkdir()
     lines = [
-        "7f00-7f01 rw-p 00000000 fe:00 1 /work/private.py",
-        "7f01-7f02 r--s 00000000 fe:00 2 /work/read.py",
-        "7f02-7f03 rw-s 00000000 00:01 3 /work/saved file.py",
+        "7f00-7f01 rw-p 00000000 fe:00 1 /project/private.py",
+        "7f01-7f02 r--s 00000000 fe:00 2 /project/read.py",
+        "7f02-7f03 rw-s 00000000 00:01 3 /project/saved file.py",
         "7f03-7f04 rw-s 00000000 00:01 4 anon_inode:[perf_event]",
         "7f04-7f05 rw-s 00000000 00:01 5 ",
     ]
     (process / "maps").write_text("\n".join(lines))
     (tmp_path / "self").symlink_to("7")
-    assert mapped_files([b"/work"], tmp_path) == {b"/work": ("saved file.py",)}
+    assert mapped_files([b"/project"], tmp_path) == {b"/project": ("saved file.py",)}
 
 
 async def test_a_question_sees_each_store_to_a_file_that_is_known_to_be_mapped(root: Path, tmp_path: Path) -> None:
