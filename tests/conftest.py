@@ -24,7 +24,7 @@ from cocosearchd.store.embedded import EmbeddedPostgres
 from cocosearchd.store.migrate import migrate_registry
 from cocosearchd.store.pool import Database
 from cocosearchd.store.roles import DAEMON, SUPERUSER
-from tests.daemon import copy_cluster
+from tests.daemon import Daemon, copy_cluster, passing_daemon
 
 SOURCES = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("daemon", "ipc")]
 TEMPLATE = "template_cocosearch"
@@ -102,6 +102,36 @@ def cluster(public_state: Path) -> Path:
     postgres.ensure()
     postgres.stop()
     return public_state / "made" / "pg"
+
+
+@pytest.fixture
+def stopped(cluster: Path) -> Iterator[Daemon]:
+    """A daemon that has not been started."""
+    with passing_daemon(cluster) as daemon:
+        yield daemon
+
+
+@pytest.fixture
+def daemon(stopped: Daemon) -> Daemon:
+    """A running daemon without indexes, of the test's own: the test may kill, stop, starve and configure it."""
+    stopped.start()
+    return stopped
+
+
+@pytest.fixture(scope="session")
+def common_daemon(cluster: Path) -> Iterator[Daemon]:
+    """The running daemon behind `shared`."""
+    with passing_daemon(cluster) as daemon:
+        daemon.start()
+        yield daemon
+        assert daemon.stop() == 0
+
+
+@pytest.fixture
+def shared(common_daemon: Daemon) -> Iterator[Daemon]:
+    """A running daemon without indexes, one for a whole run: for tests that leave it as it is."""
+    yield common_daemon
+    common_daemon.clear()
 
 
 @pytest.fixture(scope="session")

@@ -9,40 +9,10 @@ from tests.daemon import Daemon, git, passing_daemon
 
 
 @pytest.fixture
-def stopped(cluster: Path) -> Iterator[Daemon]:
-    """A daemon that has not been started."""
-    with passing_daemon(cluster) as daemon:
-        yield daemon
-
-
-@pytest.fixture
-def daemon(stopped: Daemon) -> Daemon:
-    """A running daemon without indexes, of the test's own: it may be killed, stopped and told other settings."""
-    stopped.start()
-    return stopped
-
-
-@pytest.fixture
 def other_daemon(cluster: Path) -> Iterator[Daemon]:
     """A second one, that has not been started."""
     with passing_daemon(cluster) as daemon:
         yield daemon
-
-
-@pytest.fixture(scope="module")
-def module_daemon(cluster: Path) -> Iterator[Daemon]:
-    """The running daemon behind `shared`."""
-    with passing_daemon(cluster) as daemon:
-        daemon.start()
-        yield daemon
-        assert daemon.stop() == 0
-
-
-@pytest.fixture
-def shared(module_daemon: Daemon) -> Iterator[Daemon]:
-    """A running daemon without indexes, for tests that leave it as it is: one for all of a module."""
-    yield module_daemon
-    module_daemon.clear()
 
 
 @pytest.fixture

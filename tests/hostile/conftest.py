@@ -1,36 +1,10 @@
 """A real daemon with a hostile root beside a neighbour, whose saves must stay fresh meanwhile."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.daemon import Daemon, passing_daemon
 from tests.hostile.neighbour import Neighbour
-
-
-@pytest.fixture
-def daemon(cluster: Path) -> Iterator[Daemon]:
-    """A running daemon without indexes, of the test's own: the test may kill, stop and starve it."""
-    with passing_daemon(cluster) as daemon:
-        daemon.start()
-        yield daemon
-
-
-@pytest.fixture(scope="module")
-def module_daemon(cluster: Path) -> Iterator[Daemon]:
-    """The running daemon behind `shared`."""
-    with passing_daemon(cluster) as daemon:
-        daemon.start()
-        yield daemon
-        assert daemon.stop() == 0
-
-
-@pytest.fixture
-def shared(module_daemon: Daemon) -> Iterator[Daemon]:
-    """A running daemon without indexes, one for the module: for tests that leave it as it is."""
-    yield module_daemon
-    module_daemon.clear()
 
 
 @pytest.fixture
