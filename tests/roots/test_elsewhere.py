@@ -1,12 +1,15 @@
 """Files that have a name outside of the root, or of what is indexed of it: what is written by that makes no event."""
 
+import asyncio
 import os
+import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import anyio
 import pytest
 
-from cocosearchd.roots import links
+from cocosearchd.roots import links, survey
 from cocosearchd.settings import IndexingSettings
 from tests.roots.support import BACKENDS, following, in_sync, on_disk
 
@@ -53,6 +56,43 @@ async def test_nothing_is_read_again_without_a_change(root: Path, tmp_path: Path
         assert not index.batches
 
 
+@pytest.mark.parametrize("change", [lambda outside: outside.write_text("# other\n"), Path.unlink])
+async def test_a_look_that_ends_late_tells_nothing_that_was_taken_in_since(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
+) -> None:
+    outside = tmp_path / "outside.py"
+    outside.hardlink_to(root / "a.py")
+    late = LateLook()
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        await in_sync(live)
+        change(outside)
+        monkeypatch.setattr(survey, "written", late.written)
+        look = asyncio.ensure_future(live._survey.check_links(local=True))
+        await asyncio.to_thread(late.seen.wait, 10)
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+        index.batches.clear()
+        late.goes_on.set()
+        await look
+        await in_sync(live)
+        assert not index.batches
+
+
+def test_a_look_that_ends_late_tells_what_was_written_since(root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.py"
+    outside.hardlink_to(root / "a.py")
+    seen = links.Links()
+    seen.scanned(filter(None, [links.linked("a.py", (root / "a.py").lstat())]))
+    suspects = seen.suspects()
+    outside.write_text("# other\n")
+    between = links.linked("a.py", (root / "a.py").lstat())
+    assert between is not None
+    outside.write_text("# and once more\n")
+    found = links.written(os.fsencode(root), suspects)
+    seen.changed(between)
+    assert seen.unseen(found) == ["a.py"]
+
+
 async def test_a_name_that_is_moved_out_of_what_is_indexed_is_followed(root: Path, tmp_path: Path) -> None:
     (root / ".ignored").mkdir()
     (root / ".gitignore").write_text(".ignored/\n")
@@ -91,3 +131,18 @@ async def test_one_question_looks_at_so_many_files_at_most(
     seen = links.Links()
     seen.scanned(filter(None, (links.linked(path.name, path.lstat()) for path in sorted(root.iterdir()))))
     assert [path for path, _ in seen.suspects()] == ["a.py", "b.py"]
+
+
+class LateLook:
+    """Looks at files with other names; the first look is as late with its answer as a busy machine may make it."""
+
+    def __init__(self) -> None:
+        self.seen, self.goes_on = threading.Event(), threading.Event()
+
+    def written(self, root: bytes, suspects: Iterable[links.Suspect]) -> list[links.Suspect]:
+        """As `links.written`."""
+        found = links.written(root, suspects)
+        if not self.seen.is_set():
+            self.seen.set()
+            assert self.goes_on.wait(10)
+        return found

@@ -39,13 +39,14 @@ def _stamp(status: os.stat_result) -> Stamp:
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
-def written(root: bytes, suspects: Iterable[Suspect]) -> list[str]:
-    """Those that are not as they were seen. Blocking."""
-    found = list[str]()
-    for path, stamp in suspects:
+def written(root: bytes, suspects: Iterable[Suspect]) -> list[Suspect]:
+    """Those that are not as they were seen, as they are. Blocking."""
+    found = list[Suspect]()
+    for path, before in suspects:
         with suppress(OSError):  # that a name went is told by an event
-            if _stamp(os.lstat(os.path.join(root, decode_path(path)))) != stamp:
-                found.append(path)
+            now = _stamp(os.lstat(os.path.join(root, decode_path(path))))
+            if now != before:
+                found.append((path, now))
     return found
 
 
@@ -86,6 +87,18 @@ class Links:
         """The names here of files that have others elsewhere, with the stamps they were seen with."""
         some = islice(self.elsewhere, FOLLOWED)
         return [name for inode in some for name in self._seen.get(inode, {}).items()]
+
+    def unseen(self, found: Iterable[Suspect]) -> list[str]:
+        """The paths among what a look has found that nobody has seen as it is there.
+
+        The look may have begun before another one by which the same change was taken in. A path that is not known any
+        more was seen without another name since: events tell of it again.
+        """
+        return [path for path, stamp in found if self._stamp_of(path) not in (None, stamp)]
+
+    def _stamp_of(self, path: str) -> Stamp | None:
+        inode = self._inode_of.get(path)
+        return None if inode is None else self._seen[inode][path]
 
     def left(self, path: str, inode: tuple[int, int] | None) -> frozenset[str]:
         """The other names of the file that was seen at a path, if that is there no more, but `inode` or nothing.

@@ -240,7 +240,8 @@ class Survey:
     async def check_links(self, *, local: bool) -> None:
         """Files that have names outside of what is indexed here. What is not `local` is scanned for each question."""
         if local and self._links.elsewhere:
-            for path in await self._threads.run(written, self._root, self._links.suspects()):
+            found = await self._threads.run(written, self._root, self._links.suspects())
+            for path in self._links.unseen(found):
                 self._dirty.mark(path, scanned=True)
 
     def _tell(self, *, everything: bool) -> None:
