@@ -82,7 +82,7 @@ class Indexes(Lookup):
         # Apart from the threads of questions: file systems that hang keep theirs.
         self._root_threads = ThreadPoolExecutor(ROOT_THREADS, "root")
         self._adding = RootThreads(self._root_threads)
-        self.removals = Removals(db)
+        self.removals = Removals(db, self._forget)
 
     @property
     def loaded(self) -> Loaded:
@@ -269,6 +269,11 @@ class Indexes(Lookup):
         self._under_way.add(task)
         task.add_done_callback(self._under_way.discard)
         return await asyncio.shield(task)
+
+    async def _forget(self) -> None:
+        """Let go of chunks that were read for any index, once there is none."""
+        if not self._every():
+            await self.analyser.renew()
 
     def _every(self) -> tuple[RunningIndex, ...]:
         """Those that answer, and those that will."""

@@ -1,6 +1,7 @@
 """What the tables of a running index need from time to time, when there is nothing else to do."""
 
 import logging
+from collections.abc import Awaitable, Callable
 
 import anyio
 
@@ -23,8 +24,9 @@ class Removals:
     A while after the last removal: tasks of an index end by themselves, and several are often removed in a row.
     """
 
-    def __init__(self, db: Database) -> None:
-        self._db, self._noted = db, anyio.Event()
+    def __init__(self, db: Database, forget: Callable[[], Awaitable[None]]) -> None:
+        """`forget` lets go of what is held for all indexes together, if there are none any more."""
+        self._db, self._forget, self._noted = db, forget, anyio.Event()
 
     def note(self) -> None:
         """An index was removed."""
@@ -37,6 +39,7 @@ class Removals:
             await anyio.sleep(TIDY_S)
             self._noted = anyio.Event()
             await self._db.renew()
+            await self._forget()
             await anyio.to_thread.run_sync(collect_and_give_back)
 
 

@@ -107,6 +107,22 @@ async def test_a_warm_process_that_dies_while_idle_is_replaced() -> None:
         await until(lambda: bool(pool._idle) and pool.pids != [pid])
 
 
+@pytest.mark.parametrize("most", [1, 2])
+async def test_a_renewed_pool_has_other_processes_and_lets_requests_end(most: int) -> None:
+    async with pool_of(PoolSize(most=most, warm=1)) as pool:
+        pool.warm_up()
+        await until(lambda: bool(pool._idle))
+        (before,) = pool.pids
+        await pool.renew()
+        assert await pool.request(b"ab", 5.0) == b"ba"
+        await until(lambda: bool(pool._idle))
+        assert before not in pool.pids
+        busy = asyncio.create_task(pool.request(b"eval [time.sleep(0.5), 7][1]", 5.0))
+        await asyncio.sleep(0.2)
+        await pool.renew()
+        assert await busy == b"7"
+
+
 async def test_a_caller_that_goes_away_leaves_no_process_at_work() -> None:
     async with pool_of(PoolSize(most=1)) as pool:
         with anyio.move_on_after(0.5):

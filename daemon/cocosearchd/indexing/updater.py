@@ -46,7 +46,7 @@ STRIKES = 3
 # A parser in native code, or a pattern that backtracks, can hold up the whole child; nothing it does takes this long.
 STALL_S = 60.0
 # After the last index was removed; the next one may come at once, and should not wait for a process to start.
-UNUSED_S = 15.0
+UNUSED_S = 10.0
 CLOSE_S = 15.0  # for the files in flight of an index that is removed; then the child is killed, and starts again
 
 

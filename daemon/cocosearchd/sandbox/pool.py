@@ -62,6 +62,16 @@ class WorkerPool:
         while len(self._idle) + len(self._starting) < self._size.warm and self._grow():
             pass
 
+    async def renew(self) -> None:
+        """Replace the processes that are idle: new ones hold nothing of what was asked before."""
+        lives = [self._lives[process] for process in self._idle]
+        for process in self._idle:
+            process.stop()
+        self._idle.clear()
+        if lives:
+            await asyncio.wait(lives)
+        self.warm_up()
+
     async def refilled(self, deadline_s: float) -> None:
         """Wait until all processes that are kept warm are idle again, or for so long.
 

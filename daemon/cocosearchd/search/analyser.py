@@ -104,6 +104,10 @@ class ProcessAnalyser:
         """Start a process before it is needed."""
         self._pool.warm_up()
 
+    async def renew(self) -> None:
+        """Forget what was read, in new processes: for when there is no index any more."""
+        await self._pool.renew()
+
     async def analyse(self, files: Sequence[FileText]) -> Analysed:
         """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`.
 
