@@ -202,6 +202,54 @@ def test_a_condition_of_the_user_reads_no_head_that_hangs(tmp_path: Path, monkey
     assert time.monotonic() - began < SOON_S
 
 
+def users_config(tmp_path: Path, how: str, kind: str) -> Path:
+    """Make one file of the user's configuration odd, itself or as it is included; return that file."""
+    odd, config = tmp_path / "odd", tmp_path / ".gitconfig"
+    KINDS[kind](config if how == "itself" else odd)
+    if how == "included":
+        config.write_text(f"[include]\n\tpath = {odd}\n")
+    elif how == "included by condition":
+        config.write_text(f'[includeIf "gitdir:{tmp_path}/"]\n\tpath = more\n')
+        (tmp_path / "more").write_text("[include]\n\tpath = odd\n")
+    elif how == "linked":
+        config.symlink_to(odd)
+    return config if how in ("itself", "linked") else odd
+
+
+@pytest.mark.parametrize("how", ["itself", "linked", "included", "included by condition"])
+@pytest.mark.parametrize("kind", ["fifo", "endless", "huge"])
+def test_a_file_of_the_user_without_end_costs_little_and_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, kind: str
+) -> None:
+    root = repository(tmp_path / "root")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
+    odd = users_config(tmp_path, how, kind)
+    began = time.monotonic()
+    scope = Scope(os.fsencode(root), IndexingSettings())
+    assert scope.allows(b"shown.py")
+    assert not scope.allows(b"hidden.py"), "the repository's own rules hold"
+    assert time.monotonic() - began < SOON_S
+    said = [*scope.remarks(), *(trouble.why for trouble in scope.troubles().values())]
+    assert [str(odd) in sentence and "is not read: it is" in sentence for sentence in said] == [True]
+
+
+@pytest.mark.parametrize("how", ["variable", "link"])
+def test_a_user_may_switch_configuration_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str) -> None:
+    root = repository(tmp_path / "root")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    if how == "variable":
+        monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    else:
+        monkeypatch.delenv("GIT_CONFIG_GLOBAL", raising=False)
+        (tmp_path / ".gitconfig").symlink_to(os.devnull)
+    scope = Scope(os.fsencode(root), IndexingSettings())
+    assert not scope.allows(b"hidden.py")
+    assert scope.remarks() == ()
+
+
 def entries_of_one_long_prefix(count: int, length: int) -> Iterator[bytes]:
     """Entries of index version 4, each of a few bytes, whose paths have `length` bytes: gitformat-index(5)."""
     status = struct.pack(">10I20sH", *([0] * 6), 0o100644, 0, 0, 0, b"\1" * 20, 0xFFF)

@@ -1,9 +1,10 @@
 """What git said of the repositories around and below one root: kept, and asked for again when it may be another."""
 
+import time
 from dataclasses import replace
 
-from cocosearchd.roots.git import GitRules, Repository, Signature, outdated, read_rules, signature, stamp
-from cocosearchd.roots.git_command import user_config_files, user_excludes_file
+from cocosearchd.roots.git import RETRY_MAX_S, GitRules, Repository, Signature, outdated, read_rules, signature, stamp
+from cocosearchd.roots.git_command import Refused, user_config_files, user_excludes_file
 from cocosearchd.roots.git_config import UserConfig, read_user_config
 
 
@@ -13,6 +14,7 @@ class Facts:
     def __init__(self) -> None:
         self._rules: dict[bytes, GitRules] = {}
         self._user: tuple[UserConfig, Signature] = (UserConfig(), ())
+        self._refusal: tuple[str, Signature, float] = ("", (), 0.0)  # why, the files then, when to ask again
 
     def doubted(self) -> "Facts":
         """The same, but git is asked again for each of them."""
@@ -40,11 +42,21 @@ class Facts:
     def user_config(self) -> UserConfig:
         """Return what the system and the user configure for all repositories. Raises `Refused` and `Silent`."""
         config, stamps = self._user
-        while stamps != _user_signature(config):  # until nothing changed while git was asked
-            stamps = _user_signature(config)
-            config = read_user_config()
+        while stamps != (now := _user_signature(config)):  # until nothing changed while git was asked
+            config, stamps = self._asked(now), now
         self._user = config, stamps
         return config
+
+    def _asked(self, stamps: Signature) -> UserConfig:
+        """The user's configuration, asked for; not soon again after a refusal, as that may take seconds."""
+        why, met, again_at = self._refusal
+        if why and met == stamps and time.monotonic() < again_at:
+            raise Refused(why)
+        try:
+            return read_user_config()
+        except Refused as error:
+            self._refusal = str(error), stamps, time.monotonic() + RETRY_MAX_S
+            raise
 
     def default_excludes(self) -> bytes:
         """The user's excludes file where no configuration names one."""

@@ -251,12 +251,18 @@ def _configured(
 
 
 def _read_config(repository: Repository, user: Callable[[], UserConfig]) -> tuple[GitConfig, Refused | None]:
-    """The configuration, empty where it is refused, and why it is. Raises `Silent`."""
+    """The configuration, empty where it is refused, and why it is. Raises `Silent`.
+
+    The repository's own holds where the user's is refused: what it hides stays hidden.
+    """
     places = (repository.top, repository.git_dir, repository.common_dir)
     try:
-        users = user()
-        refusal = _foreign(repository, users)
-        return read_git_config(*places, users, trusted=refusal is None), refusal
+        users, refusal = user(), None
+    except Refused as error:
+        users, refusal = UserConfig(), error
+    try:
+        foreign = _foreign(repository, users)
+        return read_git_config(*places, users, trusted=foreign is None), refusal or foreign
     except Refused as error:
         return GitConfig(), error
     except OSError as error:

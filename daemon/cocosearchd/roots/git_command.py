@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 TIMEOUT_S = 30.0
+USER_TIMEOUT_S = 2.0  # of a call that reads the user's configuration: a few kilobytes, unless a file of it never ends
 CPU_S = 20  # of one call; ls-files over an index of 1,000,000 files takes less than 2
 MEMORY_BYTES = 256 << 20  # of address space, and what the caller adds; a git at rest has about 10 MB
 MAX_ERROR_BYTES = 64 << 10
@@ -130,7 +131,7 @@ class GitCall:
 
 
 def run_git(call: GitCall) -> bytes:
-    """Return what git prints. Blocking, for at most `TIMEOUT_S`. Raises `Refused` and `Silent`."""
+    """Return what git prints. Blocking, for at most `TIMEOUT_S`, or `USER_TIMEOUT_S`. Raises `Refused` and `Silent`."""
     program = shutil.which("git", path=_search_path())
     if program is None:
         raise Refused("there is no git")
@@ -221,7 +222,8 @@ def _run(call: GitCall, program: str, directory: str) -> bytes:
         start_new_session=True,
     ) as process:
         try:
-            output, errors = _communicate(process, call.output_limit)
+            timeout_s = min(USER_TIMEOUT_S, TIMEOUT_S) if call.user else TIMEOUT_S
+            output, errors = _communicate(process, call.output_limit, timeout_s)
         finally:
             if process.returncode is None:
                 _end_group(process)
@@ -231,35 +233,35 @@ def _run(call: GitCall, program: str, directory: str) -> bytes:
     raise (Refused if any(words in errors for words in _FOR_GOOD) else Silent)(reason)
 
 
-def _communicate(process: subprocess.Popen[bytes], output_limit: int) -> tuple[bytes, bytes]:
+def _communicate(process: subprocess.Popen[bytes], output_limit: int, timeout_s: float) -> tuple[bytes, bytes]:
     """All that it prints to both pipes, once it has ended. Raises `Silent` at the deadline, `Refused` at the limit."""
     assert process.stdout is not None
     assert process.stderr is not None
-    deadline = time.monotonic() + TIMEOUT_S
+    deadline = time.monotonic() + timeout_s
     chunks: dict[int, list[bytes]] = {process.stdout.fileno(): [], process.stderr.fileno(): []}
     budgets = dict(zip(chunks, (output_limit, MAX_ERROR_BYTES), strict=True))
-    for descriptor, chunk in _chunks((process.stdout, process.stderr), deadline):
-        budgets[descriptor] -= len(chunk)
-        if budgets[descriptor] < 0:
-            raise Refused(f"git answers with more than {output_limit // 1024:,} kB")
-        chunks[descriptor].append(chunk)
     try:
+        for descriptor, chunk in _chunks((process.stdout, process.stderr), deadline):
+            budgets[descriptor] -= len(chunk)
+            if budgets[descriptor] < 0:
+                raise Refused(f"git answers with more than {output_limit // 1024:,} kB")
+            chunks[descriptor].append(chunk)
         process.wait(max(0.0, deadline - time.monotonic()))
-    except subprocess.TimeoutExpired as error:
-        raise Silent(f"git has not answered for {TIMEOUT_S:g} s") from error
+    except (TimeoutError, subprocess.TimeoutExpired) as error:
+        raise Silent(f"git has not answered for {timeout_s:g} s") from error
     output, errors = (b"".join(parts) for parts in chunks.values())
     return output, errors
 
 
 def _chunks(pipes: Sequence[IO[bytes]], deadline: float) -> Iterator[tuple[int, bytes]]:
-    """What comes out of pipes until all are closed. Raises `Silent` at the deadline."""
+    """What comes out of pipes until all are closed. Raises `TimeoutError` at the deadline."""
     with selectors.DefaultSelector() as selector:
         for pipe in pipes:
             selector.register(pipe, selectors.EVENT_READ)
         while selector.get_map():
             events = selector.select(max(0.0, deadline - time.monotonic()))
             if not events:
-                raise Silent(f"git has not answered for {TIMEOUT_S:g} s")
+                raise TimeoutError
             for key, _ in events:
                 chunk = os.read(key.fd, 1 << 16)
                 if not chunk:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from cocosearchd.model import encode_path
-from cocosearchd.regular_files import passes, read_regular, resolve_inside
-from cocosearchd.roots.git_command import GitCall, Refused, run_git
+from cocosearchd.regular_files import IrregularFile, passes, read_regular, resolve_inside
+from cocosearchd.roots.git_command import GitCall, Refused, Silent, run_git, user_config_files
 
 MAX_CONFIG_BYTES = 1 << 20  # of one file
 MAX_HEAD_BYTES = 8192  # `ref: ` and a name, or an object id
@@ -84,8 +84,12 @@ def read_git_config(top: bytes, git_dir: bytes, common_dir: bytes, user: UserCon
 
     Blocking. Raises `Refused`, `Silent`, and `OSError` for a file that cannot be read now.
     """
-    lines = _lines_for(git_dir, user) if trusted else user.lines
     reader = _RepositoryConfig((top, git_dir, common_dir))
+    lines: Sequence[ConfigLine] = user.lines
+    try:
+        lines = _lines_for(git_dir, user) if trusted else user.lines
+    except Refused as error:
+        reader.remarks.append(f"what you include by conditions is not used: {error}")
     own = list(reader.lines(os.path.join(common_dir, b"config"))) if trusted else []
     if _last(own, b"extensions.worktreeconfig", b"false").lower() in _TRUE:
         own += reader.lines(os.path.join(git_dir, b"config.worktree"))
@@ -150,26 +154,69 @@ def _parse(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _user_lines(git_dir: bytes | None = None) -> Iterator[ConfigLine]:
+    """Lines as git reads them. Raises `Silent`, and `Refused` for a file that git would read without end."""
     call = GitCall(arguments=(*_LIST, "--show-origin"), git_dir=git_dir, user=True, output_limit=MAX_OUTPUT_BYTES)
-    fields = iter(run_git(call).split(b"\0"))
+    for file in user_config_files():
+        _read_users(file)
+    try:
+        output = run_git(call)
+    except Silent:
+        _require_regular_includes()
+        raise
+    fields = iter(output.split(b"\0"))
     for origin, entry in zip(fields, fields, strict=False):  # what follows the last NUL is nothing
         kind, _, name = origin.partition(b":")
         if kind == b"file":
             yield ConfigLine(*_key_and_value(entry), name)
 
 
+def _read_users(file: bytes) -> bytes:
+    """A file of the user's configuration, empty where git is to say what is wrong. Raises `Refused` for an odd one."""
+    try:
+        if os.path.samefile(file, os.devnull):  # people switch configuration off by it
+            return b""
+        return read_regular(file, limit=MAX_CONFIG_BYTES, follow_links=True)
+    except IrregularFile as error:
+        raise Refused(f"{encode_path(file)} of your git configuration is not read: {error.strerror}") from error
+    except OSError:
+        return b""
+
+
+def _readable_lines(text: bytes) -> Sequence[tuple[bytes, bytes]]:
+    """Keys and values of a configuration; nothing where git cannot parse it, which the caller reports."""
+    try:
+        return tuple(_parse(text))
+    except Silent:
+        return ()
+
+
+def _require_regular_includes() -> None:
+    """Look for the odd file that git cannot read, once it failed. Raises `Refused` if there is one.
+
+    Conditions are not looked at: what one names is no less odd while it does not hold.
+    """
+    files = list(user_config_files())
+    for file in files:  # grows meanwhile
+        for key, value in _readable_lines(_read_users(file)):
+            included = key == b"include.path" or (key.startswith(_CONDITION) and key.endswith(b".path"))
+            if included and value and len(files) < MAX_INCLUDED:
+                files.append(os.path.join(os.path.dirname(file), os.path.expanduser(value)))
+
+
 def _lines_for(git_dir: bytes, user: UserConfig) -> Sequence[ConfigLine]:
     """The user's configuration with what its conditions include for one repository.
 
-    git reads HEAD of the repository for that, so it must be a file that ends.
+    git reads HEAD of the repository for that, so it must be a file that ends. Raises `Refused` and `Silent`.
     """
     if not user.has_conditions:
         return user.lines
     try:
         read_regular(os.path.join(git_dir, b"HEAD"), limit=MAX_HEAD_BYTES, follow_links=True)
-        return tuple(_user_lines(git_dir))
-    except (OSError, Refused):
+    except OSError:
         return user.lines
+    for file in user.files:
+        _read_users(file)
+    return tuple(_user_lines(git_dir))
 
 
 def _key_and_value(entry: bytes) -> tuple[bytes, bytes]:
