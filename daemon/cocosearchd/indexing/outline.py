@@ -10,6 +10,8 @@ from cocosearchd.indexing.chunk import Limits, describe, ranges
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.languages.parse import Parsed, QueryOverrides, parse
 from cocosearchd.model import Chunk, ParseReport, Symbol
+from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.values import read_values
 
 _SYMBOL, _BLOCK, _REPORT = (attrgetter(*(one.name for one in fields(kind))) for kind in (Symbol, Block, ParseReport))
 SUM_BYTES = 8  # in front of what is packed: marshal crashes on what it has not written
@@ -77,13 +79,16 @@ def packed_outline(outline: Outline) -> bytes:
 
 
 def unpacked_outline(raw: bytes | None) -> Outline | None:
-    """The outline that was packed in raw bytes; None if their sum is not right."""
+    """The outline that was packed in raw bytes; None if their sum is not right, or they are none."""
     if raw is None or not is_summed(raw):
         return None
-    cut, symbols, blocks, report = marshal.loads(raw[SUM_BYTES:])  # noqa: S302
-    return Outline(
-        cut, tuple(Symbol(*one) for one in symbols), tuple(Block(*one) for one in blocks), ParseReport(*report)
-    )
+    try:
+        cut, symbols, blocks, report = read_values(raw[SUM_BYTES:])
+        return Outline(
+            cut, tuple(Symbol(*one) for one in symbols), tuple(Block(*one) for one in blocks), ParseReport(*report)
+        )
+    except (Garbled, ValueError, TypeError):
+        return None
 
 
 def summed(raw: bytes) -> bytes:

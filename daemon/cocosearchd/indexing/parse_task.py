@@ -12,6 +12,7 @@ from cocosearchd.indexing.chunk import Limits
 from cocosearchd.indexing.outline import Outline, unpacked_outline
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.values import read_values
 
 # A request with more files or bytes would keep a save waiting for the process.
 BATCH_FILES, BATCH_BYTES = 8, 1 << 16
@@ -78,8 +79,8 @@ def pack_response(outlines: Sequence[tuple[bytes, bool]]) -> bytes:
 
 
 def unpack_response(body: bytes, count: int) -> list[ParseResult]:
-    """Return the inverse of `pack_response`. Raises `Garbled`, `ValueError`, `EOFError` or `TypeError`."""
-    values = marshal.loads(body)  # noqa: S302 - a frame with its checksum
+    """Return the inverse of `pack_response`. Raises `Garbled`, `ValueError` or `TypeError`."""
+    values = read_values(body)
     if not isinstance(values, list) or len(values) != count:
         raise Garbled("a response about other files")
     return [_result(*value) for value in values]

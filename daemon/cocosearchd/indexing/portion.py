@@ -14,6 +14,7 @@ from dataclasses import astuple, dataclass
 from cocosearchd.indexing.chunk import Limits
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.values import read_values
 
 LARGEST_FILE_BYTES = 2 << 20  # what is larger is no bulk work of the crew
 
@@ -71,8 +72,8 @@ def made_to_bytes(made: Sequence[Made]) -> bytes:
 
 
 def made_of(body: bytes, count: int) -> list[Made]:
-    """Return the inverse of `made_to_bytes`. Raises `Garbled` where it is not of so many files."""
-    values = marshal.loads(body)  # noqa: S302 - a frame with its checksum
+    """Return the inverse of `made_to_bytes`. Raises `Garbled` where it is not of so many files, `TypeError`."""
+    values = read_values(body)
     if not isinstance(values, list) or len(values) != count:
         raise Garbled("an answer of other files")
     return [Made(*one) for one in values]

@@ -4,10 +4,11 @@ import marshal
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from operator import attrgetter
-from typing import Any
 
 from cocosearchd.indexing.outline import SUM_BYTES, is_summed, summed
 from cocosearchd.model import Chunk, ParseReport, SkipReason, Symbol
+from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.values import read_values
 from cocosearchd.store.sheets import Sheet, placed, sheet_of
 
 _REPORT, _SYMBOL = (attrgetter(*(one.name for one in fields(kind))) for kind in (ParseReport, Symbol))
@@ -35,7 +36,7 @@ class FileSheet:
     def _chunk(self, place: int, data: bytes) -> Chunk:
         start, line = self.sheet.starts[place], self.sheet.lines[place]
         end = start + self.sheet.contents[place][0]
-        (last, header, block, hierarchy, kind, name, signature, definitions), symbols = _loaded(self.packed[place])
+        (last, header, block, hierarchy, kind, name, signature, definitions), symbols = read_values(self.packed[place])
         text = data[start:end].decode("utf-8", "replace")
         own = header, self.language, block, hierarchy, kind, name, signature, definitions
         return Chunk(start, end, line, last, text, *own, tuple(Symbol(*one) for one in symbols))
@@ -57,15 +58,14 @@ def packed_sheet(one: FileSheet) -> bytes:
 
 
 def unpacked_sheet(raw: bytes | None) -> FileSheet | None:
-    """The sheet that was packed in raw bytes; None if their sum is not right."""
+    """The sheet that was packed in raw bytes; None if their sum is not right, or they are none."""
     if raw is None or not is_summed(raw):
         return None
-    sheet, language, report, scopes, described = _loaded(raw[SUM_BYTES:])
-    return FileSheet(Sheet(*sheet), language, ParseReport(*report), scopes, described)
-
-
-def _loaded(packed: bytes) -> Any:
-    return marshal.loads(packed)  # noqa: S302 - the sum of it was right
+    try:
+        sheet, language, report, scopes, described = read_values(raw[SUM_BYTES:])
+        return FileSheet(Sheet(*sheet), language, ParseReport(*report), scopes, described)
+    except (Garbled, ValueError, TypeError):
+        return None
 
 
 def _chunk(chunk: Chunk) -> bytes:

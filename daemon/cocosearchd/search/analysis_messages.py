@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.values import read_values
 from cocosearchd.search.lexical_document import (
     Analysis,
     ChunkPostings,
@@ -60,10 +61,10 @@ def analysis_to_bytes(analysis: Analysis) -> bytes:
 def analysis_from_bytes(body: bytes, files: Sequence[FileText]) -> Analysis:
     """Return the inverse of `analysis_to_bytes`. Raises `Garbled` for what cannot be the analysis of these files."""
     try:
-        raw = marshal.loads(body)  # noqa: S302 - its frame has a checksum, and its arrays are checked
+        raw = read_values(body)
         arrays = [np.frombuffer(data, kind) for data, kind in zip(raw, _TYPES, strict=True)]
         arrays[11] = arrays[11].reshape(-1, _FIELDS)
-    except (EOFError, ValueError, TypeError) as error:
+    except (ValueError, TypeError) as error:
         raise Garbled(f"no analysis: {error}") from error
     _check(arrays, len(files), sum(len(file.chunks) for file in files))
     return Analysis(arrays[0], ChunkPostings(*arrays[1:5]), FilePostings(*arrays[5:12]), NamePostings(*arrays[12:]))

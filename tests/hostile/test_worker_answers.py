@@ -1,0 +1,153 @@
+"""Answers of worker processes that a fault of a parser has taken over: they are read or refused, in little memory.
+
+A frame's sum says that its worker has sent these bytes, not that it meant well.
+"""
+
+import marshal
+import tracemalloc
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cocosearchd.indexing.chunk import Limits
+from cocosearchd.indexing.outline import SUM_BYTES, outlined, packed_outline, summed, unpacked_outline
+from cocosearchd.indexing.parse_task import pack_response, unpack_response
+from cocosearchd.indexing.portion import Made, made_of, made_to_bytes
+from cocosearchd.indexing.sheet import file_sheet, packed_sheet, unpacked_sheet
+from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.pool import UNDECODABLE
+from cocosearchd.sandbox.values import read_values
+from cocosearchd.search.analysis_messages import analysis_from_bytes, analysis_to_bytes
+from cocosearchd.search.lexical_document import ChunkText, FileText, analyse
+from cocosearchd.search.lexical_terms import Terms
+
+CODE = b"class Parser:\n    def parse(self, text: str) -> int:\n        return len(text)\n"
+MOST_BYTES = 1 << 20  # of memory for an answer of some kilobytes
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text() | st.binary()
+values = st.recursive(scalars, lambda inner: st.lists(inner) | st.lists(inner).map(tuple), max_leaves=30)
+
+
+@given(values)
+def test_values_come_back(value: Any) -> None:
+    assert read_values(marshal.dumps(value)) == value
+
+
+@pytest.mark.parametrize("kind", [b"(", b"[", b"<", b">", b"s", b"u", b"a", b"t", b"l"])
+@pytest.mark.parametrize("count", [b"\x00\x01\x00\x00", b"\xff\xff\xff\x05", b"\xff\xff\xff\x7f", b"\xff\xff\xff\xff"])
+def test_a_length_that_is_not_there_takes_no_memory(kind: bytes, count: bytes) -> None:
+    for claim in (kind + count, kind + count + b"N" * 200, b"[\x01\x00\x00\x00" + kind + count, (kind + count) * 500):
+        assert within_memory(partial(refused, read_values), claim)
+
+
+@pytest.mark.parametrize("value", [{"a": 1}, {1}, frozenset({1}), 1j, compile("1", "", "eval"), ...])
+def test_other_values_are_refused(value: Any) -> None:
+    with pytest.raises(Garbled):
+        read_values(marshal.dumps([value]))
+
+
+def test_values_that_are_nested_without_end_are_refused() -> None:
+    with pytest.raises(Garbled):
+        read_values(b"[\x01\x00\x00\x00" * 100_000 + b"N")
+
+
+@given(st.binary(max_size=300))
+def test_random_bytes_are_read_or_refused(noise: bytes) -> None:
+    for decode in decoders().values():
+        within_memory(decode, noise)
+        within_memory(decode, summed(noise))
+
+
+@given(st.data())
+def test_changed_answers_are_read_or_refused(data: st.DataObject) -> None:
+    name, answer = data.draw(st.sampled_from(sorted(ANSWERS.items())))
+    summed_up = name in SUMMED
+    body = bytearray(answer[SUM_BYTES:] if summed_up else answer)
+    for _ in range(data.draw(st.integers(1, 4))):
+        position = data.draw(st.integers(0, len(body) - 1))
+        body[position : position + data.draw(st.integers(0, 4))] = data.draw(st.binary(max_size=4))
+        if not body:
+            break
+    within_memory(decoders()[name], summed(bytes(body)) if summed_up else bytes(body))
+
+
+@given(values)
+def test_values_of_another_shape_are_read_or_refused(value: Any) -> None:
+    packed = marshal.dumps(value)
+    for decode in decoders().values():
+        within_memory(decode, packed)
+        within_memory(decode, summed(packed))
+
+
+def test_answers_as_they_are_sent_are_read() -> None:
+    assert all(decode(ANSWERS[name]) for name, decode in decoders().items())
+
+
+def refused(decode: Callable[[bytes], object], body: bytes) -> bool:
+    """Whether a body is refused by an error that a pool takes for the end of a worker."""
+    with suppress(*UNDECODABLE):
+        decode(body)
+        return False
+    return True
+
+
+def within_memory(work: Callable[[bytes], Any], body: bytes) -> Any:
+    """The outcome of work on a body, which takes little memory."""
+    tracemalloc.start()
+    try:
+        return work(body)
+    finally:
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < MOST_BYTES, f"{peak} bytes for {body[:100]!r}"
+
+
+def decoders() -> Mapping[str, Callable[[bytes], bool]]:
+    """All that read answers, by name: whether one was read. They raise what a lost worker does, and nothing else."""
+    reading: dict[str, Callable[[bytes], object]] = {
+        "analysis": partial(analysis_from_bytes, files=FILES),
+        "parse": partial(unpack_response, count=1),
+        "mate": partial(made_of, count=1),
+    }
+    kept: dict[str, Callable[[bytes], object]] = {"outline": unpacked_outline, "sheet": unpacked_sheet}
+    return {name: partial(_read, decode) for name, decode in reading.items()} | {
+        name: partial(_whole, decode) for name, decode in kept.items()
+    }
+
+
+def _read(decode: Callable[[bytes], object], body: bytes) -> bool:
+    return not refused(decode, body)
+
+
+def _whole(decode: Callable[[bytes], object], body: bytes) -> bool:
+    return decode(body) is not None
+
+
+def answers() -> dict[str, bytes]:
+    """Of each decoder an answer as a worker sends it."""
+    outline, lasting = outlined("a.py", "python", CODE, Limits(), ())
+    sheet = packed_sheet(file_sheet(outline.chunks("a.py", "python", CODE), "python", outline.report, b"", None))
+    packed = packed_outline(outline)
+    return {
+        "analysis": analysis_to_bytes(analyse(FILES, Terms().memory())),
+        "parse": pack_response([(packed, lasting)]),
+        "mate": made_to_bytes([Made(packed, sheet, ("class parser",), b"\0" * 512)]),
+        "outline": packed,
+        "sheet": sheet,
+    }
+
+
+FILES = [
+    FileText(
+        *("a.py", 1, "python"),
+        (ChunkText(0, len(CODE), 0, CODE.decode(), ("Parser", "parse"), "Parser"),),
+        np.zeros((1, 4), np.float32),
+    )
+]
+ANSWERS = answers()
+SUMMED = frozenset({"outline", "sheet"})
