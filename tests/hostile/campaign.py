@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -54,7 +55,7 @@ def run_campaign(daemon: Daemon, neighbour: Neighbour, root: Path, inputs: Seque
     """Write the inputs below `root`, index them, and judge what became of each."""
     report = Report(inputs=len(inputs))
     neighbour.watch(daemon)
-    pid = daemon.call("status")["pid"]
+    before = daemon.call("status")
     for case in inputs:
         case.write(os.path.join(os.fsencode(root), case.path))
     with _sampling(daemon, report), _saving(daemon, neighbour, report):
@@ -64,7 +65,7 @@ def run_campaign(daemon: Daemon, neighbour: Neighbour, root: Path, inputs: Seque
             problem = _judge(daemon, root.name, case, indexed, report)
             if problem is not None:
                 report.problems.append(f"{case.group} {case.name} {case.path[:80]!r}: {problem}")
-    _check_processes(daemon, pid, report, limit_bytes)
+    _check_processes(daemon, before, report, limit_bytes)
     return report
 
 
@@ -113,12 +114,12 @@ def _indexed_paths(daemon: Daemon, index: str) -> set[str]:
             return paths
 
 
-def _check_processes(daemon: Daemon, pid: int, report: Report, limit_bytes: int) -> None:
+def _check_processes(daemon: Daemon, before: dict[str, Any], report: Report, limit_bytes: int) -> None:
     status = daemon.call("status")
-    if status["pid"] != pid:
+    if status["pid"] != before["pid"]:
         report.problems.append("the daemon was started again")
-    if status["worker"]["deaths"]:
-        report.problems.append(f"the indexer process died {status['worker']['deaths']} times")
+    if deaths := status["worker"]["deaths"] - before["worker"]["deaths"]:
+        report.problems.append(f"the indexer process died {deaths} times")
     if report.peak_bytes > limit_bytes:
         report.problems.append(f"memory reached {report.peak_bytes / 2**30:.2f} GiB")
     if not report.saves:

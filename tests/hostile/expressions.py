@@ -37,7 +37,7 @@ ALPHABET = "aZ_7 \t\n\r.,;:!?#@$%&*+-/\\=<>|~^`'\"()[]{}\x00\x1b\x7fé漢\u0301\
 BREAKS = ("", "\n", "\x00", "!", "}")
 # Characters. Quadratic work is seconds at the longest, linear work some milliseconds.
 LENGTHS = (256, 4096, 32768)
-SLOW_S, LIMIT_S = 0.02, 3.0  # per text: less is not looked at again, more is a failure
+SLOW_S, LIMIT_S = 0.02, 1.0  # per text: less is not looked at again, more is a failure
 GROWTH = 2.2  # per doubling over two doublings: 2 is linear, 4 quadratic
 # Expressions of tables, of which only `match` at the begin of a line is called.
 MATCHED = {"cocosearchd.languages.syntax._NESTING[0]", "cocosearchd.languages.syntax._NESTING[2]"}
@@ -46,7 +46,7 @@ EXCEPTIONS = {
     "cocosearchd.store.globs._PART": "texts that end with `]`, so that each `[` has its end: see `_parts`",
 }
 EXCEPT_BELOW = {"cocosearchd.roots.defaults.": "rules of ignore files, attacked by the tests of `roots.patterns`"}
-SHORT, LONG = 90, 2000  # attacks on one expression
+SHORT, LONG = 30, 2000  # attacks on one expression
 
 
 @dataclasses.dataclass(frozen=True)

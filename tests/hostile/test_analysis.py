@@ -1,17 +1,17 @@
 """Texts that are long, and nothing but the begin of something, hold up nobody: they are analysed elsewhere."""
 
-import os
 import signal
 from pathlib import Path
 
 import psutil
 import pytest
 
-from tests.daemon import Daemon
+from tests.daemon import Daemon, passing_daemon
 from tests.hostile.neighbour import Neighbour
 
 # Bytes of each file. A file of more than 1 MiB is not indexed.
-SHORT, LONG = 100_000, 1_000_000
+SHORT, LONG = 40_000, 1_000_000
+IMPATIENT = {"PYTHONPATH": str(Path(__file__).parent / "impatient")}
 LINE = 90  # characters: a file of longer lines counts as minified
 # Name and what the file is made of.
 TEXTS = {
@@ -30,39 +30,48 @@ TEXTS = {
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("size", [SHORT, pytest.param(LONG, marks=pytest.mark.slow)])
 def test_long_texts_keep_the_neighbour_fresh(
-    daemon: Daemon, hostile_root: Path, neighbour: Neighbour, size: int
+    shared: Daemon, hostile_root: Path, neighbour: Neighbour, size: int
 ) -> None:
-    neighbour.watch(daemon)
+    neighbour.watch(shared)
     for name, line in TEXTS.items():
         (hostile_root / name).write_bytes((line * (size // len(line.encode()))).encode())
     (hostile_root / "harmless.py").write_text("def harmless_in_between():\n    pass\n")
-    daemon.ctl("up", str(hostile_root))
-    neighbour.assert_fresh(daemon, rounds=8)
-    daemon.ctl("sync", limit_s=300)
-    answer = daemon.call("search", query="harmless_in_between", index="hostile")
+    shared.ctl("up", str(hostile_root))
+    neighbour.assert_fresh(shared, rounds=8 if size == LONG else 4)
+    shared.ctl("sync", limit_s=300)
+    answer = shared.call("search", query="harmless_in_between", index="hostile")
     assert [result["path"] for result in answer["results"]][:1] == ["harmless.py"]
-    status = daemon.call("status")
+    status = shared.call("status")
     notes = [note for index in status["indexes"] for note in index["notes"]]
     assert not any("searched by" in note or "searched without" in note for note in notes), notes
 
 
 @pytest.mark.timeout(180)
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("variables", [IMPATIENT, pytest.param({}, marks=pytest.mark.slow)], ids=["short", "long"])
 def test_saves_survive_the_end_of_an_analysis_process(
-    daemon: Daemon, neighbour: Neighbour, number: signal.Signals
+    cluster: Path, neighbour: Neighbour, variables: dict[str, str]
 ) -> None:
-    neighbour.watch(daemon)
-    neighbour.assert_fresh(daemon, rounds=1)
+    with passing_daemon(cluster, **variables) as daemon:
+        daemon.start()
+        neighbour.watch(daemon)
+        neighbour.assert_fresh(daemon, rounds=1)
+        ended = signalled_workers(daemon, signal.SIGKILL)
+        neighbour.assert_fresh(daemon)
+        ended += signalled_workers(daemon, signal.SIGSTOP)
+        (neighbour.root / "stopped.py").write_text("def saved_while_it_was_stopped():\n    pass\n")
+        daemon.ctl("sync", limit_s=90)
+        neighbour.assert_fresh(daemon)
+        daemon.stop()
+        assert not any(worker.is_running() for worker in ended)
+
+
+def signalled_workers(daemon: Daemon, number: signal.Signals) -> list[psutil.Process]:
+    """Send a signal to all analysis processes, of which there are some; return them."""
     workers = analysis_workers(daemon)
     assert workers
     for worker in workers:
-        os.kill(worker.pid, number)
-    if number == signal.SIGSTOP:
-        (neighbour.root / "stopped.py").write_text("def saved_while_it_was_stopped():\n    pass\n")
-        daemon.ctl("sync", limit_s=90)
-    neighbour.assert_fresh(daemon)
-    daemon.stop()
-    assert not any(worker.is_running() for worker in workers)
+        worker.send_signal(number)
+    return workers
 
 
 def analysis_workers(daemon: Daemon) -> list[psutil.Process]:

@@ -12,7 +12,7 @@ import pytest
 from tests.daemon import Daemon, git
 from tests.hostile.neighbour import Neighbour
 
-FILES = 300
+FILES, MANY_FILES = 60, 300
 
 
 @contextmanager
@@ -38,7 +38,11 @@ def repeating(action: Callable[[int], None]) -> Iterator[None]:
 
 def rewrite(root: Path, turn: int) -> None:
     """New content for one file after the other."""
-    (root / f"file{turn % FILES}.py").write_text(f"def rewritten_{turn}():\n    return {turn}\n" * 50)
+    write(root, turn % FILES, turn)
+
+
+def write(root: Path, number: int, turn: int) -> None:
+    (root / f"file{number}.py").write_text(f"def rewritten_{turn}():\n    return {turn}\n" * 50)
 
 
 def rename(root: Path, turn: int) -> None:
@@ -94,19 +98,20 @@ def break_git(root: Path, turn: int) -> None:
     (root / "hidden").rename(root / ".git")
 
 
+@pytest.mark.parametrize("files", [FILES, pytest.param(MANY_FILES, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("churn", [rewrite, rename, replace, lock, rule, settle, move_root, break_git])
 def test_a_restless_root_costs_its_neighbour_nothing(
-    shared: Daemon, neighbour: Neighbour, hostile_root: Path, churn: Callable[[Path, int], None]
+    shared: Daemon, neighbour: Neighbour, hostile_root: Path, churn: Callable[[Path, int], None], files: int
 ) -> None:
     (hostile_root / "here").mkdir()
-    for number in range(FILES):
-        rewrite(hostile_root, number)
+    for number in range(files):
+        write(hostile_root, number, number)
         (hostile_root / "here" / f"other{number}.py").write_text(f"def other_{number}():\n    pass\n")
     git(hostile_root, "init", "-q")
     neighbour.watch(shared)
     shared.ctl("up", str(hostile_root), "--wait")
     with repeating(lambda turn: churn(hostile_root, turn)):
-        neighbour.assert_fresh(shared, rounds=4)
+        neighbour.assert_fresh(shared, rounds=2 if files == FILES else 4)
     (hostile_root / "at_rest.py").write_text("def written_at_rest():\n    pass\n")
     answer = shared.call("search", query="written_at_rest", index=hostile_root.name, sync_timeout_ms=20_000)
     assert answer["fresh"], answer["stale_reason"]

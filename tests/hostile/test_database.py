@@ -24,7 +24,7 @@ from cocosearchd.store.embedded import SOCKET, EmbeddedPostgres
 from cocosearchd.store.processes import identify, processes
 from cocosearchd.store.roles import DAEMON, SUPERUSER
 from tests.conftest import QUICK
-from tests.daemon import Daemon, copy_cluster, passing_daemon
+from tests.daemon import Daemon, copy_cluster
 from tests.hostile.other_users import AS_ROOT, NOBODY, as_user, needs_root
 
 SMALL = {"shared_buffers": "16MB"}
@@ -258,7 +258,7 @@ def test_a_trusting_cluster_is_converted_with_all_rows(trusting_cluster: Path, s
 
 
 @needs_root
-@pytest.mark.parametrize("calls", [0, 1, 7, 400])
+@pytest.mark.parametrize("calls", [*(pytest.param(calls, marks=pytest.mark.slow) for calls in (0, 7)), 1, 400])
 def test_a_conversion_that_is_killed_goes_on(trusting_cluster: Path, server: EmbeddedPostgres, calls: int) -> None:
     """The process ends at that change of an owner; the next start finds data of two accounts."""
     pid = os.fork()
@@ -356,19 +356,16 @@ def test_a_container_with_few_account_numbers(monkeypatch: pytest.MonkeyPatch, t
     assert "useradd --system" in refusal.value.hint
 
 
-def test_a_daemon_indexes_and_answers_as_that_role(cluster: Path, tmp_path: Path) -> None:
+def test_a_daemon_indexes_and_answers_as_that_role(shared: Daemon, tmp_path: Path) -> None:
     """The whole product, from a real start: nothing needs more rights than the role has."""
     root = tmp_path / "project"
     root.mkdir()
     (root / "main.py").write_text("def answer_of_the_private_database():\n    return 42\n")
-    with passing_daemon(cluster) as daemon:
-        daemon.start()
-        daemon.ctl("up", str(root), "--wait")
-        assert daemon.paths("answer_of_the_private_database")[:1] == ["main.py"]
-        shown = daemon.call("status")["store"]["dsn"]
-        assert f"user={DAEMON}" in shown.split()
-        check_users(daemon)
-        assert daemon.stop() == 0
+    shared.ctl("up", str(root), "--wait")
+    assert shared.paths("answer_of_the_private_database")[:1] == ["main.py"]
+    shown = shared.call("status")["store"]["dsn"]
+    assert f"user={DAEMON}" in shown.split()
+    check_users(shared)
 
 
 def check_users(daemon: Daemon) -> None:

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from tests.daemon import Daemon
 from tests.hostile.neighbour import Neighbour
 
@@ -13,24 +11,28 @@ BEGIN_OF_STARS = "int stars_begin(int a){\nreturn a;\n}\n"
 STARS = f"{BEGIN_OF_STARS}/*\nint {' '.join(['**'] * 900)}\n*/\n"
 
 
-@pytest.mark.parametrize(("text", "name"), [(POINTERS, "pointers_end"), (STARS, "stars_begin")])
-def test_pointers_of_c_stop_no_index(
-    daemon: Daemon, hostile_root: Path, neighbour: Neighbour, text: str, name: str
-) -> None:
+TEXTS = {"pointers": POINTERS, "stars": STARS}
+DEFINED = {"pointers": "pointers_end", "stars": "stars_begin"}
+
+
+def test_pointers_of_c_stop_no_index(daemon: Daemon, hostile_root: Path, neighbour: Neighbour) -> None:
     neighbour.watch(daemon)
     daemon.ctl("up", str(hostile_root), "--wait")
-    (hostile_root / "hostile.c").write_text(text)
-    neighbour.assert_fresh(daemon)
-    assert_defined_in_hostile_c(daemon, name)
+    for name, text in TEXTS.items():
+        (hostile_root / f"{name}.c").write_text(text)
+        neighbour.assert_fresh(daemon)
+    assert_defined(daemon)
 
     daemon.kill()
-    daemon.start()  # it reads the stored row
+    daemon.start()  # it reads the stored rows
     daemon.ctl("sync")
-    assert_defined_in_hostile_c(daemon, name)
+    assert_defined(daemon)
     neighbour.assert_fresh(daemon)
 
 
-def assert_defined_in_hostile_c(daemon: Daemon, name: str) -> None:
-    answer = daemon.call("search", query=name, index="hostile")
-    assert answer["fresh"], daemon.log[-4000:]
-    assert [result["path"] for result in answer["results"]] == ["hostile.c"]
+def assert_defined(daemon: Daemon) -> None:
+    """The definition in each hostile file is found, there first."""
+    for name, symbol in DEFINED.items():
+        answer = daemon.call("search", query=symbol, index="hostile")
+        assert answer["fresh"], daemon.log[-4000:]
+        assert [result["path"] for result in answer["results"]][:1] == [f"{name}.c"]

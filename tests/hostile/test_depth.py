@@ -15,8 +15,8 @@ from cocosearchd.settings import IndexingSettings
 from tests.daemon import Daemon, git
 from tests.hostile.neighbour import Neighbour
 
-DEEP = 1_250  # deeper than Python recurses, and a path that is still stored
-BEYOND = 2_500  # 5,000 bytes: no system call takes such a path (PATH_MAX is 4,096)
+DEEP = 1_100  # deeper than Python recurses, and a path that is still stored
+BEYOND = 2_100  # 4,200 bytes: no system call takes such a path (PATH_MAX is 4,096)
 
 
 def nest(root: Path, depth: int, name: str = "f.py", text: str = "def at_the_bottom():\n    pass\n") -> str:
@@ -72,30 +72,30 @@ def test_deep_rules_of_git_are_followed(deep_root: Path) -> None:
     assert scope.renewed().allows(os.fsencode(path))
 
 
-def test_depth_in_one_root_stops_no_other(daemon: Daemon, deep_root: Path, neighbour: Neighbour) -> None:
-    neighbour.watch(daemon)
+def test_depth_in_one_root_stops_no_other(shared: Daemon, deep_root: Path, neighbour: Neighbour) -> None:
+    neighbour.watch(shared)
     path = nest(deep_root, DEEP)
     (deep_root / "cocosearch.yaml").write_text("[" * 100_000)
-    daemon.ctl("up", str(deep_root), "--wait")
-    neighbour.assert_fresh(daemon)
-    answer = daemon.call("search", query="at_the_bottom", index=deep_root.name)
+    shared.ctl("up", str(deep_root), "--wait")
+    neighbour.assert_fresh(shared)
+    answer = shared.call("search", query="at_the_bottom", index=deep_root.name)
     assert [result["path"] for result in answer["results"]] == [path]
-    assert "RecursionError" not in daemon.log
+    assert "RecursionError" not in shared.log
 
 
 def test_what_no_path_can_name_is_left_out_with_the_reason(
-    daemon: Daemon, deep_root: Path, neighbour: Neighbour
+    shared: Daemon, deep_root: Path, neighbour: Neighbour
 ) -> None:
-    neighbour.watch(daemon)
+    neighbour.watch(shared)
     path = nest(deep_root, BEYOND)
     (deep_root / "top.py").write_text("def beside_the_depth():\n    pass\n")
-    daemon.ctl("up", str(deep_root), "--wait")
-    neighbour.assert_fresh(daemon)
-    answer = daemon.call("search", query="beside_the_depth", index=deep_root.name)
+    shared.ctl("up", str(deep_root), "--wait")
+    neighbour.assert_fresh(shared)
+    answer = shared.call("search", query="beside_the_depth", index=deep_root.name)
     assert answer["fresh"]
-    (status,) = [one for one in daemon.call("status")["indexes"] if one["name"] == deep_root.name]
+    (status,) = [one for one in shared.call("status")["indexes"] if one["name"] == deep_root.name]
     assert status["reason"].startswith("left out for the length of their paths: 1, the first in a/a/")
     assert "2,600 bytes" in status["reason"]
     # More than 2,600 bytes and less than PATH_MAX, which is what a question may name.
-    why = daemon.ctl("query", "x", "--why-not", path[-3_000:], "--index", deep_root.name).stdout
+    why = shared.ctl("query", "x", "--why-not", path[-3_000:], "--index", deep_root.name).stdout
     assert "left out by its length: paths have at most 2,600 bytes" in why

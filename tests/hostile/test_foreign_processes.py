@@ -110,7 +110,7 @@ def test_a_program_elsewhere_with_a_command_line_like_ours_blocks_nothing(
 
 
 @needs_root
-@pytest.mark.parametrize("uid", [0, NOBODY, 2_147_000_001])
+@pytest.mark.parametrize("uid", [0, NOBODY, pytest.param(2_147_000_001, marks=pytest.mark.slow)])
 def test_a_command_line_like_ours_of_another_user_blocks_nothing(
     server: EmbeddedPostgres, program_named_postgres: str, uid: int
 ) -> None:
@@ -243,14 +243,16 @@ def linked_by_somebody(path: Path) -> str:
 
 
 SQUATS = [
-    pytest.param(foreign, marks=needs_root),
-    open_to_all,
-    pytest.param(linked_by_somebody, marks=needs_root),
+    pytest.param("state", foreign, marks=needs_root),
+    pytest.param("state", open_to_all, marks=pytest.mark.slow),
+    pytest.param("state", linked_by_somebody, marks=needs_root),
+    pytest.param("run", foreign, marks=[needs_root, pytest.mark.slow]),
+    ("run", open_to_all),
+    pytest.param("run", linked_by_somebody, marks=needs_root),
 ]
 
 
-@pytest.mark.parametrize("squat", SQUATS)
-@pytest.mark.parametrize("which", ["state", "run"])
+@pytest.mark.parametrize(("which", "squat"), SQUATS)
 def test_no_daemon_starts_in_a_directory_of_somebody_else(which: str, squat: Callable[[Path], str]) -> None:
     """One sentence, an exit code, and nothing written there: by the daemon itself, and by what starts it."""
     with passing_daemon() as daemon:
@@ -339,7 +341,7 @@ def ask(path: Path) -> bytes:
             return b""
 
 
-@pytest.mark.parametrize("uid", [pytest.param(NOBODY, marks=needs_root), None])
+@pytest.mark.parametrize("uid", [NOBODY if AS_ROOT else None, pytest.param(None, marks=pytest.mark.slow)])
 def test_down_by_force_spares_a_process_that_a_pid_file_names(daemon: Daemon, uid: int | None) -> None:
     """A frozen daemon and its server are ended, not who got the number of a server of before."""
     assert daemon.process is not None

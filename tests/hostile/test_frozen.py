@@ -19,14 +19,12 @@ WITHIN_S = 15.0
 
 
 def stop_process(daemon: Daemon) -> None:
-    assert daemon.process is not None
-    os.kill(daemon.process.pid, signal.SIGSTOP)
+    os.kill(daemon.call("status")["pid"], signal.SIGSTOP)
 
 
 def family(daemon: Daemon) -> list[psutil.Process]:
     """The daemon, what it started, and its PostgreSQL."""
-    assert daemon.process is not None
-    process = psutil.Process(daemon.process.pid)
+    process = psutil.Process(daemon.call("status")["pid"])
     return [process, *process.children(recursive=True), *daemon.postgres()]
 
 
@@ -38,8 +36,16 @@ def runs(pid: int) -> bool:
         return False
 
 
-def test_down_ends_a_stopped_daemon_by_force(daemon: Daemon, neighbour: Neighbour) -> None:
+def test_a_stopped_daemon_is_ended_by_force(daemon: Daemon, neighbour: Neighbour) -> None:
+    """`restart` goes on where it was; `down` leaves nothing."""
     neighbour.watch(daemon)
+    stop_process(daemon)
+    (neighbour.root / "meanwhile.py").write_text("def saved_while_it_was_frozen():\n    pass\n")
+    done = daemon.ctl("restart")
+    assert "was ended by force; nothing is lost" in done.stderr
+    daemon.ctl("sync", "--index", neighbour.root.name)
+    assert daemon.paths("saved_while_it_was_frozen")[:1] == ["meanwhile.py"]
+
     processes = family(daemon)
     assert len(processes) > 4, "an indexing process and PostgreSQL should run"
     stop_process(daemon)
@@ -49,17 +55,6 @@ def test_down_ends_a_stopped_daemon_by_force(daemon: Daemon, neighbour: Neighbou
     assert "was ended by force; nothing is lost" in done.stderr
     _, alive = psutil.wait_procs(processes, 5)
     assert [process for process in alive if runs(process.pid)] == []
-
-
-def test_restart_of_a_stopped_daemon_goes_on_where_it_was(daemon: Daemon, neighbour: Neighbour) -> None:
-    neighbour.watch(daemon)
-    stop_process(daemon)
-    (neighbour.root / "meanwhile.py").write_text("def saved_while_it_was_frozen():\n    pass\n")
-    done = daemon.ctl("restart")
-    assert "was ended by force; nothing is lost" in done.stderr
-    daemon.ctl("sync", "--index", neighbour.root.name)
-    assert daemon.paths("saved_while_it_was_frozen")[:1] == ["meanwhile.py"]
-    daemon.ctl("down")
 
 
 LIMIT_S = 4.0  # of the watchdog in these tests; 30 by default
@@ -94,36 +89,50 @@ def await_successor(daemon: Daemon, former: int, within_s: float = 60.0) -> int:
     raise AssertionError(f"no daemon came after the frozen one: {daemon.log[-3000:]}")
 
 
-@pytest.mark.parametrize("number", [signal.SIGSTOP, signal.SIGUSR2], ids=["stopped", "interpreter lock held"])
+LOCK_HELD = pytest.param(signal.SIGUSR2, id="interpreter lock held", marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize("number", [pytest.param(signal.SIGSTOP, id="stopped"), LOCK_HELD])
 def test_a_frozen_daemon_is_ended_with_its_stacks_and_started_again(
     guarded: Daemon, neighbour: Neighbour, number: int
 ) -> None:
+    """In the short form a daemon whose interpreter's lock is held is the one that a file froze, below."""
     neighbour.watch(guarded)
     former, began = freeze(guarded, number), time.monotonic()
-    assert await_successor(guarded, former) != former
+    current = await_successor(guarded, former)
+    assert current != former
     assert time.monotonic() - began > LIMIT_S
-    assert f"cocosearchd (pid {former}) did not turn for {LIMIT_S:g} s and was ended" in guarded.log
-    assert "Fatal Python error: Aborted" in guarded.log
-    assert "(most recent call first)" in guarded.log
+    assert_ended_with_stacks(guarded, former)
     guarded.ctl("sync", "--index", neighbour.root.name)
     settle(guarded, neighbour)
     neighbour.assert_fresh(guarded)
     assert guarded.process is not None
     assert guarded.process.wait(5) in (-signal.SIGABRT, -signal.SIGKILL)
 
-
-def test_down_ends_the_watchdog_of_a_frozen_daemon_first(guarded: Daemon) -> None:
-    """Else it would start a daemon that nobody wants any more."""
-    former = freeze(guarded, signal.SIGUSR2)
-    guarded.ctl("down")
+    assert freeze(guarded, signal.SIGUSR2) == current
+    guarded.ctl("down")  # its watchdog first, else that would start a daemon that nobody wants any more
     time.sleep(LIMIT_S + 2)
     assert not guarded.answers()
-    assert not runs(former)
+    assert not runs(current)
     assert watchdogs(guarded) == []
 
 
-def test_a_daemon_that_is_stopped_or_killed_is_not_started_again(guarded: Daemon) -> None:
-    assert len(watchdogs(guarded)) == 1
+def assert_ended_with_stacks(daemon: Daemon, former: int) -> None:
+    assert f"cocosearchd (pid {former}) did not turn for {LIMIT_S:g} s and was ended" in daemon.log
+    assert "Fatal Python error: Aborted" in daemon.log
+    assert "(most recent call first)" in daemon.log
+
+
+def test_a_watchdog_that_died_is_replaced_and_one_of_a_daemon_that_ended_ends(guarded: Daemon) -> None:
+    """A daemon that is stopped or killed is not started again."""
+    (before,) = watchdogs(guarded)
+    before.kill()
+    end = time.monotonic() + 10
+    while (now := watchdogs(guarded)) in ([], [before]) and time.monotonic() < end:
+        time.sleep(0.1)
+    assert len(now) == 1
+    assert now != [before]
+
     guarded.kill()
     end = time.monotonic() + 10
     while watchdogs(guarded) and time.monotonic() < end:
@@ -133,16 +142,6 @@ def test_a_daemon_that_is_stopped_or_killed_is_not_started_again(guarded: Daemon
     guarded.start()
     assert guarded.stop() == 0
     assert watchdogs(guarded) == []
-
-
-def test_a_watchdog_that_died_is_replaced(guarded: Daemon) -> None:
-    (before,) = watchdogs(guarded)
-    before.kill()
-    end = time.monotonic() + 10
-    while (now := watchdogs(guarded)) in ([], [before]) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert len(now) == 1
-    assert now != [before]
 
 
 def test_systemd_hears_nothing_of_a_daemon_whose_interpreter_lock_is_held(cluster: Path, tmp_path: Path) -> None:
@@ -192,6 +191,7 @@ def test_a_file_that_froze_the_daemon_is_left_out_until_it_changes(
         switch.touch()
         (hostile_root / "poison.py").write_text("def poisoned():\n    pass\n")
         assert await_successor(daemon, former) != former
+        assert_ended_with_stacks(daemon, former)
         settle(daemon, neighbour)
         neighbour.assert_fresh(daemon)
         (status,) = [index for index in daemon.call("status")["indexes"] if index["name"] == hostile_root.name]

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.timeout(1800), pytest.mark.filterwarnings("ignore:Gene
 WITHIN_S = 2.0
 DEADLINE_MS = "1000"
 SHORT = settings(
-    max_examples=120, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 LONG = settings(
     max_examples=10_000, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

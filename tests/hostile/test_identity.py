@@ -3,7 +3,6 @@
 import contextlib
 import os
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -48,11 +47,11 @@ def fill(place: Path, word: str) -> None:
     (place / "cocosearch.yaml").write_text(f"topics: [{word}]\n")
 
 
-def await_state(daemon: Daemon, state: str) -> dict[str, Any]:
-    """The status of the hostile root once its state is as named."""
+def await_state(daemon: Daemon, state: str, index: str = "hostile") -> dict[str, Any]:
+    """The status of an index once its state is as named."""
     end = time.monotonic() + WITHIN_MS / 1000
     while time.monotonic() < end:
-        found: dict[str, Any] = next(i for i in daemon.call("status")["indexes"] if i["name"] == "hostile")
+        found: dict[str, Any] = next(i for i in daemon.call("status")["indexes"] if i["name"] == index)
         if found["state"] == state:
             return found
         time.sleep(0.05)
@@ -106,54 +105,53 @@ def replace_root(root: Path, outside: Path) -> None:
 
 
 def replace_ancestor(root: Path, outside: Path) -> None:
-    """`tmp_path/nest` is the ancestor; the outside has a `hostile` of its own."""
+    """The directory above is the ancestor; the outside has a `hostile` of its own."""
     root.parent.rename(root.parent.with_name("away"))
     (outside.parent / "fake").mkdir()
     outside.rename(outside.parent / "fake" / root.name)
     root.parent.symlink_to(outside.parent / "fake")
 
 
-@pytest.fixture
-def nested_root(tmp_path: Path) -> Path:
-    """A root with a directory of the test's own above it."""
-    place = tmp_path / "nest" / "hostile"
-    fill(place, MARK)
-    return place
-
-
-def assert_replaced(daemon: Daemon) -> None:
+def assert_replaced(daemon: Daemon, index: str) -> None:
     """The hostile root is known to be replaced, and nothing of what replaced it is shown."""
-    status = await_state(daemon, "root_missing")
+    status = await_state(daemon, "root_missing", index)
     assert "is a symbolic link now" in status["reason"]
     assert "clear this index" in status["reason"]
-    answer = daemon.call("search", query=MARK, index="hostile")
+    answer = daemon.call("search", query=MARK, index=index)
     assert not answer["fresh"]
     assert "is a symbolic link now" in answer["stale_reason"]
     assert answer["results"], "what was indexed is kept"
     assert all(result["stale"] for result in answer["results"])
-    assert_not_shown(daemon)
+    assert_not_shown(daemon, index)
 
 
-@pytest.mark.parametrize("replace", [replace_root, replace_ancestor], ids=["root", "ancestor"])
-def test_a_root_replaced_by_a_link_is_a_replaced_root(
-    daemon: Daemon, neighbour: Neighbour, nested_root: Path, outside: Path, replace: Callable[[Path, Path], None]
-) -> None:
+def test_roots_replaced_by_links_are_replaced_roots(daemon: Daemon, neighbour: Neighbour, tmp_path: Path) -> None:
+    """A root that a link has replaced, and one whose ancestor a link has replaced."""
     neighbour.watch(daemon)
-    daemon.ctl("up", str(nested_root), "--wait")
-    replace(nested_root, outside)
-    assert_replaced(daemon)
+    replacements = {"root": replace_root, "ancestor": replace_ancestor}
+    roots = {name: tmp_path / name / "nest" / "hostile" for name in replacements}
+    for name, replace in replacements.items():
+        outside = tmp_path / name / "outside"
+        fill(roots[name], MARK)
+        fill(outside, SECRET)
+        daemon.ctl("up", str(roots[name]), "--name", name, "--wait")
+        replace(roots[name], outside)
+    for name in replacements:
+        assert_replaced(daemon, name)
     neighbour.assert_fresh(daemon)
     daemon.stop()
     daemon.start()  # of what was before it nothing is remembered, but the path
-    assert_replaced(daemon)
+    for name in replacements:
+        assert_replaced(daemon, name)
     assert_nowhere(daemon)
 
-    link = nested_root if nested_root.is_symlink() else nested_root.parent
-    link.unlink()
-    link.with_name("away").rename(link)
-    answer = daemon.call("search", query=MARK, index="hostile", sync_timeout_ms=WITHIN_MS)
-    assert answer["fresh"]
-    assert {result["path"] for result in answer["results"]} >= {"main.py", "src/deep.py"}
+    for name, root in roots.items():
+        link = root if root.is_symlink() else root.parent
+        link.unlink()
+        link.with_name("away").rename(link)
+        answer = daemon.call("search", query=MARK, index=name, sync_timeout_ms=WITHIN_MS)
+        assert answer["fresh"]
+        assert {result["path"] for result in answer["results"]} >= {"main.py", "src/deep.py"}
 
 
 async def test_a_replaced_root_gives_nothing_to_assistants(shared: Daemon, root: Path, outside: Path) -> None:
@@ -199,8 +197,9 @@ def test_a_root_registered_through_a_link_is_the_directory_behind_it(shared: Dae
     assert (answer["fresh"], answer["results"][0]["path"]) == (True, "main.py")
 
 
+@pytest.mark.parametrize("seconds", [2, pytest.param(30, marks=pytest.mark.slow)])
 def test_a_directory_swapped_for_a_link_all_the_time_gives_nothing_away(
-    daemon: Daemon, neighbour: Neighbour, tmp_path: Path
+    daemon: Daemon, neighbour: Neighbour, tmp_path: Path, seconds: int
 ) -> None:
     """Queries, files, context and indexing race with the swaps; the secret gets nowhere."""
     neighbour.watch(daemon)
@@ -210,7 +209,7 @@ def test_a_directory_swapped_for_a_link_all_the_time_gives_nothing_away(
     for root in roots:
         daemon.ctl("up", str(root), "--name", root.parent.name, "--wait")
     swapped = (roots[0], outside), (roots[1].parent, outside.parent), (roots[2] / "src", outside / "src")
-    end, number = time.monotonic() + 5, 0
+    end, number = time.monotonic() + seconds, 0
     with contextlib.ExitStack() as swappers:
         for directory, target in swapped:
             swappers.enter_context(swapping(directory, target, pause_s=0.001))
