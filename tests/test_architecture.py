@@ -8,6 +8,7 @@ import ast
 import os
 import sys
 from collections.abc import Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -325,7 +326,7 @@ ENVIRON_IN = {
 }
 EFFECT_IN_INIT = {
     "cocosearchd.indexing",  # turns CocoIndex's telemetry off before CocoIndex can be imported
-    "cocosearchd",  # keeps OpenBLAS to one thread before NumPy can be imported
+    "cocosearchd",  # keeps OpenBLAS to one thread, and looks for garbage seldom, before modules are imported
 }
 PRINT_IN = {"cocosearch_ipc.render"}
 # Log and restart; log and reply; log and end one session of many.
@@ -369,7 +370,9 @@ def imports(tree: ast.AST) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
+@cache
 def parsed(path: Path) -> tuple[str, ast.Module]:
+    """Name and tree of a module, parsed once for all tests."""
     return module_name(path), ast.parse(path.read_text("utf-8"), str(path))
 
 

@@ -10,16 +10,12 @@ SWITCH_S = 0.001
 # Heaps of the C library, which are a lock each: by default eight for each core, of which each keeps what lies between
 # living blocks (mallopt(3), M_ARENA_MAX). The daemon has up to 64 threads, and most of them wait.
 ARENAS, _M_ARENA_MAX = 2, -8
-# A file is thousands of objects and a question some thousand, with hardly a cycle: by the default of 700, looking for
-# some took 5 % of the time of indexing and nearly a tenth of a cold answer (measured).
-YOUNG_OBJECTS = 20_000
 
 
 def prepare() -> None:
     """To be called once, when the modules of the process are loaded."""
     sys.setswitchinterval(SWITCH_S)
     gc.freeze()  # modules are there for good
-    gc.set_threshold(YOUNG_OBJECTS)
     limit_arenas = getattr(ctypes.CDLL(None), "mallopt", None)
     if limit_arenas is not None:
         limit_arenas(_M_ARENA_MAX, ARENAS)

@@ -39,8 +39,9 @@ OPEN_PATHS = frozenset({"/healthz"}) | site.PATHS
 if TYPE_CHECKING:
     from cocosearch_ipc.mcp.server import McpServer
 
-# Long enough for the daemon to be ready and answering, short enough for the first assistant to find MCP loaded.
-MCP_AFTER_S = 3.0
+# Long enough for the daemon to be ready and for small indexes to be looked through, which a second of CPU would delay;
+# short enough for most assistants to find MCP loaded. Those that come earlier wait for it as long as the daemon would.
+MCP_AFTER_S = 10.0
 # Turns of the event loop from a request to the end of its connection, where both were there when it was accepted: who
 # has hung up is not answered. 1,500 that did took 4.9 s of CPU, and 0.5 s by this (measured).
 HANGING_UP = 3
