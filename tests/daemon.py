@@ -91,6 +91,13 @@ class Daemon:
         """One call over its socket. Raises `CallFailed`."""
         return client.call(address.rpc_socket(self.environment), method, parameters)
 
+    def index(self, root: Path, name: str | None = None) -> None:
+        """As `cocosearchctl up ROOT --wait`, without a process: have a directory indexed, and wait until it is."""
+        index = self.call("index_codebase", path=os.fspath(root), **({"name": name} if name else {}))["index"]
+        for progress in client.stream(address.rpc_socket(self.environment), "follow", {"index": index}):
+            assert progress["state"] != "refused", progress
+        self.call("sync", index=index)
+
     def clear(self) -> None:
         """Forget every index."""
         for index in self.call("list_indexes")["indexes"]:

@@ -47,7 +47,7 @@ def computed(daemon: Daemon) -> int:
 
 def fresh_digest(daemon: Daemon, root: Path) -> tuple[object, ...]:
     daemon.ctl("clear", "sample", "--yes", check=False)
-    daemon.ctl("up", str(root), "--name", "sample", "--wait")
+    daemon.index(root, "sample")
     in_sync(daemon)
     return digest(daemon)
 
@@ -83,7 +83,7 @@ def test_roots_inside_of_each_other_follow_a_switch(daemon: Daemon, tmp_path: Pa
     roots = {"outer": root, "stays": root / "package1", "anew": root / "package6", "leaves": root / "main_only"}
     others = ("outer", "stays", "anew")
     for name, place in roots.items():
-        daemon.ctl("up", str(place), "--name", name, "--wait")
+        daemon.index(place, name)
     assert daemon.json("up", str(tmp_path / "link"), "--wait")["index"] == "outer"
     for branch, there in (("other", others), ("main", tuple(roots)), ("other", others)):
         before = held(daemon)
@@ -103,7 +103,7 @@ def test_roots_inside_of_each_other_follow_a_switch(daemon: Daemon, tmp_path: Pa
 def test_there_and_back(daemon: Daemon, other_daemon: Daemon, tmp_path: Path) -> None:
     root = tmp_path / "root"
     two_branches(root)
-    daemon.ctl("up", str(root), "--name", "sample", "--wait")
+    daemon.index(root, "sample")
     in_sync(daemon)
     before = digest(daemon)
     other_daemon.start()
@@ -129,10 +129,10 @@ def test_there_and_back(daemon: Daemon, other_daemon: Daemon, tmp_path: Path) ->
 def test_another_worktree_embeds_nothing(daemon: Daemon, tmp_path: Path) -> None:
     root, worktree = tmp_path / "root", tmp_path / "worktree"
     two_branches(root)
-    daemon.ctl("up", str(root), "--name", "sample", "--wait")
+    daemon.index(root, "sample")
     known = computed(daemon)
     subprocess.run(["git", "worktree", "add", "--quiet", "--detach", worktree, "main"], cwd=root, check=True)
-    daemon.ctl("up", str(worktree), "--name", "worktree", "--wait")
+    daemon.index(worktree, "worktree")
     assert {index["name"]: index["files"] for index in daemon.json("status")["indexes"]} == {
         "sample": FILES,
         "worktree": FILES,

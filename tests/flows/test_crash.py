@@ -90,7 +90,7 @@ def crash_rounds(daemon: Daemon, fresh: Daemon, root: Path, seed: int, strikes: 
     in_sync(daemon)
     survived = digest(daemon)
     fresh.start()
-    fresh.ctl("up", str(root), "--name", "sample", "--wait")
+    fresh.index(root, "sample")
     in_sync(fresh)
     assert survived == digest(fresh)
 
@@ -108,7 +108,7 @@ def test_after_many_kills_too(daemon: Daemon, other_daemon: Daemon, tmp_path: Pa
 
 def test_nothing_is_read_while_a_killed_daemon_may_still_commit(daemon: Daemon, project: Path) -> None:
     """Of such a commit nobody would tell: what was read before it would be without it, and be called fresh."""
-    daemon.ctl("up", str(project), "--name", "project", "--wait")
+    daemon.index(project, "project")
     dsn, series = daemon.call("status")["store"]["dsn"], WorkerSpec("", str(daemon.home / "state")).series
     daemon.kill()
     with psycopg.connect(dsn, autocommit=True) as former:

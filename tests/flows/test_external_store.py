@@ -27,11 +27,11 @@ class External:
 
 
 @pytest.fixture
-def external(public_state: Path) -> Iterator[External]:
+def external(public_state: Path, cluster: Path) -> Iterator[External]:
     """A daemon whose database is another server's; that one may be stopped."""
     home = public_state / "external"
     shutil.rmtree(home, ignore_errors=True)  # of the test before
-    with remote_server(home, QUICK) as server:
+    with remote_server(home, QUICK, cluster) as server:
         with psycopg.connect(server.admin, autocommit=True) as connection:
             connection.execute(f"create database {DATABASE} owner {USER}")
         with psycopg.connect(server.admin, dbname=DATABASE, autocommit=True) as connection:
@@ -43,7 +43,7 @@ def external(public_state: Path) -> Iterator[External]:
 
 def test_status_shows_where_the_database_is_and_no_password(external: External, project: Path) -> None:
     daemon = external.daemon
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(project)
     store = daemon.json("status")["store"]
     assert store["kind"] == "external"
     assert {f"user={USER}", f"port={external.server.port}", f"dbname={DATABASE}"} <= set(store["dsn"].split())
@@ -56,14 +56,12 @@ def test_status_shows_where_the_database_is_and_no_password(external: External, 
         assert not [text for text in texts if secret in text]
 
 
-@pytest.mark.parametrize("arguments", [("stats", "project"), ("files",), ("clear", "project", "--yes")])
-def test_a_command_on_a_daemon_whose_store_is_away(
-    external: External, project: Path, arguments: tuple[str, ...]
-) -> None:
+def test_commands_on_a_daemon_whose_store_is_away(external: External, project: Path) -> None:
     daemon = external.daemon
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(project)
     external.server.stop()
-    done = daemon.ctl(*arguments, check=False, cwd=project)
-    assert (done.returncode, done.stdout) == (exits.NOT_RUNNING, "")
-    assert done.stderr.startswith("error: PostgreSQL"), done.stderr
-    assert daemon.answers(), "it goes on without its store"
+    for arguments in (("stats", "project"), ("files",), ("clear", "project", "--yes")):
+        done = daemon.ctl(*arguments, check=False, cwd=project)
+        assert (done.returncode, done.stdout) == (exits.NOT_RUNNING, ""), arguments
+        assert done.stderr.startswith("error: PostgreSQL"), done.stderr
+        assert daemon.answers(), "it goes on without its store"

@@ -63,32 +63,32 @@ def recovers(daemon: Daemon, word: str) -> None:
     until(right, daemon.log[-4000:])
 
 
-def test_a_daemon_that_was_stopped_has_missed_nothing(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
-    assert daemon.process is not None
-    daemon.process.send_signal(signal.SIGSTOP)
+def test_a_daemon_that_was_stopped_has_missed_nothing(shared: Daemon, project: Path) -> None:
+    shared.index(project)
+    assert shared.process is not None
+    shared.process.send_signal(signal.SIGSTOP)
     save(project, "written_while_stopped")
     (project / "README.md").unlink()
-    daemon.process.send_signal(signal.SIGCONT)
-    assert told(ask(daemon, "written_while_stopped"), "written_while_stopped")
-    assert not told(ask(daemon, "Sample"), "# Sample")
+    shared.process.send_signal(signal.SIGCONT)
+    assert told(ask(shared, "written_while_stopped"), "written_while_stopped")
+    assert not told(ask(shared, "Sample"), "# Sample")
 
 
-def test_a_worker_that_was_stopped_makes_nothing_fresh(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
-    worker = psutil.Process(daemon.json("status")["worker"]["pid"])
+def test_a_worker_that_was_stopped_makes_nothing_fresh(shared: Daemon, project: Path) -> None:
+    shared.index(project)
+    worker = psutil.Process(shared.json("status")["worker"]["pid"])
     worker.suspend()
     save(project, "written_while_stopped")
-    late = ask(daemon, "written_while_stopped", 500)
+    late = ask(shared, "written_while_stopped", 500)
     assert (late["fresh"], late["pending"]) == (False, ["src/written_while_stopped.py"])
-    assert told(ask(daemon, "should_retry", 500), "should_retry"), "questions do not need it"
+    assert told(ask(shared, "should_retry", 500), "should_retry"), "questions do not need it"
     worker.resume()
-    recovers(daemon, "written_while_stopped")
-    assert daemon.json("status")["worker"]["deaths"] == 0
+    recovers(shared, "written_while_stopped")
+    assert shared.json("status")["worker"]["deaths"] == 0
 
 
 def test_a_frozen_server_can_be_seen(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(project)
     with freezing(daemon.postgres()):
         until = time.monotonic() + 10.0
         while (status := daemon.json("status"))["store"]["state"] == "up":
@@ -102,7 +102,7 @@ def test_a_frozen_server_can_be_seen(daemon: Daemon, project: Path) -> None:
 
 def test_questions_to_a_frozen_server_end(daemon: Daemon, project: Path) -> None:
     """Each is answered from memory or gets a sentence, and what was saved meanwhile is found soon after the thaw."""
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(project)
     assert told(ask(daemon, "should_retry"), "should_retry")
     asked: list[tuple[str, dict[str, Any]]] = [
         ("search", {"query": "listen and serve", "index": "project"}),
@@ -139,7 +139,7 @@ def test_a_daemon_with_a_frozen_server_stops(daemon: Daemon) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("victim", ["daemon", "worker"])
 def test_no_file_handles_left(daemon: Daemon, project: Path, victim: str) -> None:
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(project)
     pid = daemon.json("status")["pid" if victim == "daemon" else "worker"]
     pid = pid if isinstance(pid, int) else pid["pid"]
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
@@ -157,23 +157,23 @@ def test_no_file_handles_left(daemon: Daemon, project: Path, victim: str) -> Non
 
 
 @pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process: Linux only")
-def test_a_daemon_without_file_handles_says_so(daemon: Daemon, project: Path) -> None:
+def test_a_daemon_without_file_handles_says_so(shared: Daemon, project: Path) -> None:
     """`status` is what people ask then, and `up` asks it, too."""
-    daemon.ctl("up", str(project), "--wait")
-    pid = daemon.call("status")["pid"]
+    shared.index(project)
+    pid = shared.call("status")["pid"]
     before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
     used = {int(path.name) for path in Path(f"/proc/{pid}/fd").iterdir()}
     free = next(number for number in itertools.count() if number not in used)
     resource.prlimit(pid, resource.RLIMIT_NOFILE, (free + 1, before[1]))  # one is left: for whoever asks
     try:
-        assert any("no file handles are left" in warning for warning in daemon.call("status")["warnings"])
+        assert any("no file handles are left" in warning for warning in shared.call("status")["warnings"])
         other = project.parent / "other"
         other.mkdir()
-        assert "no file handles are left" in daemon.ctl("up", str(other), check=False, limit_s=30).stderr
+        assert "no file handles are left" in shared.ctl("up", str(other), check=False, limit_s=30).stderr
     finally:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
-    assert not any("handles" in warning for warning in daemon.call("status")["warnings"])
-    recovers(daemon, "should_retry")
+    assert not any("handles" in warning for warning in shared.call("status")["warnings"])
+    recovers(shared, "should_retry")
 
 
 @contextlib.contextmanager
@@ -212,7 +212,7 @@ def test_a_disk_that_is_unplugged_and_comes_after_the_daemon(daemon: Daemon, pro
     with mounted("-t", "tmpfs", "none", disk):
         shutil.copytree(project, disk, dirs_exist_ok=True)
         with mounted("--bind", disk, place):
-            daemon.ctl("up", str(place), "--name", "project", "--wait")
+            daemon.index(place, "project")
         for _ in range(2):
             late = ask(daemon, "should_retry", 5000)
             assert told(late, "should_retry")
@@ -260,7 +260,7 @@ def test_a_full_disk_below_the_state(stopped: Daemon, project: Path, part: str, 
 def full_and_free_again(stopped: Daemon, project: Path, disk: Path, said: str) -> None:
     stopped.variables["COCOSEARCH_INDEXING_MIN_FREE_BYTES"] = "0"
     stopped.start()
-    stopped.ctl("up", str(project), "--wait")
+    stopped.index(project)
     ballast = fill(disk)
     for number in range(20):
         body = "".join(f"def written_on_a_full_disk{number}_{line}(): return {line}\n" for line in range(400))
@@ -292,7 +292,7 @@ def test_postgresql_restarts_in_the_middle_of_its_transactions(
     daemon: Daemon, project: Path, number: signal.Signals
 ) -> None:
     """As its administrator would restart it, and as a power cut would."""
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(project)
     for file in range(60):
         save(project, f"written_beside_{file}")
     time.sleep(0.15)
@@ -314,7 +314,7 @@ def test_a_model_server_that_talks_nonsense(stopped: Daemon, project: Path) -> N
             "COCOSEARCH_EMBEDDER_TIMEOUT_S": "1",
         }
         stopped.start()
-        stopped.ctl("up", str(project), "--wait")
+        stopped.index(project)
         troubles: list[tuple[str, dict[str, Any]]] = [
             ("errors", {"status": 503}),
             ("garbage", {"raw": b"<html>a proxy says hello</html>"}),

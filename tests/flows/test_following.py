@@ -11,8 +11,6 @@ from pathlib import Path
 from queue import Queue
 from typing import IO, Any
 
-import pytest
-
 from cocosearch_ipc.cli import exits, following
 from tests.daemon import Daemon
 
@@ -67,20 +65,20 @@ def until(found: "Queue[dict[str, Any]]", wanted: str, name: str = "project") ->
             return event
 
 
-@pytest.mark.parametrize("end", ["stop", "kill"])
-def test_who_follows_need_not_be_restarted_with_the_daemon(daemon: Daemon, project: Path, end: str) -> None:
-    daemon.ctl("up", str(project), "--wait")
+def test_who_follows_need_not_be_restarted_with_the_daemon(daemon: Daemon, project: Path) -> None:
+    daemon.index(project)
     with watching(daemon, "--index", "project") as (process, found, said):
         begun(found, project)
-        getattr(daemon, end)()
-        (project / "meanwhile.py").write_text("MEANWHILE = 1\n")
-        assert said.get(timeout=WAIT_S) == following.GONE
-        daemon.start()
-        assert until(found, "missed")["index"] == "project"
-        assert daemon.call("sync", index="project")["fresh"]
-        (project / "later.py").write_text("LATER = 1\n")
-        assert until(found, "later.py")["kind"] == "commit"
-        assert said.empty()
+        for end in (daemon.stop, daemon.kill):
+            end()
+            (project / f"meanwhile_{end.__name__}.py").write_text("MEANWHILE = 1\n")
+            assert said.get(timeout=WAIT_S) == following.GONE
+            daemon.start()
+            assert until(found, "missed")["index"] == "project"
+            assert daemon.call("sync", index="project")["fresh"]
+            (project / f"later_{end.__name__}.py").write_text("LATER = 1\n")
+            assert until(found, f"later_{end.__name__}.py")["kind"] == "commit"
+            assert said.empty()
         process.send_signal(signal.SIGINT)
         assert process.wait(WAIT_S) == exits.INTERRUPTED
 
@@ -90,8 +88,8 @@ def test_who_follows_every_index_is_told_of_each_that_something_may_be_missed(
 ) -> None:
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "a.py").write_text("A = 1\n")
-    daemon.ctl("up", str(tmp_path / "other"), "--wait")
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(tmp_path / "other")
+    daemon.index(project)
     with watching(daemon) as (process, found, said):
         begun(found, project)
         daemon.kill()
@@ -108,7 +106,7 @@ def test_who_follows_every_index_is_told_of_each_that_something_may_be_missed(
 
 
 def test_a_saved_query_finds_what_was_written_while_no_daemon_was_there(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(project)
     with watching(daemon, "--index", "project", "--query", '"circuit breaker"') as (_, found, said):
         begun(found, project, "CIRCUIT = 'circuit breaker'; AT")
         daemon.kill()
@@ -126,12 +124,12 @@ def test_without_a_daemon_nothing_is_waited_for(stopped: Daemon) -> None:
 
 def test_of_an_index_that_was_made_again_it_is_said_that_something_may_be_missed(shared: Daemon, project: Path) -> None:
     """What went while there was no index is in no event: who keeps a copy would keep it for ever."""
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     with watching(shared, "--index", "project") as (_, found, said):
         begun(found, project)
         shared.ctl("clear", "project", "--yes")
         (project / "src" / "server.go").unlink()
-        shared.ctl("up", str(project), "--wait")
+        shared.index(project)
         missed = until(found, "missed")
         assert (missed["changed"], missed["removed"]) == ([], [])
         assert until(found, "src/retry.py")["as_of"]["epoch"] == missed["as_of"]["epoch"]

@@ -38,18 +38,18 @@ def pairs(daemon: Daemon, root: Path, count: int, seed: int) -> None:
 
 
 def test_a_question_after_a_save_sees_it(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     pairs(shared, project, 60, seed=1)
 
 
 @pytest.mark.slow
 def test_ten_thousand_questions_after_saves(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     pairs(shared, project, 10_000, seed=2)
 
 
 def test_without_waiting_it_does_not_claim_to_be_fresh(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     answer = shared.query("should_retry", "--no-sync")
     assert answer["fresh"] is False
     assert answer["stale_reason"]
@@ -67,7 +67,7 @@ def test_while_git_checks_out_nothing_wrong_is_called_fresh(shared: Daemon, proj
     for number in range(150):
         (many / f"m{number}.py").write_text(f"def on_other_{number}():\n    pass\n")
     git(project, "commit", "-q", "-a", "-m", "others")
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     socket = str(shared.home / "run" / "rpc.sock")
     for branch, word in (("main", "on_main_7"), ("other", "on_other_7"), ("main", "on_main_7")):
         git(project, "checkout", "-q", branch)
@@ -143,7 +143,7 @@ def test_questions_beside_large_checkouts(shared: Daemon, project: Path) -> None
 
 
 def test_what_becomes_searchable_is_told_to_who_watches(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     told = project / "src" / "told.py"
     with subprocess.Popen(
         [shared.bin / "cocosearchctl", "watch", "--index", "project", "--json"],
@@ -184,7 +184,7 @@ def test_one_question_to_several_indexes_and_topics(shared: Daemon, project: Pat
 
 
 def test_files_are_listed_printed_and_related(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     assert shared.ctl("files", "src", cwd=project).stdout.split() == ["src/retry.py", "src/server.go"]
     shown = shared.ctl("cat", "src/retry.py:4-5", cwd=project).stdout
     assert shown.splitlines()[0] == "class RetryPolicy:"
@@ -203,7 +203,7 @@ def test_files_are_listed_printed_and_related(shared: Daemon, project: Path) -> 
 
 
 def test_a_file_is_found_and_read_as_it_was_just_written(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     for number in range(10):
         (project / f"new{number}.py").write_text(f"def just_written_{number}():\n    return 1\n")
         related = shared.call("find_related", index="project", path=f"new{number}.py", line=1)
@@ -218,7 +218,7 @@ def test_a_file_is_found_and_read_as_it_was_just_written(shared: Daemon, project
 def test_no_glob_holds_up_the_daemon(shared: Daemon, project: Path) -> None:
     """Many stars can share a long name in more ways than can be tried."""
     (project / ("a" * 200 + ".py")).write_text(f"def {'a' * 200}():\n    return 1\n")
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     glob = "*a" * 20 + "*b"
     assert shared.call("list_files", index="project", pattern=glob)["files"] == []
     for filtered in (f"retry path:{glob}", f"sym:function name:{glob}"):
@@ -232,7 +232,7 @@ def test_files_are_named_as_a_shell_names_them(shared: Daemon, project: Path, tm
     (other / "src" / "retry.py").write_text("def other_retry():\n    pass\n")
     (other / "src" / "alone.py").write_text("def alone():\n    pass\n")
     for root in (project, other):
-        shared.ctl("up", str(root), "--wait")
+        shared.index(root)
     below = project / "src"
     assert shared.ctl("cat", "retry.py:4-4", cwd=below).stdout == "class RetryPolicy:\n"
     assert shared.ctl("cat", "src/retry.py:4-4", cwd=below).stdout == "class RetryPolicy:\n"
@@ -250,7 +250,7 @@ def test_why_not_says_what_leaves_a_file_out(shared: Daemon, project: Path) -> N
     (project / ".gitignore").write_text("# made by tools\ngenerated.py\n")
     (project / "generated.py").write_text("def should_retry():\n    pass\n")
     (project / "src" / "notes.jpeg").write_bytes(b"x")
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
 
     def why(path: str, cwd: Path) -> dict[str, str]:
         reply = shared.json("query", "should_retry", "--why-not", path, cwd=cwd)
@@ -266,8 +266,8 @@ def test_why_not_says_what_leaves_a_file_out(shared: Daemon, project: Path) -> N
 
 
 def test_a_file_below_two_roots_is_one_result(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
-    shared.ctl("up", str(project / "src"), "--wait")
+    shared.index(project)
+    shared.index(project / "src")
     found = shared.json("query", "should_retry", "--all")["results"]
     assert [(hit["index"], hit["path"]) for hit in found if "should_retry" in hit["content"]] == [("src", "retry.py")]
 
@@ -276,7 +276,7 @@ def test_a_name_that_is_no_text_can_be_typed(shared: Daemon, project: Path) -> N
     """A shell passes its bytes on; answers show them escaped, and that can be typed as well."""
     name = os.fsdecode(b"caf\xe9.py")
     (project / "src" / name).write_text("def in_the_cafe():\n    pass\n")
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     below = project / "src"
     for typed in (name, f"src/{name}", str(below / name), "src/caf\\xe9.py"):
         assert shared.ctl("cat", typed, cwd=below).stdout == "def in_the_cafe():\n    pass\n", typed

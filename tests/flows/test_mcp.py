@@ -25,7 +25,7 @@ def listening(shared: Daemon) -> dict[str, str]:
 
 @pytest.fixture
 def served(listening: dict[str, str], shared: Daemon, project: Path) -> dict[str, str]:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     return listening
 
 

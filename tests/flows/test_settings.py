@@ -142,7 +142,7 @@ def test_the_starter_names_every_setting_and_holds_when_all_of_it_is_set(tmp_pat
 
 def test_rows_of_an_older_version_answer_with_a_warning(settled: Daemon, project: Path) -> None:
     daemon = settled
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(project)
     store = daemon.json("status")["store"]["dsn"]
     old = "symbol_kinds = null, symbol_names = null, chunk_hash = 'of another version'"
     with psycopg.connect(store, autocommit=True) as connection:  # as an upgrade leaves them

@@ -41,8 +41,8 @@ def goes_on(daemon: Daemon, project: Path, word: str) -> None:
 
 def test_nobody_waits_for_it(daemon: Daemon, project: Path, far: tuple[Path, SilentFileSystem], tmp_path: Path) -> None:
     place, server = far
-    daemon.ctl("up", str(project), "--wait")
-    daemon.ctl("up", str(place), "--name", "far", "--wait")
+    daemon.index(project)
+    daemon.index(place, "far")
     assert fresh(daemon, "far", "lighthouse") == (["far.py"], True)
     server.answers.clear()
     assert fresh(daemon, "far", "lighthouse") == (["far.py"], False)
@@ -54,7 +54,7 @@ def test_nobody_waits_for_it(daemon: Daemon, project: Path, far: tuple[Path, Sil
     wait_until(lambda: waiting.poll() is None, "it is not asked")
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "pier.py").write_text("def pier(): ...\n")
-    daemon.ctl("up", str(tmp_path / "other"), "--wait")
+    daemon.index(tmp_path / "other")
     assert fresh(daemon, "other", "pier") == (["pier.py"], True)
     waiting.kill()
     waiting.communicate()

@@ -58,7 +58,7 @@ def test_other_weights_under_the_same_name_are_never_mixed_in(stopped: Daemon, t
     with ollama_server(script) as url:
         daemon.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_EMBEDDER_OLLAMA_URL": url}
         daemon.start()
-        daemon.ctl("up", str(root), "--name", "sample", "--wait")
+        daemon.index(root, "sample")
         script.models = {"nomic-embed-text:latest": "sha256:other"}
         assert any("another nomic-embed-text" in note for note in daemon.query(QUESTION)["notes"])
         (root / "saved.py").write_text("def quokka() -> None:\n    ...\n")
@@ -77,7 +77,7 @@ def test_the_old_vectors_answer_until_the_new_ones_are_complete(
 ) -> None:
     daemon, root = stopped, populated(tmp_path / "root")
     daemon.start()
-    daemon.ctl("up", str(root), "--name", "sample", "--wait")
+    daemon.index(root, "sample")
     expected = daemon.paths(QUESTION)
     assert expected
     daemon.stop()
@@ -109,7 +109,7 @@ def test_the_old_vectors_answer_until_the_new_ones_are_complete(
 
         other_daemon.variables |= ollama
         other_daemon.start()
-        other_daemon.ctl("up", str(root), "--name", "sample", "--wait")
+        other_daemon.index(root, "sample")
         in_sync(other_daemon)
         assert switched == digest(other_daemon)
 

@@ -105,7 +105,7 @@ def test_an_interrupt_while_the_daemon_starts_says_that_it_goes_on(stopped: Daem
 
 
 def test_a_killed_worker_costs_no_question(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(project)
     os.kill(daemon.json("status")["worker"]["pid"], signal.SIGKILL)
     assert daemon.paths("should_retry")[0] == "src/retry.py"
     (project / "src" / "later.py").write_text("def written_after_the_kill():\n    pass\n")
@@ -114,7 +114,7 @@ def test_a_killed_worker_costs_no_question(daemon: Daemon, project: Path) -> Non
 
 
 def test_a_killed_postgres_comes_back_by_itself(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(project)
     daemon.kill_postgres()
     (project / "src" / "later.py").write_text("def written_after_the_kill():\n    pass\n")
     wait_until(lambda: first(daemon, "written_after_the_kill") == "src/later.py", daemon.log[-4000:])
@@ -123,7 +123,7 @@ def test_a_killed_postgres_comes_back_by_itself(daemon: Daemon, project: Path) -
 
 
 def test_a_removal_that_fails_changes_nothing(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(project)
     dsn = daemon.call("status")["store"]["dsn"]
     blocked = (
         "select pg_terminate_backend(pid) from pg_stat_activity where wait_event_type = 'Lock' and query ~* '^drop'"
@@ -137,7 +137,7 @@ def test_a_removal_that_fails_changes_nothing(daemon: Daemon, project: Path) -> 
     save.write_text("def written_after_the_failure():\n    pass\n")
     wait_until(lambda: first(daemon, "written_after_the_failure") == "src/later.py", daemon.log[-4000:])
     daemon.ctl("clear", "project", "--yes")
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(project)
 
 
 def test_without_its_model_server_words_are_found_and_work_waits(stopped: Daemon, project: Path) -> None:
@@ -145,7 +145,7 @@ def test_without_its_model_server_words_are_found_and_work_waits(stopped: Daemon
     with ollama_server(script) as url:
         stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": url}
         stopped.start()
-        stopped.ctl("up", str(project), "--wait")
+        stopped.index(project)
         assert stopped.json("status")["embedder"]["model"] == "nomic-embed-text"
         assert stopped.paths("should_retry")[0] == "src/retry.py"
         script.status = 500
@@ -170,7 +170,7 @@ def test_no_question_waits_for_a_slow_model_server_as_settings_change(stopped: D
             "COCOSEARCH_EMBEDDER_QUERY_TIMEOUT_S": "0.1",
         }
         stopped.start()
-        stopped.ctl("up", str(project), "--wait")
+        stopped.index(project)
         script.delay_s, before = 15.0, len(script.requests)
         (project / "src" / "later.py").write_text("def written_later():\n    pass\n")
         wait_until(lambda: len(script.requests) > before, "nothing is embedded")
@@ -193,7 +193,7 @@ def test_settings_that_wait_for_a_slow_model_server_hold_up_nothing_else(stopped
             "COCOSEARCH_EMBEDDER_QUERY_TIMEOUT_S": "0.1",
         }
         stopped.start()
-        stopped.ctl("up", str(project), "--wait")
+        stopped.index(project)
         script.delay_s, before = 30.0, len(script.requests)
         (project / "src" / "later.py").write_text("def written_later():\n    pass\n")
         wait_until(lambda: len(script.requests) > before, "nothing is embedded")
@@ -226,7 +226,7 @@ def test_another_embedder_is_refused_until_reindexed(stopped: Daemon, project: P
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "again.py").write_text("def should_retry(): return False\n")
     stopped.start()
-    stopped.ctl("up", str(project), "--wait")
+    stopped.index(project)
     assert stopped.stop() == 0
     with ollama_server(Script()) as url:
         stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_OLLAMA_URL": url}
@@ -235,7 +235,7 @@ def test_another_embedder_is_refused_until_reindexed(stopped: Daemon, project: P
         assert refused.returncode == 1
         assert "cocosearchctl reindex project" in refused.stderr
         assert stopped.ctl("query", "should_retry", "--all", check=False).stderr == refused.stderr
-        stopped.ctl("up", str(tmp_path / "other"), "--wait")
+        stopped.index(tmp_path / "other")
         found = stopped.json("query", "should_retry", "--all")
         assert [hit["path"] for hit in found["results"]] == ["again.py"]
         assert (found["fresh"], "project: not searched" in found["stale_reason"]) == (False, True)
@@ -245,28 +245,28 @@ def test_another_embedder_is_refused_until_reindexed(stopped: Daemon, project: P
         assert stopped.paths("should_retry", "--index", "project")[0] == "src/retry.py"
 
 
-def test_a_file_that_cannot_be_read_stops_no_other(daemon: Daemon, project: Path) -> None:
+def test_a_file_that_cannot_be_read_stops_no_other(shared: Daemon, project: Path) -> None:
     (project / "src" / "binary.py").write_bytes(b"\x00\x01\x02" * 100)
     (project / "src" / "large.py").write_text("x = 1\n" * 300_000)
-    daemon.ctl("up", str(project), "--wait")
-    assert daemon.paths("should_retry")[0] == "src/retry.py"
-    skipped = daemon.json("stats", "project")["skipped"]
+    shared.index(project)
+    assert shared.paths("should_retry")[0] == "src/retry.py"
+    skipped = shared.json("stats", "project")["skipped"]
     assert skipped["binary"] == 1
     assert skipped["too_large"] == 1
 
 
-def test_a_path_that_is_too_long_stops_no_other(daemon: Daemon, project: Path) -> None:
+def test_a_path_that_is_too_long_stops_no_other(shared: Daemon, project: Path) -> None:
     """PostgreSQL could not store it, nor anything in the same transaction. It compresses what repeats itself."""
     letters = random.Random(7)
     names = ["".join(letters.choices(string.ascii_letters, k=199)) for _ in range(14)]
     deep = project.joinpath(*names)
     deep.mkdir(parents=True)
     (deep / "deep.py").write_text("def far_below():\n    return 1\n")
-    daemon.ctl("up", str(project), "--wait")
-    assert daemon.call("sync", index="project")["fresh"] is True
-    assert daemon.paths("should_retry")[0] == "src/retry.py"
+    shared.index(project)
+    assert shared.call("sync", index="project")["fresh"] is True
+    assert shared.paths("should_retry")[0] == "src/retry.py"
     named = "/".join((*names, "deep.py"))
-    told = daemon.call("search", query="far_below", index="project", why_not=named)["explain"]["why_not"]
+    told = shared.call("search", query="far_below", index="project", why_not=named)["explain"]["why_not"]
     assert "is left out by its length" in told["reason"]
 
 
@@ -287,7 +287,7 @@ def test_skipped_files_are_counted_alike_everywhere(daemon: Daemon, project: Pat
 
 
 def test_settings_are_read_again_on_sighup(daemon: Daemon, project: Path) -> None:
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(project)
     assert daemon.process is not None
     config = Path(daemon.environment["COCOSEARCH_CONFIG"])
     assert len(daemon.query("retry server")["results"]) > 1
@@ -306,7 +306,7 @@ def test_settings_are_read_again_on_sighup(daemon: Daemon, project: Path) -> Non
 
 def test_an_embedder_that_comes_later_is_compared_with_the_index(stopped: Daemon, project: Path) -> None:
     stopped.start()
-    stopped.ctl("up", str(project), "--wait")
+    stopped.index(project)
     assert stopped.stop() == 0
     script = Script(status=500)
     with ollama_server(script) as url:
@@ -321,7 +321,7 @@ def test_an_embedder_that_comes_later_is_compared_with_the_index(stopped: Daemon
 def test_any_other_postgresql_will_do(stopped: Daemon, project: Path, dsn: str) -> None:
     stopped.variables["COCOSEARCH_DATABASE_URL"] = dsn
     stopped.start()
-    stopped.ctl("up", str(project), "--wait")
+    stopped.index(project)
     assert stopped.paths("should_retry")[0] == "src/retry.py"
     assert stopped.json("status")["store"]["kind"] == "external"
     assert stopped.postgres() == []
@@ -333,7 +333,7 @@ def test_two_daemons_do_not_share_a_database(project: Path, dsn: str) -> None:
     first, second = (make_daemon(COCOSEARCH_DATABASE_URL=dsn) for _ in range(2))
     try:
         first.start()
-        first.ctl("up", str(project), "--wait")
+        first.index(project)
         refused = second.ctl("up", str(project), check=False, limit_s=60)
         assert refused.returncode == 69
         assert "another cocosearchd, from this machine, uses this database" in refused.stderr
@@ -361,7 +361,7 @@ def test_variables_of_another_server_do_not_matter(stopped: Daemon, project: Pat
     stopped.variables |= OF_ANOTHER_SERVER
     (project / "word.py").write_text("def größe():\n    return '日本語'\n", "utf-8")
     stopped.start()
-    stopped.ctl("up", str(project), "--wait")
+    stopped.index(project)
     answer = stopped.query("größe")
     assert answer["fresh"]
     assert answer["results"][0]["path"] == "word.py"
@@ -370,7 +370,7 @@ def test_variables_of_another_server_do_not_matter(stopped: Daemon, project: Pat
 def test_a_socket_that_was_cleaned_away_comes_back(stopped: Daemon, project: Path) -> None:
     """The server lives, and whoever is connected goes on; the next one, as a child that is started again, cannot."""
     stopped.start()
-    stopped.ctl("up", str(project), "--wait")
+    stopped.index(project)
     (stopped.home / "state" / "postgres" / "run" / ".s.PGSQL.5432").unlink()
     psutil.Process(stopped.call("status")["worker"]["pid"]).kill()
     (project / "word.py").write_text("def zebra():\n    return 1\n")

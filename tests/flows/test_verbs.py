@@ -16,7 +16,7 @@ from tests.flows.test_switch import until_switched
 
 
 def test_what_is_listed_and_counted_is_on_disk(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     for number in range(10):
         new = project / f"new{number}.py"
         new.write_text(f"def just_written_{number}():\n    return 1\n")
@@ -32,7 +32,7 @@ def test_what_is_listed_and_counted_is_on_disk(shared: Daemon, project: Path) ->
 
 
 def test_a_list_and_counts_that_may_be_of_before_say_so(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     for method in ("list_files", "index_stats"):
         reply = shared.call(method, index="project", sync_timeout_ms=0)
         assert (reply["fresh"], bool(reply["stale_reason"])) == (False, True), method
@@ -49,7 +49,7 @@ def test_pages_of_a_list_are_one_answer(shared: Daemon, project: Path) -> None:
     (project / "many").mkdir()
     for number in range(1005):
         (project / "many" / f"m{number:04}.py").write_text("x = 1\n")
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     reply = shared.json("files", "many", "--limit", "1003", cwd=project)
     assert ([len(reply["files"]), reply["fresh"]], bool(reply["cursor"])) == ([1003, True], True)
     assert shared.json("files", "many", "--limit", "2000", cwd=project)["cursor"] is None
@@ -57,7 +57,7 @@ def test_pages_of_a_list_are_one_answer(shared: Daemon, project: Path) -> None:
 
 def test_a_refused_index_is_listed_as_one_that_is_not_followed(stopped: Daemon, project: Path) -> None:
     stopped.start()
-    stopped.ctl("up", str(project), "--wait")
+    stopped.index(project)
     stopped.stop()
     with ollama_server(Script(dimension=32)) as url:
         stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_EMBEDDER_OLLAMA_URL": url}
@@ -69,7 +69,7 @@ def test_a_refused_index_is_listed_as_one_that_is_not_followed(stopped: Daemon, 
 
 
 def test_settings_of_a_project_are_those_on_disk(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     for limit in (3, 4, 5):
         (project / "cocosearch.yaml").write_text(f"search:\n  limit: {limit}\n")
         told = shared.call("config", index="project")
@@ -84,8 +84,8 @@ def test_an_index_that_fails_leaves_no_answer_of_several_fresh(
     (other / "policy.py").write_text("def should_retry_elsewhere():\n    pass\n")
     stopped.variables["COCOSEARCH_DATABASE_URL"] = dsn
     stopped.start()
-    stopped.ctl("up", str(project), "--wait")
-    stopped.ctl("up", str(other), "--wait")
+    stopped.index(project)
+    stopped.index(other)
     asked = {"query": "should_retry", "all_indexes": True, "profile": "classic", "use_cache": False}
     assert stopped.call("search", **asked)["fresh"] is True
     with psycopg.connect(dsn, autocommit=True) as connection:
@@ -112,12 +112,12 @@ def test_a_refused_index_is_named_where_all_are_waited_for(stopped: Daemon, proj
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "policy.py").write_text("def should_retry_elsewhere():\n    pass\n")
     stopped.start()
-    stopped.ctl("up", str(project), "--wait")
+    stopped.index(project)
     stopped.stop()
     with ollama_server(Script(dimension=32)) as url:
         stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_EMBEDDER_OLLAMA_URL": url}
         stopped.start()
-        stopped.ctl("up", str(tmp_path / "other"), "--wait")
+        stopped.index(tmp_path / "other")
         done = stopped.ctl("sync", check=False, cwd=tmp_path, limit_s=20)  # 30 s are waited for what may pass
         assert done.returncode == exits.FAILED
         (line,) = done.stdout.splitlines()
@@ -140,12 +140,12 @@ def unsaved(editor: client.Session) -> tuple[str, bool]:
 
 
 def test_unsaved_text_stays_when_its_index_is_made_again(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     with client.Session(address.rpc_socket(shared.environment)) as editor:
         editor.put(str(project / "src" / "retry.py"), UNSAVED)
         assert unsaved(editor) == ("src/retry.py", True)
         shared.call("clear_index", index="project")
-        shared.ctl("up", str(project), "--wait")
+        shared.index(project)
         assert unsaved(editor) == ("src/retry.py", True)
         assert editor.call("get_file", {"path": "src/retry.py", "index": "project"})["content"] == UNSAVED
         assert editor.clear(str(project / "src" / "retry.py"))["files"] == 0
@@ -157,7 +157,7 @@ def test_unsaved_text_stays_when_another_embedder_takes_over(stopped: Daemon, pr
     with ollama_server(script) as url:
         stopped.variables |= {"COCOSEARCH_EMBEDDER_PROVIDER": "ollama", "COCOSEARCH_EMBEDDER_OLLAMA_URL": url}
         stopped.start()
-        stopped.ctl("up", str(project), "--wait")
+        stopped.index(project)
         with client.Session(address.rpc_socket(stopped.environment)) as editor:
             editor.put(str(project / "src" / "retry.py"), UNSAVED)
             script.models = {"nomic-embed-text:latest": "sha256:other"}
@@ -180,7 +180,7 @@ def refused(daemon: Daemon, method: str, **parameters: Any) -> str:
 
 
 def test_what_would_hold_up_others_is_refused(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     globs = [f"*x{number}*" for number in range(3000)]
     for profile in ("code", "classic"):
         many = {"query": " ".join(f"word_{number}" for number in range(8000)), "profile": profile}
@@ -194,7 +194,7 @@ def test_what_would_hold_up_others_is_refused(shared: Daemon, project: Path) -> 
 
 
 def test_an_index_without_a_name_is_not_the_one_around_here(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     for command in (("query", "retry"), ("files",), ("cat", "README.md"), ("sync",), ("config", "show"), ("repl",)):
         done = shared.ctl(*command, "--index", "", cwd=project, check=False)
         assert (done.returncode, "no index is named" in done.stderr) == (2, True), command

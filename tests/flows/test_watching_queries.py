@@ -40,7 +40,7 @@ def events(daemon: Daemon, **params: Any) -> Iterator["Queue[dict[str, Any]]"]:
 
 
 def test_a_saved_query_tells_of_new_matches_only(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     with events(shared, index="project", query='"circuit breaker"', all_chunks=True) as found:
         breaker = project / "src" / "breaker.py"
         breaker.write_text("def open_circuit():\n    '''Opens the circuit breaker.'''\n")
@@ -61,7 +61,7 @@ def test_a_saved_query_tells_of_new_matches_only(shared: Daemon, project: Path) 
 
 def test_a_subscription_goes_on_when_postgresql_has_said_nothing_for_a_while(daemon: Daemon, project: Path) -> None:
     """The commit is known, and what to tell of it is asked a quarter of a second later."""
-    daemon.ctl("up", str(project), "--wait")
+    daemon.index(project)
     with events(daemon, index="project", query='"circuit breaker"', all_chunks=True) as found:
         for name in ("first", "second"):
             (project / "src" / f"{name}.py").write_text(f"def {name}():\n    return 'circuit breaker'\n")
@@ -72,7 +72,7 @@ def test_a_subscription_goes_on_when_postgresql_has_said_nothing_for_a_while(dae
 
 
 def test_what_has_nothing_to_do_with_a_saved_query_is_no_match(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     with (
         events(shared, index="project", query="database connection pool") as found,
         events(shared, index="project", query="database connection pool", min_score=0) as everything,
@@ -88,7 +88,7 @@ def test_what_has_nothing_to_do_with_a_saved_query_is_no_match(shared: Daemon, p
 
 def test_unsaved_text_that_would_not_be_indexed_is_refused_with_the_rule(shared: Daemon, project: Path) -> None:
     (project / ".gitignore").write_text("generated/\n")
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     shared.ctl("sync")
     with client.Session(rpc(shared)) as editor:
         for name, rule in (
@@ -105,7 +105,7 @@ def test_unsaved_text_that_would_not_be_indexed_is_refused_with_the_rule(shared:
 
 
 def test_unsaved_text_that_ends_a_parser_does_not_end_the_daemon(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     with client.Session(rpc(shared)) as editor:
         held = editor.put(str(project / "a.kt"), 'val a = "${\n' * 1_100)  # its parser aborts at 1,025
         assert "found without its definitions" in held["notes"][0]
@@ -116,7 +116,7 @@ def test_unsaved_text_that_ends_a_parser_does_not_end_the_daemon(shared: Daemon,
 
 
 def test_unsaved_text_is_searched_for_its_session_alone(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     with client.Session(rpc(shared)) as editor, client.Session(rpc(shared)) as other:
         held = editor.put(str(project / "src" / "retry.py"), "def give_up_quietly(error):\n    return None\n")
         assert (held["index"], held["path"], held["chunks"]) == ("project", "src/retry.py", 1)
@@ -150,7 +150,7 @@ def test_unsaved_text_has_the_definitions_that_queries_of_the_user_find(
     stopped.variables["COCOSEARCH_INDEXING_QUERIES_DIR"] = str(tmp_path / "queries")
     stopped.start()
     (project / "src" / "saved.py").write_text("import shelve\n")
-    stopped.ctl("up", str(project), "--wait")
+    stopped.index(project)
     with client.Session(rpc(stopped)) as editor:
         editor.put("src/unsaved.py", "import shelve\n", index="project")
         answer = editor.call("search", {"query": "name:shelve sym:module", "index": "project"})
@@ -164,7 +164,7 @@ def ask_until_refused(daemon: Daemon, session: str) -> None:
 
 
 def test_what_was_missed_is_told_since_a_clock(shared: Daemon, project: Path) -> None:
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     clock = shared.json("sync", cwd=project)["as_of"]
     (project / "src" / "breaker.py").write_text("def open_circuit():\n    '''Opens the circuit breaker.'''\n")
     (project / "src" / "server.go").unlink()
@@ -187,7 +187,7 @@ def test_the_clock_of_an_event_counts_nothing_that_is_still_to_be_told(
     shared: Daemon, project: Path, lifecycle: bool
 ) -> None:
     """Whoever comes back with it would miss that. Here more is to be told than a connection holds unread."""
-    shared.ctl("up", str(project), "--wait")
+    shared.index(project)
     asked = {"index": "project", "lifecycle": lifecycle}
     clock = shared.call("sync", index="project")["as_of"]
     stream = client.stream(rpc(shared), "watch", asked | {"since": clock}, WAIT_S)

@@ -12,8 +12,8 @@ from tests.store.remote import USER, RemoteServer, remote_server
 
 
 @pytest.fixture(scope="session")
-def remote(public_state: Path) -> Iterator[RemoteServer]:
-    with remote_server(public_state / "remote", QUICK) as running:
+def remote(public_state: Path, cluster: Path) -> Iterator[RemoteServer]:
+    with remote_server(public_state / "remote", QUICK, cluster) as running:
         yield running
 
 

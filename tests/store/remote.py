@@ -14,6 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from cocosearchd.store.binaries import find_install
 from cocosearchd.store.embedded import EmbeddedPostgres
+from tests.daemon import copy_cluster
 
 USER, PASSWORD = "tester", "correct horse'\\ battery"
 
@@ -29,8 +30,10 @@ class RemoteServer:
 
 
 @contextlib.contextmanager
-def remote_server(home: Path, settings: dict[str, str]) -> Iterator[RemoteServer]:
-    """Our wrapper initialises the cluster, then it is run in another way."""
+def remote_server(home: Path, settings: dict[str, str], cluster: Path | None = None) -> Iterator[RemoteServer]:
+    """Our wrapper initialises the cluster, or takes a copy of `cluster`; then it is run in another way."""
+    if cluster is not None:
+        copy_cluster(cluster, home)
     made = EmbeddedPostgres(home, settings)
     made.ensure()
     made.stop()
