@@ -4,6 +4,7 @@ import time
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from tests.daemon import Daemon
 
@@ -21,12 +22,15 @@ class Neighbour:
         """Index it and wait until it is searchable."""
         daemon.ctl("up", str(self.root), "--wait")
 
-    def save_and_query(self, daemon: Daemon) -> float:
-        """Save a new function, query it once; return the seconds. Fails where the answer lacks it or is not fresh."""
+    def save_and_query(self, daemon: Daemon, **options: Any) -> float:
+        """Save a new function, query it once; return the seconds. Fails where the answer lacks it or is not fresh.
+
+        `options` are of the query.
+        """
         name = f"saved_beside_number_{next(self.names)}"
         began = time.monotonic()
         (self.root / "saved.py").write_text(f"def {name}():\n    pass\n")
-        answer = daemon.call("search", query=name, index=self.root.name)
+        answer = daemon.call("search", query=name, index=self.root.name, **options)
         took_s = time.monotonic() - began
         assert answer["fresh"], f"not fresh after {took_s:.2f} s: {answer.get('stale_reason')}\n{daemon.log[-4000:]}"
         assert [result["path"] for result in answer["results"]][:1] == ["saved.py"], answer

@@ -1,11 +1,13 @@
 """Texts that are long, and nothing but the begin of something, hold up nobody: they are analysed elsewhere."""
 
 import signal
+import time
 from pathlib import Path
 
 import psutil
 import pytest
 
+from cocosearchd.search.analyser import SIZE
 from tests.daemon import Daemon, passing_daemon
 from tests.hostile.neighbour import Neighbour
 
@@ -72,6 +74,33 @@ def signalled_workers(daemon: Daemon, number: signal.Signals) -> list[psutil.Pro
     for worker in workers:
         worker.send_signal(number)
     return workers
+
+
+SPINNING = {"SPIN_AT": "spins.py", "PYTHONPATH": str(Path(__file__).parent / "freezing")}
+SPIN_S = 12.0  # texts that spin do so for longer: each is ended after 5 s of CPU, twice
+
+
+@pytest.mark.timeout(180)
+def test_more_texts_that_spin_than_may_be_slow_keep_the_neighbour_fresh(
+    cluster: Path, tmp_path: Path, neighbour: Neighbour
+) -> None:
+    """No text is known that does: a process is made to spin by the name of a file."""
+    roots = [tmp_path / f"hostile_{number}" for number in range(SIZE.slow_most + 1)]
+    for root in roots:
+        root.mkdir()
+        (root / "harmless.py").write_text("def harmless():\n    pass\n")
+    with passing_daemon(cluster, **SPINNING) as daemon:
+        daemon.start()
+        neighbour.watch(daemon)
+        for root in roots:
+            daemon.ctl("up", str(root), "--wait")
+        neighbour.assert_fresh(daemon, rounds=1)
+        for root in roots:
+            (root / "spins.py").write_text("def of_the_spinning():\n    pass\n")
+        begun, took_s = time.monotonic(), list[float]()
+        while time.monotonic() - begun < SPIN_S:
+            took_s.append(neighbour.save_and_query(daemon, sync_timeout_ms=60_000))
+        assert max(took_s) < SPIN_S / 2, took_s
 
 
 def analysis_workers(daemon: Daemon) -> list[psutil.Process]:

@@ -19,6 +19,7 @@ from cocosearchd.sandbox.process import WorkerUnavailable
 from cocosearchd.search.analyser import (
     BY_PATH_ALONE,
     REQUEST_CHARACTERS,
+    SIZE,
     WITHOUT_DEFINITIONS,
     Analysed,
     ProcessAnalyser,
@@ -126,6 +127,30 @@ async def test_files_of_others_are_analysed_while_one_stalls() -> None:
                 await analyser.analyse(GOOD)
         assert not stalled.done()
         assert [file.path for file in (await stalled).reduced] == ["bad.py"]
+
+
+async def test_more_texts_that_stall_than_there_are_processes_leave_one_to_others() -> None:
+    async with stumbling() as analyser:
+        await analyser.analyse(GOOD)
+        bad = [file_text(f"bad_{number}.py", "STALL") for number in range(SIZE.most + 1)]
+        stalled = [asyncio.create_task(analyser.analyse([file])) for file in bad]
+        await asyncio.sleep(0)  # they have all the processes
+        async with asyncio.timeout(30):  # half of what each of them may take
+            for _ in range(20):
+                assert (await analyser.analyse(GOOD)).reduced == ()
+        assert not any(task.done() for task in stalled)
+        for task in stalled:
+            task.cancel()
+        await asyncio.wait(stalled)
+
+
+async def test_texts_that_stall_at_the_same_time_have_their_turns() -> None:
+    bad = [file_text(f"bad_{number}.py", "STALL") for number in range(SIZE.most + 1)]
+    async with stumbling(deadline_s=2) as analyser:
+        analysed = await asyncio.gather(*(analyser.analyse([file]) for file in bad))
+        assert [file.path for found in analysed for file in found.reduced] == [file.path for file in bad]
+        assert all("no answer within 2 s" in file.reason for found in analysed for file in found.reduced)
+        assert (await analyser.analyse(GOOD)).reduced == ()
 
 
 async def test_a_process_that_somebody_kills_costs_no_file_anything() -> None:

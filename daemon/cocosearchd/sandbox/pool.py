@@ -7,6 +7,7 @@ does not pay for a start, nor for another request that never ends.
 import asyncio
 import contextlib
 import logging
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from typing import TypeVar
 from cocosearchd.sandbox.frames import Garbled
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.process import WorkerLost, WorkerProcess, WorkerUnavailable
+from cocosearchd.sandbox.slow import Request, SlowSlots
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +36,10 @@ class PoolSize:
     idle_s: float = 60.0  # others end after so long without a request
     # A request that takes longer than this has a spare process started for the next one, where processes are kept warm.
     spare_after_s: float = 0.05
+    # A request that takes longer than this is slow. So many processes may have such for as long as that takes. One more
+    # is ended when its process is wanted, and asked again when another slow one has its answer.
+    slow_after_s: float = math.inf
+    slow_most: int = 1
 
 
 class WorkerPool:
@@ -42,6 +48,7 @@ class WorkerPool:
     def __init__(self, name: str, command: Sequence[str], code: str, limits: ResourceLimits, size: PoolSize) -> None:
         """`name` is for the log; the others are those of `WorkerProcess.start`."""
         self._name, self._size = name, size
+        self._slow = SlowSlots(size.slow_most, size.slow_after_s, self._wanted)
         self._command, self._code, self._limits = command, code, limits
         self._idle: dict[WorkerProcess, float] = {}  # since when; the one used last at the end
         self._waiting: deque[asyncio.Future[WorkerProcess]] = deque()  # requests, while no process is idle
@@ -94,12 +101,16 @@ class WorkerPool:
         or missed the deadline, or when `decode` raises one of `UNDECODABLE`; `WorkerUnavailable` when no process can be
         started. A process that somebody else has killed is replaced, and asked once more.
         """
-        try:
-            return await self._request(body, deadline_s, decode)
-        except WorkerLost as error:
-            if error.certain:
-                raise
-        return await self._request(body, deadline_s, decode)
+        request, killed = Request(body, deadline_s), False
+        while True:
+            was_put_off = request.put_off
+            try:
+                return await self._request(request, decode)
+            except WorkerLost as error:
+                put_off_now = request.put_off and not was_put_off
+                if error.certain or (killed and not put_off_now):
+                    raise
+                killed = killed or not put_off_now
 
     async def aclose(self) -> None:
         """End all processes and wait for that. Nothing may be asked any more."""
@@ -113,11 +124,16 @@ class WorkerPool:
         while self._lives or self._starting:
             await asyncio.wait([*self._lives.values(), *self._starting])
 
-    async def _request(self, body: bytes, deadline_s: float, decode: Callable[[bytes], T]) -> T:
-        process = await self._acquire()
+    async def _request(self, request: Request, decode: Callable[[bytes], T]) -> T:
+        async with self._slow.turn(request):
+            process = await self._acquire()
+            with self._slow.watched(request, process):
+                return await self._ask(process, request, decode)
+
+    async def _ask(self, process: WorkerProcess, request: Request, decode: Callable[[bytes], T]) -> T:
         spare_timer = asyncio.get_running_loop().call_later(self._size.spare_after_s, self._add_spare)
         try:
-            return decode(await process.request(body, deadline_s))
+            return decode(await process.request(request.body, request.deadline_s))
         except UNDECODABLE as error:
             reason = f"its answer cannot be read ({type(error).__name__})"
             process.give_up(reason)
@@ -176,6 +192,11 @@ class WorkerPool:
     def _add_spare(self) -> None:
         if self._size.warm and not self._idle and not self._starting:
             self._grow()
+
+    def _wanted(self) -> bool:
+        """Whether a request waits, while all processes are at work: none is starting, and none ends."""
+        busy = sum(process.ready for process in self._lives) == self._size.most
+        return busy and any(not waiter.done() for waiter in self._waiting)
 
     def _end_idle(self) -> None:
         """End what has been idle for long, and look again while there is more than is kept warm."""

@@ -28,9 +28,10 @@ REQUEST_CHARACTERS = 256 << 10
 # Twenty times what a request takes whose one file is as large as any that is indexed by default.
 LIMITS = ResourceLimits(address_space_bytes=1 << 30, request_cpu_s=5)
 DEADLINE_S = 20.0  # CPU time ends before, unless the machine is busy
-# Two texts that never end leave a process for the saves of others. A process costs .3 s of CPU to start, and reads all
-# words anew: one that is kept for nobody yet is started for what takes much longer than a request does.
-SIZE = PoolSize(most=3, warm=1, idle_s=30.0, spare_after_s=1.0)
+# However many texts never end, the saves of others have processes: two at most are held until a text is given up. A
+# process costs .3 s of CPU to start, and reads all words anew: one that is kept for nobody yet is started for what
+# takes much longer than a request does.
+SIZE = PoolSize(most=4, warm=1, idle_s=30.0, spare_after_s=1.0, slow_after_s=0.5, slow_most=2)
 BATCHES_AHEAD = 2  # asked for at a time: one is analysed, one is put together
 SHOWN = 5  # files that are named
 WITHOUT_DEFINITIONS = "searched without definitions and comments"

@@ -2,7 +2,7 @@
 
 Files cannot be made to do that at will. The daemon knows nothing of it: Python imports a module of this name by itself.
 With `FREEZE_AT` the same happens when the words of an index take in a file of that name, as long as `FREEZE_WHILE`
-exists.
+exists. With `SPIN_AT` an analysis process spins for ever at a file of that name, unless it is asked for plain words.
 """
 
 import ctypes
@@ -35,9 +35,24 @@ def freezing(take_in: Callable[..., Any]) -> Callable[..., Any]:
     return wrapped
 
 
+def spinning(analyse: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which spins at the file. What has only plain words has the language "text"."""
+
+    def wrapped(files: Any, *arguments: Any) -> Any:
+        while any(file.path == os.environ["SPIN_AT"] and file.language != "text" for file in files):
+            pass
+        return analyse(files, *arguments)
+
+    return wrapped
+
+
 signal.signal(signal.SIGUSR2, hold)
 if "FREEZE_AT" in os.environ and Path(sys.orig_argv[1]).name == "cocosearchd":
     from cocosearchd.search import lexical_changes
 
     lexical_changes.changed = freezing(lexical_changes.changed)
     lexical_changes.longer = freezing(lexical_changes.longer)
+if "SPIN_AT" in os.environ and "cocosearchd.search.analysis_worker" in sys.orig_argv:
+    from cocosearchd.search import lexical_document
+
+    lexical_document.analyse = spinning(lexical_document.analyse)
