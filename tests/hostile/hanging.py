@@ -7,6 +7,7 @@ protocol is <linux/fuse.h>, version 7.31: requests of a 40-byte header, replies 
 import ctypes
 import errno
 import os
+import select
 import stat
 import struct
 import threading
@@ -20,6 +21,7 @@ LOOKUP, GETATTR, OPEN, READ, RELEASE, INIT, OPENDIR, READDIR, RELEASEDIR = 1, 3,
 FORGET, BATCH_FORGET, INTERRUPT = 2, 42, 36  # these have no reply
 MNT_DETACH = 2
 ROOT_NODE = 1
+POLL_MS = 50  # between looks whether it is to end
 
 
 class HangingDirectory:
@@ -29,12 +31,13 @@ class HangingDirectory:
         self.place, self.files, self.hanging = place, files, set[str]()
         self._waiting = list[int]()  # requests that are not answered
         self._names = dict(enumerate(files, ROOT_NODE + 1))
-        self._device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC)
+        self._device = os.open("/dev/fuse", os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK)
         self._libc = ctypes.CDLL(None, use_errno=True)
         options = f"fd={self._device},rootmode=40755,user_id=0,group_id=0".encode()
         if self._libc.mount(b"hanging", os.fsencode(place), b"fuse.sshfs", 0, options):
             os.close(self._device)
             raise OSError(ctypes.get_errno(), "mount")
+        self._closing = threading.Event()
         self._thread = threading.Thread(target=self._serve, daemon=True)
         self._thread.start()
 
@@ -50,14 +53,23 @@ class HangingDirectory:
             with suppress(OSError):  # interrupted meanwhile
                 os.write(self._device, struct.pack("<IiQ", 16, -errno.EIO, unique))
         self._libc.umount2(os.fsencode(self.place), MNT_DETACH)
+        self._closing.set()
+        self._thread.join()  # it would go on with the number of the descriptor, which is another's soon
         os.close(self._device)
 
     def _serve(self) -> None:
-        with suppress(OSError):
-            while True:
-                request = os.read(self._device, 1 << 18)
-                _, opcode, unique, node = struct.unpack_from("<IIQQ", request)
-                self._answer(opcode, unique, node, request[40:])
+        poller = select.poll()
+        poller.register(self._device, select.POLLIN)
+        with suppress(OSError):  # unmounted
+            while not self._closing.is_set():
+                if poller.poll(POLL_MS):
+                    self._serve_request()
+
+    def _serve_request(self) -> None:
+        with suppress(BlockingIOError):  # taken back
+            request = os.read(self._device, 1 << 18)
+            _, opcode, unique, node = struct.unpack_from("<IIQQ", request)
+            self._answer(opcode, unique, node, request[40:])
 
     def _answer(self, opcode: int, unique: int, node: int, body: bytes) -> None:
         name = body.rstrip(b"\0").decode() if opcode == LOOKUP else self._names.get(node, "")

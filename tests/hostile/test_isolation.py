@@ -30,23 +30,23 @@ def threads(daemon: Daemon) -> int:
 
 @pytest.mark.parametrize("hanging", [{"cocosearch.yaml", "a.py"}, {"", *FILES}], ids=["some", "all"])
 def test_a_root_that_hangs_stops_no_other(
-    daemon: Daemon, hostile_root: Path, neighbour: Neighbour, hanging: set[str]
+    shared: Daemon, hostile_root: Path, neighbour: Neighbour, hanging: set[str]
 ) -> None:
     with hanging_directory(hostile_root, FILES) as directory:
-        neighbour.watch(daemon)
-        daemon.ctl("up", str(hostile_root), "--wait")
-        before, end = threads(daemon), time.monotonic() + HANGS_S
+        neighbour.watch(shared)
+        shared.ctl("up", str(hostile_root), "--wait")
+        before, end = threads(shared), time.monotonic() + HANGS_S
         directory.hanging = hanging
         while time.monotonic() < end:
-            neighbour.assert_fresh(daemon, rounds=1)
+            neighbour.assert_fresh(shared, rounds=1)
             try:
-                daemon.call("search", query="first", index=hostile_root.name, sync_timeout_ms=100, why_not="a.py")
+                shared.call("search", query="first", index=hostile_root.name, sync_timeout_ms=100, why_not="a.py")
             except CallFailed:
                 continue  # it may be refused, and must not keep the next save of the neighbour
-        neighbour.assert_fresh(daemon)
+        neighbour.assert_fresh(shared)
         assert directory.waiting
-        assert threads(daemon) < before + THREADS, "the looks at one root use up the threads"
-        daemon.call("status")
+        assert threads(shared) < before + THREADS, "the looks at one root use up the threads"
+        shared.call("status")
 
 
 def test_a_root_that_hangs_keeps_no_daemon_from_starting(

@@ -306,7 +306,9 @@ def _of_tools(url: str, token: str) -> Iterator[str]:
     yield "".join(anyio.run(ask))
 
 
-@pytest.mark.parametrize("dsn", [DSNS[0], DSNS[2], DSNS[7], DSNS[11]])
+@pytest.mark.parametrize(
+    "dsn", [DSNS[0], DSNS[7], *(pytest.param(dsn, marks=pytest.mark.slow) for dsn in (DSNS[2], DSNS[11]))]
+)
 def test_a_daemon_that_cannot_start_shows_no_password(dsn: str) -> None:
     with passing_daemon(COCOSEARCH_DATABASE_URL=dsn.format(SECRET), PGPASSWORD=SECRET) as daemon:
         for verb in (("up", str(daemon.home)), ("config", "show"), ("config", "check"), ("doctor",)):

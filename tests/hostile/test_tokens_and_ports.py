@@ -126,14 +126,12 @@ def test_a_default_port_that_is_held_costs_the_listener_alone(cluster: Path, tmp
         assert ctl("token", "--rotate").returncode == 0, "the remedy is never refused"
 
 
-def test_a_second_daemon_of_the_user_answers_without_the_listener_of_the_first(cluster: Path) -> None:
-    with passing_daemon(cluster) as first, passing_daemon(cluster) as second:
-        first.start()
-        second.variables["COCOSEARCH_SERVER_PORT"] = str(port_of(first))
+def test_a_second_daemon_of_the_user_answers_without_the_listener_of_the_first(shared: Daemon) -> None:
+    with passing_daemon(COCOSEARCH_SERVER_PORT=str(port_of(shared))) as second:
         done = second.ctl("up", str(second.home), check=False)
         assert done.returncode == EXIT_SETTINGS
-        assert f"(pid {first.call('status')['pid']}, user " in done.stderr
-        assert first.ctl("token").stdout.strip() == (first.home / "state" / "token").read_text().strip()
+        assert f"(pid {shared.call('status')['pid']}, user " in done.stderr
+        assert shared.ctl("token").stdout.strip() == (shared.home / "state" / "token").read_text().strip()
 
 
 # ---- who listens ----
