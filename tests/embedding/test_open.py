@@ -20,6 +20,7 @@ HEAVY = {"torch", "onnxruntime", "tokenizers", "sentence_transformers", "ollama"
 def test_importing_and_using_the_built_in_loads_no_other_client() -> None:
     program = """
 import asyncio, sys
+import cocosearchd.embedding.former
 from cocosearchd.embedding.open import open_embedder
 from cocosearchd.settings import EmbedderSettings
 async def main():

@@ -1,16 +1,25 @@
-"""Embedders by what they make: the configured one, and those that indexes were made by before the settings changed."""
+"""Embedders by what they make: the configured one, and those that indexes were made by before the settings changed.
 
+As with `open`, importing this module is cheap: the catalogue, with its HTTP client, is loaded when it is asked for.
+"""
+
+import asyncio
+import importlib
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.embedding.catalogue import Model, catalogue
 from cocosearchd.embedding.late import LateEmbedder
 from cocosearchd.embedding.open import PROVIDERS, SERVERS, patience_s
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
 from cocosearchd.settings import EmbedderSettings
 
+if TYPE_CHECKING:
+    from cocosearchd.embedding.catalogue import Model
+
+CATALOGUE = "cocosearchd.embedding.catalogue"
 Pairs = tuple[tuple[str, str], ...]  # of a fingerprint
 OpenIt = Callable[[EmbedderSettings], Awaitable[Embedder]]
 
@@ -49,10 +58,12 @@ class Embedders:
         else:
             await self.configured.opened()
 
-    async def models(self) -> tuple[Model, ...]:
+    async def models(self) -> "tuple[Model, ...]":
         """What could be used."""
         opened = self.configured.fingerprint if self.configured.error is None else None
-        return await catalogue(self._settings, opened, self._api_key)
+        module: Any = await asyncio.to_thread(importlib.import_module, CATALOGUE)
+        models: tuple[Model, ...] = await module.catalogue(self._settings, opened, self._api_key)
+        return models
 
     async def aclose(self) -> None:
         """Release all of them."""
