@@ -186,30 +186,35 @@ async def write(writer: GroupWriter[SourceFile], files: Sequence[SourceFile]) ->
     await asyncio.gather(*(writer.apply(one.path, one, urgent=False) for one in files))
 
 
-@pytest.mark.parametrize("keeping", [True, False])
-async def test_rows_are_those_that_the_child_makes_alone(
-    db: Database, lasting: Kept, mixed: Path, keeping: bool
-) -> None:
-    """A first index and a change of every file, then what was stored first again; vectors and words as well."""
-    record, plain = await of_index(db, "crew"), await of_index(db, "alone")
-    by_none = GroupWriter(db, plain, Precedence(), maker(None, None))
+async def test_rows_are_those_that_the_child_makes_alone(db: Database, lasting: Kept, mixed: Path) -> None:
+    """A first index and a change of every file, then what was stored first again; vectors and words as well.
+
+    Once with what is kept of files, and once without.
+    """
+    records = [await of_index(db, name) for name in ("alone", "keeping", "forgetting")]
     first = sources(mixed)
     for path in (mixed / "many").iterdir():
         text = path.read_text()
         path.write_text(text.replace("total", "sum", 3) + "\n# more\n" + python(path.stem + "_more"))
     second = sources(mixed)
     async with crew_of() as crew:
-        by_crew = GroupWriter(db, record, Precedence(), maker(lasting if keeping else None, crew))
+        makers = [maker(None, None), maker(lasting, crew), maker(None, crew)]
+        alone, keeping, forgetting = (
+            GroupWriter(db, record, Precedence(), make) for record, make in zip(records, makers, strict=True)
+        )
         await ready(crew, 1)
-        for files, least in ((first, 100), (second, 55), (first, 0 if keeping else 55)):
+        for files, least in ((first, 100), (second, 55), (first, 0)):
+            await write(alone, files)
+            expected = await table_digest(db, records[0])
             crew.done = 0
-            await write(by_crew, files)
-            await write(by_none, files)
-            assert await table_digest(db, record) == await table_digest(db, plain)
-            assert crew.done >= least
-            if keeping and not least:
-                assert not crew.done, "all of it was known"
-    assert await damaged_files(db, record) == ()
+            await write(keeping, files)
+            assert await table_digest(db, records[1]) == expected
+            assert crew.done >= least if least else not crew.done, "all of it was known"
+            crew.done = 0
+            await write(forgetting, files)
+            assert await table_digest(db, records[2]) == expected
+            assert crew.done >= (least or 55)
+    assert await damaged_files(db, records[1]) == await damaged_files(db, records[2]) == ()
 
 
 async def test_what_was_made_is_known_from_then_on(tmp_path: Path, lasting: Kept) -> None:
