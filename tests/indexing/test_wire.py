@@ -1,15 +1,33 @@
 """What one process writes, the other reads."""
 
+import asyncio
+import json
+import socket
+from contextlib import suppress
 from dataclasses import fields
 
-from hypothesis import given
+import pytest
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cocosearchd.indexing import wire
 from cocosearchd.indexing.lane import Piece
+from cocosearchd.indexing.link import Link, WorkerDied
 from cocosearchd.model import IndexIdentity, IndexRecord, encode_path
 from cocosearchd.settings import DatabaseSettings, EmbedderSettings, IndexingSettings
 
+ANSWER = {
+    "id": 7,
+    "generation": 12,
+    "failed": {"a.py": "it stalls"},
+    "aside": ["a.py"],
+    "done": {"computed": 3, "reused": 0, "parsed": 1},
+}
+SOMETHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from([*ANSWER, "ready"]) | st.text(), inner),
+    max_leaves=20,
+)
 paths = st.binary(min_size=1, max_size=40).map(encode_path)
 
 
@@ -40,3 +58,41 @@ def test_halves_lose_nothing(every: list[str], cut: int) -> None:
     assert sorted(first.all + second.all) == sorted(every)
     assert abs(len(first.all) - len(second.all)) <= 1
     assert set(first.paths + second.paths) == set(piece.paths)
+
+
+@given(st.binary(max_size=200) | SOMETHING.map(lambda value: json.dumps(value).encode()))
+@example(b"[" * 200_000)
+@example(b'{"id":' * 100_000)
+@example(b"9" * 10_000)
+def test_what_is_no_answer_is_refused(line: bytes) -> None:
+    with suppress(ValueError):
+        message = wire.decode_answer(line)
+        assert message.get("ready") is True or isinstance(message["id"], int)
+
+
+@given(st.sampled_from([*ANSWER]), SOMETHING)
+def test_an_answer_has_what_is_read_of_it(name: str, value: object) -> None:
+    with suppress(ValueError):
+        message = wire.decode_answer(wire.encode({**ANSWER, name: value}))
+        assert set(message["aside"]) <= set(message["failed"])
+        assert sum(message["done"].values()) + message["generation"] + message["id"] is not None
+
+
+def test_answers_as_they_are_sent_are_read() -> None:
+    for answer in (ANSWER, {"ready": True}, {"id": 3}):
+        assert wire.decode_answer(wire.encode(answer)) == answer
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("said", [b"{]\n", b"\xff\n", b'{"id": 9}\n', b'{"ready": true}\n', b"x" * 400 + b"\n"])
+async def test_a_child_that_says_what_is_no_answer_has_died(said: bytes) -> None:
+    ours, child = socket.socketpair()
+    link = Link(*await asyncio.open_connection(sock=ours, limit=256))
+    first, second = link.ask({"do": "ping"}), link.ask({"do": "ping"})
+    with child:
+        child.sendall(wire.encode({"id": 1}) + said)
+        await link.listen()
+    link.fail()
+    assert await first == {"id": 1}
+    with pytest.raises(WorkerDied):
+        await second

@@ -1,12 +1,15 @@
 """The daemon's end of one life of the child: a line out, a future for the line that answers it."""
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Mapping
 from itertools import count
 from typing import Any
 
 from cocosearchd.indexing import wire
+
+log = logging.getLogger(__name__)
 
 
 class WorkerDied(Exception):
@@ -40,9 +43,12 @@ class Link:
         return bool(await self._line())
 
     async def listen(self) -> None:
-        """Resolve answers until the child hangs up, however it ends."""
+        """Resolve answers until the child hangs up, however it ends, or says what answers nothing."""
         while message := await self._line():
-            future = self._waiting.pop(message["id"])
+            future = self._waiting.pop(message.get("id", 0), None)
+            if future is None:
+                log.error("worker_garbled", extra={"reason": "it answers what it was not asked"})
+                return
             self.answers += 1
             self.done = Counter(message.get("done", self.done))
             if not future.done():  # whoever asked may have been cancelled
@@ -59,6 +65,9 @@ class Link:
     async def _line(self) -> dict[str, Any] | None:
         try:
             line = await self._reader.readline()
+            return wire.decode_answer(line) if line.endswith(b"\n") else None
         except ConnectionError:  # a killed child resets the socket
             return None
-        return wire.decode(line) if line.endswith(b"\n") else None
+        except ValueError as error:  # also for a line that is too long; the child is as good as dead
+            log.error("worker_garbled", extra={"reason": str(error)})
+            return None

@@ -73,10 +73,35 @@ def encode(message: Mapping[str, Any]) -> bytes:
 
 def decode(line: bytes) -> dict[str, Any]:
     """The message of a line; ValueError if it is none."""
-    message = json.loads(line)
+    try:
+        message = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("a message that is nested too deep") from error
     if not isinstance(message, dict):
         raise ValueError("not a message")
     return message
+
+
+def decode_answer(line: bytes) -> dict[str, Any]:
+    """The message of a line of the child; ValueError if the child says no such thing."""
+    message = decode(line)
+    whole = message.get("ready") is True or type(message.get("id")) is int
+    if not whole or ("generation" in message and not _is_outcome(message)):
+        raise ValueError("not an answer")
+    return message
+
+
+def _is_outcome(message: Mapping[str, Any]) -> bool:
+    failed, aside, done = (message.get(name) for name in ("failed", "aside", "done"))
+    return (
+        type(message["generation"]) is int
+        and isinstance(failed, dict)
+        and all(isinstance(text, str) for text in failed.values())
+        and isinstance(aside, list)
+        and all(isinstance(path, str) and path in failed for path in aside)
+        and isinstance(done, dict)
+        and all(type(number) is int for number in done.values())
+    )
 
 
 def spec_to_json(spec: WorkerSpec) -> dict[str, Any]:
