@@ -11,8 +11,9 @@ import anyio
 import pytest
 
 from cocosearchd import lookup
-from cocosearchd.errors import InvalidInput
+from cocosearchd.errors import InvalidInput, NotFound, Refused
 from cocosearchd.lookup import Lookup
+from cocosearchd.roots.registry import check_root
 from cocosearchd.tuning import RunningIndex
 
 
@@ -25,6 +26,12 @@ def roots(tmp_path: Path) -> tuple[Lookup, Path]:
         record = SimpleNamespace(name=name, root=os.fsencode(place.resolve()))
         found._running[name] = cast(RunningIndex, SimpleNamespace(record=record))
     return found, tmp_path
+
+
+def chain(home: Path, end: str, links: int) -> None:
+    """`link_0` leads to `link_1`, and so on; the last one leads to `end`."""
+    for number in range(links):
+        (home / f"link_{number}").symlink_to(f"link_{number + 1}" if number + 1 < links else end)
 
 
 async def name_around(found: Lookup, directory: Path) -> str | None:
@@ -54,6 +61,27 @@ async def test_a_relative_directory_is_refused_wherever_the_daemon_runs(
     for directory in ("", ".", "inner", "../outer"):
         with pytest.raises(InvalidInput, match="not an absolute path"):
             await found.one(None, directory)
+
+
+@pytest.mark.parametrize("links", [50, 1500])
+async def test_a_chain_of_links_is_followed_or_refused_in_one_sentence(roots: tuple[Lookup, Path], links: int) -> None:
+    found, home = roots
+    chain(home, "outer", links)
+    if links < 1000:
+        assert await name_around(found, home / "link_0") == "outer"
+    else:
+        with pytest.raises(InvalidInput, match="link_0 cannot be followed: it is behind too many symbolic links"):
+            await name_around(found, home / "link_0")
+        with pytest.raises(Refused, match="link_0 cannot be followed: it is behind too many symbolic links"):
+            check_root(os.fsencode(home / "link_0"), home / "state")
+
+
+async def test_a_loop_of_links_is_in_no_index(roots: tuple[Lookup, Path]) -> None:
+    found, home = roots
+    chain(home, "link_0", 3)
+    assert await name_around(found, home / "link_0") is None
+    with pytest.raises(NotFound, match="there is no directory"):
+        check_root(os.fsencode(home / "link_0"), home / "state")
 
 
 @pytest.mark.parametrize("many", [1, 8])

@@ -6,6 +6,8 @@ from collections.abc import Collection
 import anyio
 
 from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd.model import encode_path
+from cocosearchd.nofollow import without_links
 from cocosearchd.tuning import RunningIndex
 
 # A link is followed within microseconds, by a disk that sleeps within seconds, on a network that is away never.
@@ -50,13 +52,20 @@ class Lookup:
         return self.at(await self.resolved(os.fsencode(directory)))
 
     async def resolved(self, directory: bytes) -> bytes:
-        """A directory without links; as it is named where the disk does not say within `LINKS_S`."""
+        """A directory without links; as it is named where the disk does not say within `LINKS_S`.
+
+        Raises `InvalidInput` for one behind more links than can be followed.
+        """
         if any(directory == index.record.root for index in self._running.values()):
             return directory  # roots are resolved, and most questions come from one
-        with anyio.move_on_after(LINKS_S):
-            return await anyio.to_thread.run_sync(
-                os.path.realpath, directory, abandon_on_cancel=True, limiter=self._looks
-            )
+        try:
+            with anyio.move_on_after(LINKS_S):
+                return await anyio.to_thread.run_sync(
+                    without_links, directory, abandon_on_cancel=True, limiter=self._looks
+                )
+        except OSError as error:
+            hint = "name the directory that the links lead to"
+            raise InvalidInput(f"{encode_path(directory)} cannot be followed: {error.strerror}", hint) from None
         return directory
 
     async def one(self, name: str | None, cwd: str | None) -> RunningIndex:

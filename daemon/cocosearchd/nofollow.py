@@ -34,6 +34,17 @@ class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
+def without_links(path: bytes) -> bytes:
+    """Return where a path leads to, as `os.path.realpath`. Raises `OSError` for a chain of a thousand links.
+
+    The kernel follows 40.
+    """
+    try:
+        return os.path.realpath(path)
+    except RecursionError:
+        raise OSError(errno.ELOOP, "it is behind too many symbolic links", path) from None
+
+
 def open_absolute(path: bytes, flags: int) -> int:
     """Open an absolute path for reading, no component of which is a symbolic link. Raises `OSError`.
 

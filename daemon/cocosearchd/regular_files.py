@@ -9,7 +9,7 @@ import os
 import stat
 from collections.abc import Iterable
 
-from cocosearchd.nofollow import open_absolute, status_of
+from cocosearchd.nofollow import open_absolute, status_of, without_links
 
 _FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 # A file that cannot be read for one of these may be read soon; for any other error it is as good as not there.
@@ -80,7 +80,10 @@ def resolve_inside(path: bytes, directories: Iterable[bytes]) -> bytes:
     """
     if b"\0" in path:
         raise IrregularFile("its path has a NUL", path)
-    real = os.path.realpath(path)
+    try:
+        real = without_links(path)
+    except OSError as error:
+        raise IrregularFile(str(error.strerror), path) from None
     tops = (os.path.realpath(directory).rstrip(b"/") for directory in directories)
     if not any(real.startswith(top + b"/") for top in tops):
         raise IrregularFile("it is outside of the repository: name it in your own git configuration instead", path)

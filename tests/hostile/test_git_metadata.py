@@ -52,6 +52,15 @@ def loop(path: Path) -> None:
     path.symlink_to(path.name)
 
 
+def chain(path: Path) -> None:
+    """A thousand and a half links, the last one to a directory."""
+    links = path.parent / f"{path.name}.links"
+    links.mkdir()
+    for number in range(1500):
+        (links / str(number)).symlink_to(links / str(number + 1) if number < 1499 else links)
+    path.symlink_to(links / "0")
+
+
 def nothing(path: Path) -> None:
     path.symlink_to("nowhere")
 
@@ -76,7 +85,8 @@ def odd_names(path: Path) -> None:
 
 
 KINDS: dict[str, Callable[[Path], None]] = {
-    kind.__name__: kind for kind in (fifo, endless, listening, directory, loop, nothing, nul, binary, huge, odd_names)
+    kind.__name__: kind
+    for kind in (fifo, endless, listening, directory, loop, chain, nothing, nul, binary, huge, odd_names)
 }
 FILES = [
     ".git", ".git/HEAD", ".git/config", ".git/config.worktree", ".git/index", ".git/info/exclude", ".git/commondir",
@@ -139,6 +149,7 @@ def test_whatever_a_file_is_the_rules_are_read_soon(tmp_path: Path, file: str, k
         (".git/info/exclude", "endless", "exclude is not used: it is outside of the repository"),
         (".git/info/exclude", "fifo", "exclude is not used: it is not a file"),
         (".git/chosen", "listening", "chosen is not used: it is not a file"),
+        (".git/more", "chain", "more is not read: it is behind too many symbolic links"),
         (".git/more", "endless", "more is not read: it is outside of the repository"),
         (".gitignore", "fifo", ".gitignore is not used: it is not a file"),
         (".gitignore", "endless", ".gitignore is not used: it is a symbolic link"),

@@ -11,6 +11,7 @@ from random import Random
 
 import psutil
 import pytest
+from anyio.lowlevel import checkpoint
 
 from cocosearchd.indexing import boxed_parser
 from cocosearchd.indexing.boxed_parser import BoxedParser, ParseTask, parser_pool
@@ -97,6 +98,34 @@ async def test_every_shape(path: str, language: str, monkeypatch: pytest.MonkeyP
     """What ends its process is searchable as well; `check` looks."""
     monkeypatch.setattr(boxed_parser, "REFILL_S", 0.0)
     await check_all([(path, language)], LONG_BYTES, None)
+
+
+@pytest.mark.parametrize(
+    ("path", "language", "shape"),
+    [
+        ("a.java", "java", "repeat 'x => '"),
+        ("a.cs", "csharp", "repeat 'x => '"),
+        ("a.ts", "typescript", "repeat 'x => '"),
+        ("a.py", "python", "repeat '/*'"),
+    ],
+)
+async def test_what_ends_a_parser_is_in_quarantine_and_costs_no_other_file(
+    path: str, language: str, shape: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some of these end it today, unless its own bound on time comes first."""
+    monkeypatch.setattr(boxed_parser, "REFILL_S", 0.0)
+    text = next(text for text in nested(LONG_BYTES, SEED) if text.shape == shape)
+    files = [ParseFile(f"good_{name}.py", "python", f"def good_{name}():\n    pass\n".encode()) for name in "ab"]
+    files.insert(1, ParseFile(path, language, text.data))
+    async with boxed() as parser:
+        tasks = [ParseTask(file, file.data) for file in files]
+        results = await parser.parse(tasks, checkpoint)
+        good = [[symbol.name for symbol in result.outline.symbols] for result in results[::2]]
+        assert good == [["good_a"], ["good_b"]]
+        assert results[1].outline.ranges, "it is searched as plain text at least"
+        if is_quarantined(results[1].outline.report):
+            again = await parsed(parser, f"copy_{path}", language, text.data)
+            assert is_quarantined(again.outline.report), "by its content"
 
 
 @pytest.mark.parametrize("extension", ["java", "cs", "ts", "tsx"])

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from cocosearchd.errors import Conflict, InvalidInput, NotFound, Refused
+from cocosearchd.nofollow import without_links
 from cocosearchd.roots.hints.mounts import KERNEL, file_system
 
 MAX_NAME = 100
@@ -21,7 +22,10 @@ def check_root(path: bytes, state_dir: Path) -> bytes:
     A root inside of another one is fine: queries take the nearest. Raises `NotFound` and `Refused`.
     """
     shown = os.fsdecode(path)
-    root = os.path.realpath(os.path.expanduser(path))
+    try:
+        root = without_links(os.path.expanduser(path))
+    except OSError as error:
+        raise Refused(f"{shown} cannot be followed: {error.strerror}", "give the directory itself") from None
     if not os.path.exists(root):
         raise NotFound(f"there is no directory {shown}", "give the path of a directory that exists")
     if not os.path.isdir(root):

@@ -15,6 +15,7 @@ import time
 from collections.abc import Collection
 from pathlib import Path
 
+from cocosearchd.nofollow import without_links
 from cocosearchd.roots.hints.base import Cookie, Dirty, DirtyTree, Hint, HintsUnavailable, Lost, Sink
 from cocosearchd.roots.hints.mounts import MountWatch
 
@@ -158,7 +159,10 @@ class InotifyHints:
 
     def _through_link(self, directory: bytes, place: bytes) -> bool:
         """Whether a link was put on the way to a directory that is watched under its real name."""
-        return os.path.realpath(place) != os.path.join(os.path.realpath(self._root), directory).rstrip(b"/")
+        try:
+            return without_links(place) != os.path.join(without_links(self._root), directory).rstrip(b"/")
+        except OSError:  # more links than can be followed
+            return True
 
     def _release(self) -> None:
         self._closed = True
