@@ -19,8 +19,10 @@ import pytest
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search import lexical, lexical_snapshot
+from cocosearchd.search.analyser import WITHOUT_DEFINITIONS, Analysed, Reduced
 from cocosearchd.search.lexical import LexicalIndex
 from cocosearchd.search.lexical_changes import longer
+from cocosearchd.search.lexical_document import FileText
 from cocosearchd.search.lexical_merge import Merge, Order, merges
 from cocosearchd.search.lexical_segment import Part
 from cocosearchd.search.lexical_view import SIGNALS, Evidence
@@ -292,6 +294,30 @@ async def test_a_snapshot_answers_like_the_index_it_is_of(db: Database, tmp_path
     second = await fresh(db, record, tmp_path)
     assert second.sizes()["kept"] == len(FILES) - 2
     await assert_same(second, await fresh(db, record, tmp_path / "other"))
+
+
+class ReducingAnalyser(DirectAnalyser):
+    """Says of one file that it was reduced, which takes a text that ends processes."""
+
+    async def analyse(self, files: Sequence[FileText]) -> Analysed:
+        found = await super().analyse(files)
+        reduced = [Reduced(file.path, WITHOUT_DEFINITIONS) for file in files if file.path == "src/session.py"]
+        return replace(found, reduced=tuple(reduced))
+
+
+async def test_a_restart_still_knows_which_files_are_reduced(db: Database, tmp_path: Path) -> None:
+    record = await filled(db)
+    await run_until_warm(LexicalIndex(db, record, tmp_path, ReducingAnalyser()))
+    second = LexicalIndex(db, record, tmp_path, DirectAnalyser())
+    await run_until_warm(second)
+    assert second.sizes()["kept"] == len(FILES)
+    assert list(second.reduced.reasons) == ["src/session.py"]
+    third = await fresh(db, record, tmp_path)
+    assert third.reduced.notes() == second.reduced.notes()
+    await third.apply(await write(db, record, "src/session.py", "open: reads a session"))
+    assert third.reduced.notes() == [], "it has changed"
+    await delete_file(db, record, "src/session.py")
+    assert (await fresh(db, record, tmp_path)).reduced.notes() == [], "it has gone"
 
 
 async def test_a_save_that_is_given_up_ends_before_the_next(

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import sys
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Protocol
@@ -59,6 +59,19 @@ class ReducedFiles:
 
     def __init__(self) -> None:
         self._reasons: dict[str, str] = {}
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """The reason by path, for `restore` after a restart."""
+        return dict(self._reasons)
+
+    def restore(self, reasons: Mapping[str, str]) -> None:
+        """Take over what was known of files that are not analysed again."""
+        self._reasons = dict(reasons)
+
+    def retain(self, paths: Container[str]) -> None:
+        """Forget files that are not among `paths`."""
+        self._reasons = {path: reason for path, reason in self._reasons.items() if path in paths}
 
     def update(self, paths: Iterable[str], reduced: Iterable[Reduced]) -> None:
         """Note that files have been analysed again, or are gone, and which of them are reduced now."""

@@ -232,6 +232,7 @@ class LexicalIndex:
             parts = await self._known_parts(generation)
             parts, wanted = await asyncio.to_thread(difference, parts, stored)
             self._kept = len(stored) - len(wanted)
+            self.reduced.retain(stored)
             everything = len(wanted) == len(stored)
             async with contextlib.aclosing(self._texts(None if everything else sorted(wanted))) as batches:
                 async for texts in batches:
@@ -258,6 +259,7 @@ class LexicalIndex:
             self._saved_generation = -1
             await asyncio.to_thread(lexical_snapshot.remove, self._folder)
             self._journal.forget()
+            self.reduced.restore({})
 
     async def _under(self, state: View, overlay: Overlay) -> View:
         """A view in which the files of an overlay are as that has them; kept for the next questions."""
@@ -321,6 +323,7 @@ class LexicalIndex:
             return ()
         self._saved = _files(found)
         self._saved_generation = found.generation
+        self.reduced.restore(found.reduced)
         return found.parts
 
     async def _texts(self, paths: list[str] | None) -> AsyncGenerator[list[FileTexts], None]:
@@ -405,7 +408,8 @@ class LexicalIndex:
 
     async def _write(self, state: View, owner: Mapping[str, str]) -> None:
         """A cancellation is heard at the end: a thread goes on, and two at once would delete each other's files."""
-        save = partial(lexical_snapshot.save, self._folder, owner, state.generation, state.parts, self._saved)
+        saved_as = (owner, state.generation, state.parts, self._saved, self.reduced.reasons)
+        save = partial(lexical_snapshot.save, self._folder, *saved_as)
         writing = asyncio.ensure_future(asyncio.to_thread(save))
         try:
             await asyncio.shield(writing)

@@ -11,7 +11,7 @@ import os
 import uuid
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,19 +27,29 @@ _ALIGNMENT = 64  # bytes: a cache line
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Parts as they were, whose arrays are mapped from disk, and the names of their files."""
+    """Parts as they were, whose arrays are mapped from disk, and the names of their files.
+
+    `reduced`: why files in them have less than their text, by path.
+    """
 
     generation: int
     parts: tuple[Part, ...]
     names: tuple[str, ...]
+    reduced: Mapping[str, str] = field(default_factory=dict)
 
 
 def save(
-    folder: Path, owner: Mapping[str, str], generation: int, parts: Sequence[Part], known: Mapping[Segment, str]
+    folder: Path,
+    owner: Mapping[str, str],
+    generation: int,
+    parts: Sequence[Part],
+    known: Mapping[Segment, str],
+    reduced: Mapping[str, str] | None = None,
 ) -> Snapshot:
     """Write what is not yet written and the manifest; remove what it does not name. Gives the parts as mapped.
 
-    `owner` tells whose snapshot this is; `known` are segments that a file has. Raises `OSError`.
+    `owner` tells whose snapshot this is; `known` are segments that a file has; `reduced` is as in `Snapshot`.
+    Raises `OSError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
     rows, mapped, names = [], [], []
@@ -51,7 +61,13 @@ def save(
         dead = [] if part.alive is None else np.flatnonzero(~part.alive).tolist()
         returned = None if part.returned is None else part.returned.tolist()
         rows.append({"file": name, "crc32": _checksum(folder / name), "dead": dead, "generations": returned})
-    manifest = {"format": FORMAT, "owner": dict(owner), "generation": generation, "segments": rows}
+    manifest = {
+        "format": FORMAT,
+        "owner": dict(owner),
+        "generation": generation,
+        "segments": rows,
+        "reduced": dict(reduced or {}),
+    }
     fresh = folder / f"{_MANIFEST}.new"
     fresh.write_text(json.dumps(manifest), "utf-8")
     fresh.replace(folder / _MANIFEST)
@@ -68,10 +84,12 @@ def load(folder: Path, owner: Mapping[str, str]) -> Snapshot | None:
         if manifest["format"] != FORMAT or manifest["owner"] != dict(owner):
             return None
         parts = tuple(_read(folder, row) for row in manifest["segments"])
-        return Snapshot(manifest["generation"], parts, tuple(row["file"] for row in manifest["segments"]))
+        reduced = {str(path): str(reason) for path, reason in manifest.get("reduced", {}).items()}
+        names = tuple(row["file"] for row in manifest["segments"])
+        return Snapshot(manifest["generation"], parts, names, reduced)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, LookupError, TypeError) as error:
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         log.warning("lexical_snapshot_unusable", extra={"folder": str(folder), "error": repr(error)})
         return None
 
