@@ -94,14 +94,14 @@ clients: $(STAMP) ## one scripted session of every client over every transport; 
 conformance: $(STAMP) ## the official conformance suite of MCP against our listener; fetched from npm
 	$(NODE)
 	$(NPM) @modelcontextprotocol/conformance@0.1.16
-	$(BIN)/python -m pytest tests/ipc/test_conformance.py
+	$(BIN)/python -m pytest tests/ipc/mcp/test_conformance.py
 
 newcomer: $(STAMP) ## from an empty environment to the first answers, over every transport
 	$(BIN)/python -m tests.flows.newcomer
 
 page: $(STAMP) ## the status page in a headless Chromium, which is installed where there is none
 	command -v chromium chromium-browser google-chrome >/dev/null || apt-get install -y --no-install-recommends chromium
-	$(BIN)/python -m pytest tests/ipc/test_page.py
+	$(BIN)/python -m pytest tests/ipc/http/test_page.py
 
 soak: $(STAMP) ## ROUNDS of random changes, kills and overflows; 0 differences is the only pass. An hour
 	$(BIN)/python -m tests.flows.soak --rounds $(ROUNDS) --ops $(OPS) --seed $(SEED)

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.measure import machine, spread
-from cocosearchd.embedding.open import open_embedder
-from cocosearchd.settings import EmbedderSettings
+from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.embedding.factory import open_embedder
 from training.ranking.signals import read
 
 RUNS = 5

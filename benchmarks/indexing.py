@@ -20,12 +20,12 @@ import anyio
 import psutil
 
 from benchmarks.measure import cpu_seconds, machine, spread
-from cocosearchd.indexing.updater import WorkerSpec
-from cocosearchd.settings import DatabaseSettings
-from cocosearchd.store import records
-from cocosearchd.store.embedded import EmbeddedPostgres
-from cocosearchd.store.migrate import migrate_registry
-from cocosearchd.store.pool import Database
+from cocosearchd.config.settings import DatabaseSettings
+from cocosearchd.indexing.coordinator.updater import WorkerSpec
+from cocosearchd.store import index_records
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.migrate import migrate_registry
+from cocosearchd.store.server.embedded import EmbeddedPostgres
 from tests.indexing.support import Bench, Change, Source, every_path, new_record, running
 
 PATIENCE_S = 900.0
@@ -94,7 +94,7 @@ async def indexing(bench: Bench, job: Job, title: str) -> None:
     failed = await bench.source.idle(PATIENCE_S)
     wall, cpu = time.perf_counter() - began, cpu_seconds([child]) - before
     servers = [psutil.Process(pid) for pid in job.postgres.pids()]
-    files, stored = len(job.paths), await records.counts(bench.db, bench.record)
+    files, stored = len(job.paths), await index_records.counts(bench.db, bench.record)
     megabytes = sum((job.root / path).stat().st_size for path in job.paths) / 1e6
     say(
         f"{title}: {files} files, {megabytes:.1f} MB, {stored.chunks} chunks, {len(failed)} failed in {wall:.1f} s: "

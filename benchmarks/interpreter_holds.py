@@ -15,22 +15,22 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from benchmarks.measure import machine
-from cocosearchd.embedding.builtin import BuiltinEmbedder
-from cocosearchd.indexing.read import is_secret
+from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.indexing.pipeline.file_reader import is_secret
 from cocosearchd.languages import detect
 from cocosearchd.languages.identifiers import split_text
 from cocosearchd.model import spellings
-from cocosearchd.search.analysis_messages import (
+from cocosearchd.search.answers.context import clipped
+from cocosearchd.search.answers.disk_files import text_of
+from cocosearchd.search.answers.token_estimate import estimate
+from cocosearchd.search.lexical.analysis.analysis_messages import (
     AnalysisRequest,
     analysis_from_bytes,
     analysis_to_bytes,
 )
-from cocosearchd.search.context import clipped
-from cocosearchd.search.disk import text_of
-from cocosearchd.search.lexical_document import ChunkText, FileText, analyse, with_analysis
-from cocosearchd.search.lexical_segment import build
-from cocosearchd.search.lexical_terms import Terms
-from cocosearchd.search.tokens import estimate
+from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, analyse, with_analysis
+from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.segments.segment import build
 
 MIB = 1 << 20
 CHUNK = 2000  # characters

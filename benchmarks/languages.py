@@ -12,8 +12,8 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cocosearchd.indexing import recursive
-from cocosearchd.indexing.chunk import HARD_CAP, Limits, chunk
+from cocosearchd.indexing.pipeline import recursive_chunker
+from cocosearchd.indexing.pipeline.chunker import HARD_CAP, Limits, chunk
 from cocosearchd.languages import detect
 from cocosearchd.languages.parse import Parsed, parse
 from cocosearchd.model import Chunk
@@ -80,7 +80,7 @@ def measure(path: str, data: bytes, splitter: bool) -> tuple[Parsed, Figures]:
     figures.status[parsed.report.status] += 1
     if splitter:
         start = time.process_time()
-        figures.split = len(recursive.ranges(parsed, RECURSIVE))
+        figures.split = len(recursive_chunker.ranges(parsed, RECURSIVE))
         figures.splitting = time.process_time() - start
     return parsed, figures
 

@@ -21,16 +21,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.measure import machine, spread
-from cocosearchd.indexing.chunk import Limits, chunk
+from cocosearchd.indexing.pipeline.chunker import Limits, chunk
 from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, supported
 from cocosearchd.languages.parse import parse
-from cocosearchd.search import lexical_snapshot
-from cocosearchd.search.code_profile import load_weights, rank_code
-from cocosearchd.search.lexical_document import FileText, document, documents
-from cocosearchd.search.lexical_merge import BUSY, QUIET, compacted
-from cocosearchd.search.lexical_segment import Part, build, size_bytes
-from cocosearchd.search.lexical_terms import Terms
-from cocosearchd.search.lexical_view import View, evidence, view
+from cocosearchd.search.code.code_profile import load_weights, rank_code
+from cocosearchd.search.lexical.analysis.documents import FileText, document, documents
+from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.index_snapshot import View, evidence, view
+from cocosearchd.search.lexical.segments import segment_files
+from cocosearchd.search.lexical.segments.segment import Part, build, size_bytes
+from cocosearchd.search.lexical.segments.segment_merge import BUSY, QUIET, compacted
 from cocosearchd.search.overlay import chunk_text
 
 DIMENSION, QUERIES, REPLACED = 256, 40, 30
@@ -140,9 +140,9 @@ def snapshots(state: View) -> None:
     folder = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))
     try:
         began = time.process_time()
-        lexical_snapshot.save(folder, {}, 1, state.parts, {})
+        segment_files.save(folder, {}, 1, state.parts, {})
         saved = time.process_time()
-        found = lexical_snapshot.load(folder, {})
+        found = segment_files.load(folder, {})
         assert found is not None
         view(found.parts, 1)
         print(f"  save a snapshot    {(saved - began) * 1000:.0f} CPU ms")

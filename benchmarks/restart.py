@@ -22,19 +22,19 @@ import numpy as np
 
 from benchmarks.measure import cpu_seconds, machine
 from benchmarks.spine import everything, idling, restarting, say
-from cocosearchd.indexing.chunk import Limits, chunk, keywords
+from cocosearchd.config.settings import DatabaseSettings, IndexingSettings, WatchingSettings
+from cocosearchd.indexing.pipeline.chunker import Limits, chunk, keywords
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Fingerprint, IndexRecord
-from cocosearchd.roots.hints.choose import open_hints
-from cocosearchd.roots.reconcile import Reconciler
-from cocosearchd.roots.survey import Survey
-from cocosearchd.roots.watched import StoredFiles
-from cocosearchd.search.disk import content_hash
-from cocosearchd.settings import DatabaseSettings, IndexingSettings, WatchingSettings
-from cocosearchd.store import records
-from cocosearchd.store.embedded import EmbeddedPostgres
-from cocosearchd.store.pool import Database
-from cocosearchd.store.queries import FileWrite, replace_files
+from cocosearchd.search.answers.disk_files import content_hash
+from cocosearchd.store import index_records
+from cocosearchd.store.chunks.queries import FileWrite, replace_files
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.server.embedded import EmbeddedPostgres
+from cocosearchd.watching.hints.backend_choice import open_hints
+from cocosearchd.watching.reconciler import Reconciler
+from cocosearchd.watching.scan_coordinator import Survey
+from cocosearchd.watching.watched_root import StoredFiles
 from tests.daemon import Daemon, make_daemon
 
 AT_ONCE = 500  # files in a transaction
@@ -119,7 +119,7 @@ def reconciling(daemon: Daemon, root: Path) -> None:
 
 async def reconciled(daemon: Daemon, dsn: str, root: bytes, sync: bytes) -> None:
     async with Database.open(dsn, DatabaseSettings()) as db:
-        (record,) = await records.list_indexes(db)
+        (record,) = await index_records.list_indexes(db)
         for _ in range(5):
             dirty = Reconciler(WatchingSettings())
             survey = Survey(root, StoredFiles(db, record), IndexingSettings(), dirty)
@@ -136,7 +136,7 @@ async def reconciled(daemon: Daemon, dsn: str, root: bytes, sync: bytes) -> None
 async def write_rows(dsn: str, root: Path, paths: Iterable[Path]) -> None:
     rng, every = np.random.default_rng(1), list(paths)
     async with Database.open(dsn, DatabaseSettings()) as db:
-        (record,) = await records.list_indexes(db)
+        (record,) = await index_records.list_indexes(db)
         for start in range(0, len(every), AT_ONCE):
             some = every[start : start + AT_ONCE]
             await replace_files(db, record, [file_write(root, path, record, rng) for path in some])

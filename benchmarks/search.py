@@ -26,24 +26,24 @@ from numpy.typing import NDArray
 
 from benchmarks.measure import cpu_seconds, machine, percentile
 from benchmarks.search_corpus import SHARES, Home, connected, corpus
-from cocosearchd import interpreter
-from cocosearchd.embedding.builtin import BuiltinEmbedder
-from cocosearchd.indexing.chunk import Limits, chunk, keywords
+from cocosearchd.config.settings import SearchSettings
+from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.indexing.pipeline.chunker import Limits, chunk, keywords
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.scopes import pack
 from cocosearchd.model import Commit, Filter, IndexRecord
-from cocosearchd.search.analyser import ProcessAnalyser
-from cocosearchd.search.code_filters import file_mask
-from cocosearchd.search.disk import content_hash
-from cocosearchd.search.lexical import LexicalIndex
+from cocosearchd.runtime import interpreter
+from cocosearchd.search.answers.disk_files import content_hash
+from cocosearchd.search.answers.multi_index import search_several
+from cocosearchd.search.code.file_masks import file_mask
+from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
+from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query
-from cocosearchd.search.several import search_several
 from cocosearchd.search.trace import Trace
-from cocosearchd.settings import SearchSettings
-from cocosearchd.store.embedded import EmbeddedPostgres
-from cocosearchd.store.pool import Database
-from cocosearchd.store.queries import FileWrite, file_chunks, replace_file
+from cocosearchd.store.chunks.queries import FileWrite, file_chunks, replace_file
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.server.embedded import EmbeddedPostgres
 
 RECALL_QUERIES = 40
 

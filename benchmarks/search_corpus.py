@@ -16,20 +16,20 @@ from pathlib import Path
 
 import numpy as np
 
+from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.embedding.builtin import BuiltinEmbedder
-from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunk, chunker_id, keywords
+from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION, Limits, chunk, chunker_id, keywords
 from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, supported
 from cocosearchd.languages.parse import parse
 from cocosearchd.languages.scopes import pack
 from cocosearchd.model import IndexIdentity, IndexRecord
-from cocosearchd.search.disk import content_hash
-from cocosearchd.settings import DatabaseSettings
-from cocosearchd.store.embedded import EmbeddedPostgres
-from cocosearchd.store.migrate import migrate_registry
-from cocosearchd.store.pool import Connection, Database
-from cocosearchd.store.queries import FileWrite, replace_files
-from cocosearchd.store.records import create_index, list_indexes
+from cocosearchd.search.answers.disk_files import content_hash
+from cocosearchd.store.chunks.queries import FileWrite, replace_files
+from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.migrate import migrate_registry
+from cocosearchd.store.index_records import create_index, list_indexes
+from cocosearchd.store.server.embedded import EmbeddedPostgres
 
 # Folders by the share of files that lie in them: what a filter is measured with.
 SHARES = {"five": 0.05, "one": 0.01, "rare": 0.0005}

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from benchmarks.measure import machine, spread, timed
+from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.model import encode_path
-from cocosearchd.roots.hints.base import Dirty, Hint
-from cocosearchd.roots.hints.choose import open_hints
-from cocosearchd.roots.ignore import Scope
-from cocosearchd.roots.live import LiveRoot
-from cocosearchd.roots.scan import Scan
-from cocosearchd.settings import IndexingSettings, WatchingSettings
-from tests.roots.support import MemoryIndex, fingerprint, following, in_sync
+from cocosearchd.watching.hints.backend_choice import open_hints
+from cocosearchd.watching.hints.base import Dirty, Hint
+from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.live_root import LiveRoot
+from cocosearchd.watching.scan import Scan
+from tests.watching.support import MemoryIndex, fingerprint, following, in_sync
 
 EVENTS, SYNCS, IDLE_S, PER_FOLDER = 200, 500, 10.0, 20
 

@@ -19,11 +19,11 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from cocosearchd.settings import DatabaseSettings
-from cocosearchd.store.embedded import EmbeddedPostgres
-from cocosearchd.store.migrate import migrate_registry
-from cocosearchd.store.pool import Database
-from cocosearchd.store.roles import DAEMON, SUPERUSER
+from cocosearchd.config.settings import DatabaseSettings
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.migrate import migrate_registry
+from cocosearchd.store.server.embedded import EmbeddedPostgres
+from cocosearchd.store.server.roles import DAEMON, SUPERUSER
 from tests.daemon import Daemon, copy_cluster, passing_daemon
 
 SOURCES = [str(Path(__file__).resolve().parents[1] / folder) for folder in ("daemon", "ipc")]

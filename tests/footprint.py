@@ -66,7 +66,7 @@ def state_bytes(daemon: Daemon) -> dict[str, int]:
 
 def _is_indexer(process: psutil.Process) -> bool:
     try:
-        return "cocosearchd.indexing.worker" in process.cmdline()
+        return "cocosearchd.indexing.worker.indexer" in process.cmdline()
     except psutil.NoSuchProcess:
         return False
 

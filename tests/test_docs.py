@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cocosearch_ipc.cli.verbs import VERBS
-from cocosearchd.settings import Settings, keys, value_of
+from cocosearch_ipc.cli.parser import VERBS
+from cocosearchd.config.settings import Settings, keys, value_of
 from tests.daemon import Daemon, git, make_daemon
 from tests.test_architecture import MODULES, unit
 

@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.quality.corpus import Question
-from cocosearchd.embedding.static import Encoder, Model, Weighing
-from cocosearchd.search import features
-from cocosearchd.search.code_profile import signals
-from cocosearchd.search.lexical_document import ChunkText, FileText, documents
-from cocosearchd.search.lexical_segment import Part, build
-from cocosearchd.search.lexical_terms import Terms
-from cocosearchd.search.lexical_view import Evidence, View, evidence, view
+from cocosearchd.embedding.providers.static_model import Encoder, Model, Weighing
+from cocosearchd.search.code.code_profile import signals
+from cocosearchd.search.lexical import features
+from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, documents
+from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.index_snapshot import Evidence, View, evidence, view
+from cocosearchd.search.lexical.segments.segment import Part, build
 from training.export import HEADER, PATH, quantised
 from training.ranking.fit import fit
 from training.ranking.sentences import SENTENCE

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.embedding.static import PARTS, Weighing, digest_of
+from cocosearchd.embedding.providers.static_model import PARTS, Weighing, digest_of
 
 DATA = Path(__file__).resolve().parent.parent / "daemon" / "cocosearchd" / "embedding" / "data"
 # Of `static.Weighing`, in use. Training weighs headers more, as its sentences speak of names more than questions do.

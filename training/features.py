@@ -8,8 +8,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.embedding.static import Remembered, runs
-from cocosearchd.embedding.tokens import pieces, words
+from cocosearchd.embedding.providers.static_model import Remembered, runs
+from cocosearchd.embedding.providers.word_tokens import pieces, words
 
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float32]

@@ -27,14 +27,14 @@ from numpy.typing import NDArray
 from benchmarks.measure import machine
 from benchmarks.quality import web
 from benchmarks.quality.corpus import CODE_SUFFIXES, repositories
+from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.embedding.open import open_embedder
-from cocosearchd.search.code_profile import Weights, load_weights, rank_code
-from cocosearchd.search.lexical_document import FileText, document
-from cocosearchd.search.lexical_segment import Part, build
-from cocosearchd.search.lexical_terms import Terms
-from cocosearchd.search.lexical_view import Evidence, View, evidence, view
-from cocosearchd.settings import EmbedderSettings
+from cocosearchd.embedding.factory import open_embedder
+from cocosearchd.search.code.code_profile import Weights, load_weights, rank_code
+from cocosearchd.search.lexical.analysis.documents import FileText, document
+from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.index_snapshot import Evidence, View, evidence, view
+from cocosearchd.search.lexical.segments.segment import Part, build
 from training.ranking.sentences import Sample, without_comments
 from training.ranking.signals import File, Place, chunk_texts, defined_once, read
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from cocosearchd.indexing.chunk import Limits, chunk
+from cocosearchd.indexing.pipeline.chunker import Limits, chunk
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk
 

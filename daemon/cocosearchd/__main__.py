@@ -18,12 +18,14 @@ import anyio
 
 from cocosearch_ipc import address
 from cocosearch_ipc.protocol import Failure
-from cocosearchd import checks, interpreter, logs, service
+from cocosearchd import service
+from cocosearchd.api import settings_check
+from cocosearchd.config.index_settings import shown
+from cocosearchd.config.layers import load
+from cocosearchd.config.settings import Loaded
 from cocosearchd.errors import BadSettings, Conflict, StoreUnavailable
-from cocosearchd.index_settings import shown
-from cocosearchd.masking import mask_urls
-from cocosearchd.settings import Loaded
-from cocosearchd.settings_layers import load
+from cocosearchd.runtime import interpreter, logs
+from cocosearchd.runtime.masking import mask_urls
 
 log = logging.getLogger("cocosearchd")
 
@@ -101,7 +103,7 @@ def _tell(flags: argparse.Namespace, env: Mapping[str, str], read: Callable[[], 
     if flags.check:
         answer: dict[str, object] = {"findings": anyio.run(_findings, read, env, flags.project)}
     else:
-        settings = checks.of_project(read(), flags.project)
+        settings = settings_check.of_project(read(), flags.project)
         fields = ("key", "value", "layer", "place")
         values = [dict(zip(fields, one, strict=True)) for one in shown(settings)]
         answer = {"values": values, "index": None, "notes": settings.said}
@@ -110,7 +112,7 @@ def _tell(flags: argparse.Namespace, env: Mapping[str, str], read: Callable[[], 
 
 
 async def _findings(read: Callable[[], Loaded], env: Mapping[str, str], project: str) -> list[dict[str, str]]:
-    return [asdict(found) async for found in checks.findings(read, env, project)]
+    return [asdict(found) async for found in settings_check.findings(read, env, project)]
 
 
 def _environment(flags: argparse.Namespace) -> Mapping[str, str]:

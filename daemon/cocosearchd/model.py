@@ -158,7 +158,7 @@ class IndexRecord:
     dimension: int
     identity: IndexIdentity
     generation: int
-    made_with: tuple[tuple[str, str], ...] = ()  # sorted pairs: what else shaped the rows, see `store.remake`
+    made_with: tuple[tuple[str, str], ...] = ()  # sorted pairs: what else shaped the rows, see `store.invalidation`
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,37 +22,39 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from cocosearch_ipc import address, sockets, tls
-from cocosearch_ipc.app import FrontEnd
-from cocosearch_ipc.credentials import TokenFile
+from cocosearch_ipc import address
+from cocosearch_ipc.http import sockets
+from cocosearch_ipc.http.app import FrontEnd
+from cocosearch_ipc.http.serve import serve
 from cocosearch_ipc.mcp.root_policy import RootPolicy
-from cocosearch_ipc.serve import serve
-from cocosearchd import logs
-from cocosearchd.embedding.former import Embedders
-from cocosearchd.embedding.late import LateEmbedder
-from cocosearchd.embedding.open import api_key, open_embedder, patience_s
-from cocosearchd.engine import About, Engine
+from cocosearch_ipc.trust import tls
+from cocosearch_ipc.trust.credentials import TokenFile
+from cocosearchd.api.engine import About, Engine
+from cocosearchd.api.health import parts_of
+from cocosearchd.config.project import OWN
+from cocosearchd.config.settings import ADDRESSES, Loaded, ServerSettings, Settings, keys, value_of
+from cocosearchd.embedding.embedder_registry import Embedders
+from cocosearchd.embedding.factory import api_key, open_embedder, patience_s
+from cocosearchd.embedding.lazy import LateEmbedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable, StoreUnavailable
-from cocosearchd.health import parts_of
-from cocosearchd.indexes import Indexes
+from cocosearchd.indexes.registry import Indexes
+from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec
 from cocosearchd.indexing.cores import batches_back, usable_cores
-from cocosearchd.indexing.updater import Updater, WorkerSpec
-from cocosearchd.masking import secrets_of
 from cocosearchd.model import Commit
-from cocosearchd.notify import Notifier
-from cocosearchd.project import OWN
-from cocosearchd.roots.clock import beat_s
-from cocosearchd.roots.mappings import watch_mappings
+from cocosearchd.runtime import logs
+from cocosearchd.runtime.masking import secrets_of
+from cocosearchd.runtime.state_dir import own
+from cocosearchd.runtime.supervise import supervise
+from cocosearchd.runtime.systemd import Notifier
+from cocosearchd.runtime.watchdog import WatchdogPlan, watched
 from cocosearchd.search.pipeline import Pipeline
-from cocosearchd.settings import ADDRESSES, Loaded, ServerSettings, Settings, keys, value_of
-from cocosearchd.state_dir import own
-from cocosearchd.store.embedded import EmbeddedPostgres
-from cocosearchd.store.migrate import migrate_registry
-from cocosearchd.store.pool import Database, without_password
-from cocosearchd.store.server_log import ServerLog
-from cocosearchd.store.sole import hold
-from cocosearchd.supervise import supervise
-from cocosearchd.watchdog import WatchdogPlan, watched
+from cocosearchd.store.connection.database import Database, without_password
+from cocosearchd.store.connection.instance_lock import hold
+from cocosearchd.store.connection.migrate import migrate_registry
+from cocosearchd.store.server.embedded import EmbeddedPostgres
+from cocosearchd.store.server.server_log import ServerLog
+from cocosearchd.watching.clock import beat_s
+from cocosearchd.watching.mapped_files import watch_mappings
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 from cocosearchd.embedding.base import Vectors
-from cocosearchd.embedding.builtin import DATA, NAME
-from cocosearchd.embedding.static import Encoder, load
+from cocosearchd.embedding.providers.builtin import DATA, NAME
+from cocosearchd.embedding.providers.static_model import Encoder, load
 
 TEXTS = (
     "where is the retry back-off decided",

@@ -26,14 +26,14 @@ from pathlib import Path
 from typing import Any
 
 from cocosearch_ipc.client import CallFailed, call
+from cocosearchd.config.settings import DatabaseSettings, SearchSettings
 from cocosearchd.model import decode_path
-from cocosearchd.search.context import clipped
-from cocosearchd.settings import DatabaseSettings, SearchSettings
-from cocosearchd.store import records
-from cocosearchd.store.pool import Database
-from cocosearchd.store.queries import file_chunks
+from cocosearchd.search.answers.context import clipped
+from cocosearchd.store import index_records
+from cocosearchd.store.chunks.queries import file_chunks
+from cocosearchd.store.connection.database import Database
 from tests.daemon import Daemon, make_daemon
-from tests.roots.operations import Operations, as_git_sees, difference
+from tests.watching.operations import Operations, as_git_sees, difference
 
 # name -> (may the root itself be replaced, is it a repository); threads for each.
 ROOTS = {"plain": (False, False), "repository": (False, True), "replaced": (True, True)}
@@ -271,15 +271,15 @@ class Soak:
         Spare rows are counted: none may be without a name, and none named without being there.
         """
         async with Database.open(call(self.socket, "status", {})["store"]["dsn"], DatabaseSettings()) as db:
-            record = next(record for record in await records.list_indexes(db) if record.name == index)
-            files = [file for file in await records.file_records(db, record) if not file.skip_reason]
+            record = next(record for record in await index_records.list_indexes(db) if record.name == index)
+            files = [file for file in await index_records.file_records(db, record) if not file.skip_reason]
             root = next(plot.path for plot in self.plots if plot.name == index)
             torn = {
                 found.path
                 async for found in file_chunks(db, record, None)
                 if not all(says(root, found.path, c.start_byte, c.end_byte, c.content) for c in found.chunks)
             }
-            torn |= set(await records.damaged_files(db, record))
+            torn |= set(await index_records.damaged_files(db, record))
         return {
             decode_path(file.path): file.content_hash for file in files if file.language in ("python", "markdown")
         }, sorted(torn)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.search.disk import content_hash
-from cocosearchd.settings import DatabaseSettings
-from cocosearchd.store import records
-from cocosearchd.store.pool import Database
+from cocosearchd.config.settings import DatabaseSettings
+from cocosearchd.search.answers.disk_files import content_hash
+from cocosearchd.store import index_records
+from cocosearchd.store.connection.database import Database
 from tests.daemon import Daemon, git
 from tests.flows.test_crash import digest, in_sync, populate, write
 
@@ -59,8 +59,8 @@ def held(daemon: Daemon) -> dict[str, dict[str, bytes]]:
         dsn: str = daemon.call("status")["store"]["dsn"]
         async with Database.open(dsn, DatabaseSettings()) as db:
             return {
-                record.name: {file.path: file.content_hash for file in await records.file_records(db, record)}
-                for record in await records.list_indexes(db)
+                record.name: {file.path: file.content_hash for file in await index_records.file_records(db, record)}
+                for record in await index_records.list_indexes(db)
             }
 
     return asyncio.run(read())

@@ -12,10 +12,10 @@ import psycopg
 import pytest
 
 from cocosearch_ipc.client import CallFailed, call
-from cocosearchd.indexing.wire import WorkerSpec
-from cocosearchd.settings import DatabaseSettings
-from cocosearchd.store import records
-from cocosearchd.store.pool import Database
+from cocosearchd.config.settings import DatabaseSettings
+from cocosearchd.indexing.indexer_messages import WorkerSpec
+from cocosearchd.store import index_records
+from cocosearchd.store.connection.database import Database
 from tests.daemon import Daemon
 
 VICTIMS = ("daemon", "postgres", "both")
@@ -63,8 +63,8 @@ def digest(daemon: Daemon) -> tuple[object, ...]:
     async def read() -> tuple[object, ...]:
         dsn: str = daemon.call("status")["store"]["dsn"]
         async with Database.open(dsn, DatabaseSettings()) as db:
-            (record,) = await records.list_indexes(db)
-            return await records.table_digest(db, record)
+            (record,) = await index_records.list_indexes(db)
+            return await index_records.table_digest(db, record)
 
     return asyncio.run(read())
 

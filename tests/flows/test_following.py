@@ -11,7 +11,8 @@ from pathlib import Path
 from queue import Queue
 from typing import IO, Any
 
-from cocosearch_ipc.cli import exits, following
+from cocosearch_ipc.cli import exits
+from cocosearch_ipc.cli.questions import subscription
 from tests.daemon import Daemon
 
 WAIT_S = 30.0
@@ -72,7 +73,7 @@ def test_who_follows_need_not_be_restarted_with_the_daemon(daemon: Daemon, proje
         for end in (daemon.stop, daemon.kill):
             end()
             (project / f"meanwhile_{end.__name__}.py").write_text("MEANWHILE = 1\n")
-            assert said.get(timeout=WAIT_S) == following.GONE
+            assert said.get(timeout=WAIT_S) == subscription.GONE
             daemon.start()
             assert until(found, "missed")["index"] == "project"
             assert daemon.call("sync", index="project")["fresh"]
@@ -93,7 +94,7 @@ def test_who_follows_every_index_is_told_of_each_that_something_may_be_missed(
     with watching(daemon) as (process, found, said):
         begun(found, project)
         daemon.kill()
-        assert said.get(timeout=WAIT_S) == following.GONE
+        assert said.get(timeout=WAIT_S) == subscription.GONE
         daemon.start()
         missed = [event for event in (found.get(timeout=WAIT_S) for _ in range(2)) if event["kind"] == "missed"]
         while len(missed) < 2:
@@ -111,7 +112,7 @@ def test_a_saved_query_finds_what_was_written_while_no_daemon_was_there(daemon: 
         begun(found, project, "CIRCUIT = 'circuit breaker'; AT")
         daemon.kill()
         (project / "meanwhile.py").write_text("def meanwhile():\n    return 'circuit breaker'\n")
-        assert said.get(timeout=WAIT_S) == following.GONE
+        assert said.get(timeout=WAIT_S) == subscription.GONE
         daemon.start()
         assert until(found, "meanwhile.py")["kind"] == "matches"
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from cocosearch_ipc.cli.config import starter
-from cocosearchd.project import OWN, TOP, read_project
+from cocosearch_ipc.cli.setup.config_verbs import starter
+from cocosearchd.config.project import OWN, TOP, read_project
 from tests.daemon import Daemon, passing_daemon
 
 pytestmark = pytest.mark.timeout(120)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon import Daemon
-from tests.roots.test_stamps import SECOND_NS, in_seconds
+from tests.watching.test_stamps import SECOND_NS, in_seconds
 
 pytestmark = pytest.mark.timeout(120)
 assert in_seconds  # a fixture

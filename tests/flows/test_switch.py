@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.settings import DatabaseSettings
-from cocosearchd.store.pool import Database
+from cocosearchd.config.settings import DatabaseSettings
+from cocosearchd.store.connection.database import Database
 from tests.daemon import Daemon
 from tests.embedding.ollama_server import Script, ollama_server
 from tests.flows.test_crash import digest, in_sync, populate

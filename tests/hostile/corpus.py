@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from cocosearchd.languages.tables import LanguageInfo, languages
+from cocosearchd.languages.language_table import LanguageInfo, languages
 
 Outcome = Literal["searchable", "left out", "either"]
 Writer = Callable[[bytes], None]

@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cocosearchd.search.analyser import SIZE
+from cocosearchd.search.lexical.analysis.analyser import SIZE
 from tests.daemon import Daemon, passing_daemon
 from tests.hostile.neighbour import Neighbour
 
@@ -106,7 +106,7 @@ def test_more_texts_that_spin_than_may_be_slow_keep_the_neighbour_fresh(
 def analysis_workers(daemon: Daemon) -> list[psutil.Process]:
     assert daemon.process is not None
     below = psutil.Process(daemon.process.pid).children(recursive=True)
-    return [process for process in below if "cocosearchd.search.analysis_worker" in command(process)]
+    return [process for process in below if "cocosearchd.search.lexical.analysis.analysis_worker" in command(process)]
 
 
 def command(process: psutil.Process) -> list[str]:

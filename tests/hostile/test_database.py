@@ -18,11 +18,11 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.store import accounts
-from cocosearchd.store.binaries import find_install
-from cocosearchd.store.embedded import SOCKET, EmbeddedPostgres
-from cocosearchd.store.processes import identify, processes
-from cocosearchd.store.roles import DAEMON, SUPERUSER
+from cocosearchd.store.server import accounts
+from cocosearchd.store.server.binaries import find_install
+from cocosearchd.store.server.embedded import SOCKET, EmbeddedPostgres
+from cocosearchd.store.server.processes import identify, processes
+from cocosearchd.store.server.roles import DAEMON, SUPERUSER
 from tests.conftest import QUICK
 from tests.daemon import Daemon, copy_cluster
 from tests.hostile.other_users import AS_ROOT, NOBODY, as_user, needs_root

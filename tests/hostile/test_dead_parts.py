@@ -15,8 +15,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from cocosearchd.api.health import HANGING_LOOKS, Health
 from cocosearchd.errors import EmbedderSilent, EmbedderUnavailable
-from cocosearchd.health import HANGING_LOOKS, Health
 from tests.daemon import Daemon, freezing, passing_daemon
 from tests.embedding.ollama_server import Script, ollama_server
 from tests.store.remote import free_port, remote_server

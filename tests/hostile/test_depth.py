@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.indexing.read import SourceFile, read_files
-from cocosearchd.roots.ignore import Scope
-from cocosearchd.roots.scan import Scan, look
-from cocosearchd.settings import IndexingSettings
+from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
+from cocosearchd.watching.ignore.scope import Scope
+from cocosearchd.watching.scan import Scan, look
 from tests.daemon import Daemon, git
 from tests.hostile.neighbour import Neighbour
 
@@ -52,7 +52,7 @@ def test_a_deep_path_is_read_with_one_handle(deep_root: Path) -> None:
     """Else reading a few deep files at once uses up the handles that every index needs."""
     path = nest(deep_root, DEEP)
     program = (
-        "import os, resource, sys; from cocosearchd.indexing.read import read_files;"
+        "import os, resource, sys; from cocosearchd.indexing.pipeline.file_reader import read_files;"
         "resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64));"
         "print(type(*read_files(os.fsencode(sys.argv[1]), [sys.argv[2]], 1 << 20)).__name__)"
     )

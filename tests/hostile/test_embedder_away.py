@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cocosearchd.embedding.base import EmbedderFingerprint
-from cocosearchd.embedding.promised import fingerprint_of
+from cocosearchd.embedding.offline import fingerprint_of
 from tests.daemon import Daemon, passing_daemon
 from tests.embedding.ollama_server import Script, ollama_server
 from tests.store.remote import free_port

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from cocosearch_ipc.render import highlight
+from cocosearchd.config.layers import expanded
+from cocosearchd.config.settings_files import Entry
 from cocosearchd.errors import InvalidInput
-from cocosearchd.search.enclosures import Enclosure, Span, SpanFinder
-from cocosearchd.search.lexical_definitions import comment_spans, comments, comments_within
-from cocosearchd.settings_files import Entry
-from cocosearchd.settings_layers import expanded
+from cocosearchd.search.lexical.analysis.delimited_text import Enclosure, Span, SpanFinder
+from cocosearchd.search.lexical.analysis.text_definitions import comment_spans, comments, comments_within
 from cocosearchd.store.globs import MAX_GLOB, Matcher, path_matcher, spelled_out, symbol_matcher
 from tests.hostile import expressions
 
@@ -98,9 +98,9 @@ def test_the_attacks_find_what_is_not_linear(pattern: str) -> None:
 
 def test_expressions_are_found_in_tables_methods_and_objects() -> None:
     names = set(expressions.expressions())
-    assert "cocosearchd.search.lexical_definitions._BRACED_FUNCTION" in names
-    assert "cocosearchd.search.lexical_terms._IS_DENSE" in names  # a bound method
-    assert "cocosearchd.search.lexical_definitions._COMMENTS[0]" in names  # objects in a table
+    assert "cocosearchd.search.lexical.analysis.text_definitions._BRACED_FUNCTION" in names
+    assert "cocosearchd.search.lexical.analysis.terms._IS_DENSE" in names  # a bound method
+    assert "cocosearchd.search.lexical.analysis.text_definitions._COMMENTS[0]" in names  # objects in a table
     assert any(name.endswith(".STRUCTURES[0]") for name in names)  # pairs in a table
     assert any(name.startswith("cocosearch_ipc.") for name in names)
 

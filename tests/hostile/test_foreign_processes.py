@@ -16,12 +16,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from cocosearch_ipc import client, ownership
+from cocosearch_ipc import client
 from cocosearch_ipc.protocol import REFUSED, Failure
+from cocosearch_ipc.trust import ownership
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.store import processes
-from cocosearchd.store.embedded import SOCKET, EmbeddedPostgres
-from cocosearchd.store.processes import Process, identify, listener_uid, process, send_signal
+from cocosearchd.store.server import processes
+from cocosearchd.store.server.embedded import SOCKET, EmbeddedPostgres
+from cocosearchd.store.server.processes import Process, identify, listener_uid, process, send_signal
 from tests.daemon import Daemon, copy_cluster, passing_daemon
 from tests.hostile.other_users import AS_ROOT, NOBODY, as_user, needs_root
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cocosearch_ipc import openrpc
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc.methods import METHODS
+from cocosearch_ipc.rpc import openrpc
+from cocosearch_ipc.rpc.methods import METHODS
 from tests.daemon import Daemon
 
 # Of a failure with a long body hypothesis warns in place of showing it.

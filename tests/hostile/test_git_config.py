@@ -9,8 +9,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cocosearchd.roots import git_command
-from cocosearchd.roots.git_command import SWITCHED_OFF, GitCall, Refused, Silent, run_git
+from cocosearchd.watching.git import git_command
+from cocosearchd.watching.git.git_command import SWITCHED_OFF, GitCall, Refused, Silent, run_git
 from tests.daemon import Daemon
 from tests.hostile.git_keys import ARM, HARMLESS, RUN, SUSPICIOUS, hostile_config
 from tests.hostile.neighbour import Neighbour

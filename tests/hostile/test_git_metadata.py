@@ -14,14 +14,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.roots.facts import Facts
-from cocosearchd.roots.git import repository_at
-from cocosearchd.roots.ignore import Scope
-from cocosearchd.roots.ignore_files import MAX_BYTES
-from cocosearchd.settings import IndexingSettings
+from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.watching.git.ignore_files import MAX_BYTES
+from cocosearchd.watching.git.repository import repository_at
+from cocosearchd.watching.git.rule_cache import Facts
+from cocosearchd.watching.ignore.scope import Scope
 from tests.daemon import Daemon
 from tests.hostile.neighbour import Neighbour
-from tests.roots.support import git
+from tests.watching.support import git
 
 SOON_S = 8.0  # for what would wait for ever, on a busy machine
 

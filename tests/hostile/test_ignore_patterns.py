@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.roots.ignore import Scope
-from cocosearchd.roots.patterns import MAX_WILDCARD_BYTES, MAX_WILDCARDS, MAX_WILDCARDS_BYTES, Patterns, parse
-from cocosearchd.settings import IndexingSettings
+from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.watching.ignore.patterns import MAX_WILDCARD_BYTES, MAX_WILDCARDS, MAX_WILDCARDS_BYTES, Patterns, parse
+from cocosearchd.watching.ignore.scope import Scope
 from tests.daemon import Daemon
 from tests.hostile.neighbour import Neighbour
-from tests.roots.support import git
+from tests.watching.support import git
 
 # What wildmatch treats in a way of its own, and a small alphabet of names, so that both meet.
 PIECES = [

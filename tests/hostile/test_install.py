@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from cocosearch_ipc.cli import exits, install
-from cocosearch_ipc.cli.config import FILE
-from cocosearch_ipc.cli.folder import Folder
+from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.main import run
+from cocosearch_ipc.cli.setup import install
+from cocosearch_ipc.cli.setup.config_verbs import FILE
+from cocosearch_ipc.cli.setup.safe_folder import Folder
 from cocosearch_ipc.client import CallFailed
 
 pytestmark = pytest.mark.timeout(60)

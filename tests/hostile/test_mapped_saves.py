@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.roots.mappings import LOOK_S, mapped_files
-from cocosearchd.search.disk import Disk, content_hash
+from cocosearchd.search.answers.disk_files import Disk, content_hash
+from cocosearchd.watching.mapped_files import LOOK_S, mapped_files
 from tests.daemon import Daemon
 from tests.hostile.mapper import mapping
-from tests.roots.support import digest, following, in_sync
+from tests.watching.support import digest, following, in_sync
 
 BEFORE, FIRST, SECOND = (f"def mapped_{word}(): pass\n" for word in ("before", "first1", "second"))
 
@@ -84,7 +84,7 @@ def test_content_that_changed_behind_its_stamp_is_read_and_not_taken_for_changed
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index has the second content already; the first was read under the same stamp."""
-    monkeypatch.setattr("cocosearchd.search.disk.SETTLED_NS", -(10**12))  # as if both were long ago
+    monkeypatch.setattr("cocosearchd.search.answers.disk_files.SETTLED_NS", -(10**12))  # as if both were long ago
     disk, raw = Disk(), os.fsencode(root)
     with mapping(root / "a.py") as mapper:
         mapper.store(FIRST.rstrip("\n"))

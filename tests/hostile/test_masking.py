@@ -21,13 +21,13 @@ from hypothesis import strategies as st
 
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.main import run
-from cocosearchd import logs, masking
-from cocosearchd.embedding.open import open_embedder
+from cocosearchd.config.index_settings import IndexSettings, shown
+from cocosearchd.config.settings import ADDRESSES, EmbedderSettings, Loaded, Origin, Settings, keys, merged
+from cocosearchd.config.settings import given as value
+from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.errors import BadSettings, CocoSearchError
-from cocosearchd.index_settings import IndexSettings, shown
-from cocosearchd.settings import ADDRESSES, EmbedderSettings, Loaded, Origin, Settings, keys, merged
-from cocosearchd.settings import given as value
-from cocosearchd.store.pool import Database, without_password
+from cocosearchd.runtime import logs, masking
+from cocosearchd.store.connection.database import Database, without_password
 from tests.daemon import Daemon, passing_daemon
 
 pytestmark = pytest.mark.timeout(120)

@@ -12,11 +12,11 @@ import numpy as np
 import psutil
 import pytest
 
-from cocosearchd.search.disk import Disk, content_hash
-from cocosearchd.search.lexical_chunks import Chunk
-from cocosearchd.search.lexical_living import Mask, MaskCache, living_files
-from cocosearchd.search.lexical_table import LIMIT_BYTES, WordTable
-from cocosearchd.search.lexical_terms import Terms, term_hash
+from cocosearchd.search.answers.disk_files import Disk, content_hash
+from cocosearchd.search.lexical.analysis.chunk_terms import Chunk
+from cocosearchd.search.lexical.analysis.term_table import LIMIT_BYTES, WordTable
+from cocosearchd.search.lexical.analysis.terms import Terms, term_hash
+from cocosearchd.search.lexical.segments.live_documents import Mask, MaskCache, living_files
 from tests.daemon import Daemon
 from tests.footprint import MB, Footprint, measured_footprint
 
@@ -142,7 +142,11 @@ def analysis_pids(daemon: Daemon) -> set[int]:
     """The processes of the daemon that analyse texts."""
     assert daemon.process is not None
     children = psutil.Process(daemon.process.pid).children()
-    return {process.pid for process in children if "cocosearchd.search.analysis_worker" in process.cmdline()}
+    return {
+        process.pid
+        for process in children
+        if "cocosearchd.search.lexical.analysis.analysis_worker" in process.cmdline()
+    }
 
 
 def cleared(daemon: Daemon) -> float:

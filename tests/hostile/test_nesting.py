@@ -13,16 +13,16 @@ import psutil
 import pytest
 from anyio.lowlevel import checkpoint
 
-from cocosearchd.indexing import boxed_parser
-from cocosearchd.indexing.boxed_parser import BoxedParser, ParseTask, parser_pool
-from cocosearchd.indexing.chunk import Limits
-from cocosearchd.indexing.outline import outlined
-from cocosearchd.indexing.parse_task import ParseFile, ParseRequest, ParseResult
-from cocosearchd.indexing.quarantine import Quarantine, is_quarantined
-from cocosearchd.languages import tables
+from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.parse_result import outlined
+from cocosearchd.indexing.pool import boxed_parser
+from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, parser_pool
+from cocosearchd.indexing.pool.parse_task import ParseFile, ParseRequest, ParseResult
+from cocosearchd.indexing.pool.quarantine import Quarantine, is_quarantined
+from cocosearchd.languages import language_table
 from cocosearchd.languages.syntax import MAX_OPEN_ANGLES, PARSE_CPU_S, opens_too_many_angles
-from cocosearchd.sandbox.installed import installed_code
-from cocosearchd.sandbox.pool import PoolSize
+from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.worker_pool import PoolSize
 from tests.hostile.nesting import Nested, nested
 
 pytestmark = pytest.mark.anyio
@@ -35,7 +35,7 @@ SLACK_S = 1.0
 MARK = "quokka"  # the last word of each text
 FILES = [
     (f"a{extension}", info.name)
-    for info in tables.languages()
+    for info in language_table.languages()
     if info.grammar
     for extension in (info.extensions[:1] + ((".tsx",) if info.name == "typescript" else ()))
 ]

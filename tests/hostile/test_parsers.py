@@ -18,7 +18,7 @@ GIB = 1 << 30
 # two seconds of CPU in place of ten.
 SITE = """
 import sys
-if any(word in sys.orig_argv for word in ("cocosearchd.indexing.parser", "cocosearchd.indexing.mate")):
+if any(word in sys.orig_argv for word in ("cocosearchd.indexing.pool.parser_worker", "cocosearchd.indexing.pool.bulk_worker")):
     import os, resource, time
     from cocosearchd.indexing import outline
     parse = outline.parse

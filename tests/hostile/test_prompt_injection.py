@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc import visible
-from cocosearch_ipc.mcp import text
+from cocosearch_ipc.mcp import compact_text
 from cocosearch_ipc.mcp.root_policy import SECRETS, SYSTEM, RootPolicy
-from cocosearch_ipc.render import answers, out
-from cocosearch_ipc.workspace import FileEntry, GetFileReply, ListFilesReply
+from cocosearch_ipc.render import answers, output, visible
+from cocosearch_ipc.workspace_protocol import FileEntry, GetFileReply, ListFilesReply
 from tests.daemon import Daemon
 
 pytestmark = pytest.mark.timeout(120)
@@ -69,16 +68,16 @@ def unseen(shown: str) -> list[str]:
 
 
 SHOWN = {
-    "search": lambda: text.search(reply(hit(), hit())),
-    "explained": lambda: text.explained(reply(hit())),
-    "file": lambda: text.file(GetFileReply("it", NAME, "python", CONTENT, 1, 9, 9, False, NAME)),
-    "files": lambda: text.files(ListFilesReply((FileEntry("it", NAME, "python", 1),))),
+    "search": lambda: compact_text.search(reply(hit(), hit())),
+    "explained": lambda: compact_text.explained(reply(hit())),
+    "file": lambda: compact_text.file(GetFileReply("it", NAME, "python", CONTENT, 1, 9, 9, False, NAME)),
+    "files": lambda: compact_text.files(ListFilesReply((FileEntry("it", NAME, "python", 1),))),
     "compact": lambda: "\n".join(answers.compact(_plain(reply(hit(), hit())))),
 }
 
 
 def _plain(value: p.SearchReply) -> dict[str, Any]:
-    from cocosearch_ipc import shapes
+    from cocosearch_ipc.rpc import shapes
 
     return shapes.plain(value) | {"results": [shapes.plain(result) for result in value.results]}
 
@@ -98,11 +97,11 @@ def test_lists_notes_and_errors_hide_nothing_either() -> None:
     status = p.IndexStatus("it", f"/r/{NAME}", (), "live", 1, 1, 0, 1, AS_OF, NAME)
     progress = p.IndexProgress("it", "live", 1, 1, 1, 0, NAME)
     for shown in (
-        text.indexes(p.IndexesReply((status,))),
-        text.progress(progress),
-        text.indexed(p.IndexCodebaseReply("it", NAME, True, progress, (NAME,))),
-        text.synced(p.SyncReply("it", False, AS_OF, NAME)),
-        text.stats(
+        compact_text.indexes(p.IndexesReply((status,))),
+        compact_text.progress(progress),
+        compact_text.indexed(p.IndexCodebaseReply("it", NAME, True, progress, (NAME,))),
+        compact_text.synced(p.SyncReply("it", False, AS_OF, NAME)),
+        compact_text.stats(
             p.StatsReply("it", NAME, 1, 1, 1, 1, {}, {}, {}, None, {}, 1, ({"path": NAME, "error": NAME},), (NAME,))
         ),
     ):
@@ -135,7 +134,7 @@ def test_nothing_hidden_is_left_in_any_text(raw: str) -> None:
         0x110CD,
     }  # have glyphs
     assert [c for c in unseen(visible.visible(raw)) if ord(c) not in seen] == []
-    assert out.printable(raw, keep="").isprintable()
+    assert output.printable(raw, keep="").isprintable()
     assert "\n" not in visible.visible_name(raw)
 
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cocosearchd.config.project import read_project
+from cocosearchd.config.settings_files import MAX_BYTES, read_env, read_yaml
 from cocosearchd.errors import BadSettings
-from cocosearchd.project import read_project
-from cocosearchd.settings_files import MAX_BYTES, read_env, read_yaml
 
 SIZE = 60_000
 LONGEST_S = 2.0  # CPU; the slowest linear case takes 0.4 s for as many bytes on a slow machine

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocosearch_ipc.port_holder import client_pids
-from cocosearch_ipc.slots import PeerFinder, PendingPeer, Slot, choose_victim
+from cocosearch_ipc.http.connection_slots import PeerFinder, PendingPeer, Slot, choose_victim
+from cocosearch_ipc.trust.port_holder import client_pids
 from tests.daemon import Daemon
 
 pytestmark = pytest.mark.timeout(120)

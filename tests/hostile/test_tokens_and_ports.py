@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc.credentials import CHALLENGE, CHALLENGED_PORT, PROOF, TokenFile
-from cocosearch_ipc.port_holder import PortHolder, describe_holder, find_holder
+from cocosearch_ipc.trust.credentials import CHALLENGE, CHALLENGED_PORT, PROOF, TokenFile
+from cocosearch_ipc.trust.port_holder import PortHolder, describe_holder, find_holder
 from tests.daemon import Daemon, passing_daemon
 
 pytestmark = pytest.mark.timeout(120)
@@ -237,7 +237,7 @@ def test_a_program_of_another_user_is_named_by_the_user() -> None:
     with squatter(uid=65_534) as (pid, port):
         assert f"(pid {pid}, user nobody)" in describe_holder("127.0.0.1", port)
         script = (
-            "import os; from cocosearch_ipc.port_holder import describe_holder; os.setuid(65533)\n"
+            "import os; from cocosearch_ipc.trust.port_holder import describe_holder; os.setuid(65533)\n"
             f"print(describe_holder('127.0.0.1', {port}))"
         )
         done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=30)
@@ -264,7 +264,7 @@ def test_the_bridge_speaks_to_no_socket_of_another_user(tmp_path: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         relaying = (
-            "import sys; from cocosearch_ipc.cli.bridge import Relay; from cocosearch_ipc import client\n"
+            "import sys; from cocosearch_ipc.cli.running.bridge import Relay; from cocosearch_ipc import client\n"
             "relay = Relay({'COCOSEARCH_RUNTIME_DIR': sys.argv[1]}, {'cwd': '/secret'}, None, None)\n"
             "try: relay._connected(start=False)\n"
             "except client.CallFailed as failed: print(failed.message)\n"

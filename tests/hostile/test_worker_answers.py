@@ -15,17 +15,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocosearchd.indexing.chunk import Limits
-from cocosearchd.indexing.outline import SUM_BYTES, outlined, packed_outline, summed, unpacked_outline
-from cocosearchd.indexing.parse_task import pack_response, unpack_response
-from cocosearchd.indexing.portion import Made, made_of, made_to_bytes
-from cocosearchd.indexing.sheet import file_sheet, packed_sheet, unpacked_sheet
+from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.file_manifest import file_sheet, packed_sheet, unpacked_sheet
+from cocosearchd.indexing.pipeline.parse_result import SUM_BYTES, outlined, packed_outline, summed, unpacked_outline
+from cocosearchd.indexing.pool.bulk_messages import Made, made_of, made_to_bytes
+from cocosearchd.indexing.pool.parse_task import pack_response, unpack_response
 from cocosearchd.sandbox.frames import Garbled
-from cocosearchd.sandbox.pool import UNDECODABLE
 from cocosearchd.sandbox.values import read_values
-from cocosearchd.search.analysis_messages import analysis_from_bytes, analysis_to_bytes
-from cocosearchd.search.lexical_document import ChunkText, FileText, analyse
-from cocosearchd.search.lexical_terms import Terms
+from cocosearchd.sandbox.worker_pool import UNDECODABLE
+from cocosearchd.search.lexical.analysis.analysis_messages import analysis_from_bytes, analysis_to_bytes
+from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, analyse
+from cocosearchd.search.lexical.analysis.terms import Terms
 
 CODE = b"class Parser:\n    def parse(self, text: str) -> int:\n        return len(text)\n"
 MOST_BYTES = 1 << 20  # of memory for an answer of some kilobytes

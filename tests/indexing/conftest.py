@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.indexing.outlines import opened
-from cocosearchd.indexing.updater import WorkerSpec
-from cocosearchd.kept import Kept
+from cocosearchd.indexing.coordinator.updater import WorkerSpec
+from cocosearchd.indexing.pipeline.parse_cache import opened
+from cocosearchd.runtime.disk_cache import Kept
 
 PYTHON = '''"""Where {name} is decided."""
 

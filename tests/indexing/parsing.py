@@ -6,19 +6,19 @@ The processes have tests of their own, and start in a tenth of a second each: to
 import asyncio
 from collections.abc import Sequence
 
-from cocosearchd.indexing import recursive
-from cocosearchd.indexing.boxed_parser import BoxedParser, ParseTask, Pause, parser_pool
-from cocosearchd.indexing.chunk import Limits, ranges
-from cocosearchd.indexing.making import Extract, Rules, differing, extracts
-from cocosearchd.indexing.outline import outlined, packed_outline
-from cocosearchd.indexing.outlines import Outlines
-from cocosearchd.indexing.parse_task import ParseRequest, ParseResult
-from cocosearchd.indexing.preparing import Preparation, prepare
-from cocosearchd.indexing.quarantine import Quarantine
-from cocosearchd.indexing.read import SourceFile
-from cocosearchd.indexing.sheets import Sheets
+from cocosearchd.indexing.pipeline import recursive_chunker
+from cocosearchd.indexing.pipeline.chunker import Limits, ranges
+from cocosearchd.indexing.pipeline.file_reader import SourceFile
+from cocosearchd.indexing.pipeline.manifest_cache import Sheets
+from cocosearchd.indexing.pipeline.parse_cache import Outlines
+from cocosearchd.indexing.pipeline.parse_result import outlined, packed_outline
+from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, Pause, parser_pool
+from cocosearchd.indexing.pool.parse_task import ParseRequest, ParseResult
+from cocosearchd.indexing.pool.quarantine import Quarantine
+from cocosearchd.indexing.worker.known_contents import Preparation, prepare
+from cocosearchd.indexing.worker.row_maker import Extract, Rules, differing, extracts
 from cocosearchd.languages.parse import QueryOverrides
-from cocosearchd.store.sheets import StoredFile
+from cocosearchd.store.chunks.manifest import StoredFile
 
 NO_QUARANTINE = Quarantine(None)
 
@@ -41,7 +41,7 @@ class ParserHere(BoxedParser):
 
 
 def parsed(task: ParseTask, shape: ParseRequest) -> ParseResult:
-    file, cut = task.file, recursive.ranges if shape.limits.chunker == "recursive" else ranges
+    file, cut = task.file, recursive_chunker.ranges if shape.limits.chunker == "recursive" else ranges
     outline, lasting = outlined(file.path, file.language, file.data, shape.limits, shape.overrides, cut)
     return ParseResult(outline, packed_outline(outline) if lasting else None)
 
@@ -50,7 +50,7 @@ def parsed_here(sources: Sequence[SourceFile], rules: Rules, outlines: Outlines,
     """What is known of files, and of the others what parsing finds."""
     found = prepare(sources, sheets, outlines, NO_QUARANTINE, rules.limits, rules.skipping)
     for number, content in found.unparsed.items():
-        cut = recursive.ranges if rules.limits.chunker == "recursive" else ranges
+        cut = recursive_chunker.ranges if rules.limits.chunker == "recursive" else ranges
         path, data = sources[number].path, sources[number].data
         outline, lasting = outlined(path, content.language, data, rules.limits, rules.overrides, cut)
         outlines.take(content.key, packed_outline(outline) if lasting else None)

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import anyio
 
-from cocosearchd.embedding.open import open_embedder
-from cocosearchd.indexing.shaping import identity_of
-from cocosearchd.indexing.updater import STALL_S, Updater, WorkerSpec
+from cocosearchd.config.settings import EmbedderSettings, IndexingSettings
+from cocosearchd.embedding.factory import open_embedder
+from cocosearchd.indexing.coordinator.updater import STALL_S, Updater, WorkerSpec
+from cocosearchd.indexing.row_shape import identity_of
 from cocosearchd.model import Commit, IndexRecord, decode_path, encode_path
-from cocosearchd.settings import EmbedderSettings, IndexingSettings
-from cocosearchd.store import records
-from cocosearchd.store.pool import Database
-from cocosearchd.store.statements import compose
+from cocosearchd.store import index_records
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.statements import compose
 
 WAIT_S = 120.0  # on a busy machine; most tests have a timeout that is shorter
 
@@ -121,11 +121,11 @@ class Bench:
 
     async def feed_all(self) -> dict[str, str]:
         """Have every file looked at, and every stored path that is not there any more."""
-        stored = {file.path for file in await records.file_records(self.db, self.record)}
+        stored = {file.path for file in await index_records.file_records(self.db, self.record)}
         return await self.feed(*sorted(stored | set(every_path(self.root))))
 
     async def digest(self) -> tuple[int, str, str, str]:
-        return await records.table_digest(self.db, self.record)
+        return await index_records.table_digest(self.db, self.record)
 
     async def row_versions(self) -> dict[tuple[str, str], str]:
         """Chunk -> the transaction that wrote its row; without spare ones."""
@@ -136,7 +136,7 @@ class Bench:
 
     async def stored(self) -> dict[str, int]:
         """Path -> number of chunks."""
-        return {file.path: file.chunk_count for file in await records.file_records(self.db, self.record)}
+        return {file.path: file.chunk_count for file in await index_records.file_records(self.db, self.record)}
 
 
 def every_path(root: Path) -> list[str]:
@@ -159,7 +159,9 @@ async def new_record(
     opened = await open_embedder(embedder or EmbedderSettings())
     identity = identity_of(opened.fingerprint.pairs(), indexing)
     await opened.aclose()
-    return await records.create_index(db, name, os.fsencode(root) + suffix, (), opened.fingerprint.dimension, identity)
+    return await index_records.create_index(
+        db, name, os.fsencode(root) + suffix, (), opened.fingerprint.dimension, identity
+    )
 
 
 @asynccontextmanager
@@ -189,5 +191,5 @@ async def fresh_digest(db: Database, root: Path, spec: WorkerSpec, state: Path) 
     async with running(db, record, root, replace(spec, state_dir=str(state))) as bench:
         assert await bench.feed_all() == {}
         digest = await bench.digest()
-    await records.drop_index(db, record)
+    await index_records.drop_index(db, record)
     return digest

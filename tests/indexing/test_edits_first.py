@@ -11,13 +11,13 @@ import anyio
 import anyio.lowlevel
 import pytest
 
-from cocosearchd.indexing.lane import BULK_BATCHES, BULK_FILES
-from cocosearchd.indexing.precedence import MAX_PAUSE_S, Precedence
-from cocosearchd.indexing.threads import BULK_THREADS, Threads
-from cocosearchd.indexing.updater import Updater, WorkerSpec
+from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec
+from cocosearchd.indexing.index_queue import BULK_BATCHES, BULK_FILES
+from cocosearchd.indexing.worker.index_threads import BULK_THREADS, Threads
+from cocosearchd.indexing.worker.work_priority import MAX_PAUSE_S, Precedence
 from cocosearchd.model import Commit
-from cocosearchd.settings import EmbedderSettings
-from cocosearchd.store.pool import Database
+from cocosearchd.store.connection.database import Database
 from tests.embedding.ollama_server import Script, ollama_server
 from tests.indexing.conftest import python
 from tests.indexing.support import Change, Source, new_record, running
@@ -147,7 +147,7 @@ async def test_threads_end_with_their_index() -> None:
 
 async def test_an_index_at_rest_has_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty indexes that were all worked on some time would keep hundreds of them, each with its parsers."""
-    monkeypatch.setattr("cocosearchd.indexing.threads.REST_S", 0.05)
+    monkeypatch.setattr("cocosearchd.indexing.worker.index_threads.REST_S", 0.05)
     before, threads, held = named("bulk", "edits"), Threads(Precedence()), threading.Event()
     for _ in range(2):  # and works again
         working = asyncio.create_task(threads.apart(held.wait, urgent=True))

@@ -18,12 +18,12 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.indexing.restraint import FULL
-from cocosearchd.indexing.set_aside import SetAside
-from cocosearchd.indexing.updater import Updater, WorkerSpec
+from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec
+from cocosearchd.indexing.throttle import FULL
+from cocosearchd.indexing.worker.set_aside import SetAside
 from cocosearchd.model import Commit
-from cocosearchd.store import records
-from cocosearchd.store.pool import Database
+from cocosearchd.store import index_records
+from cocosearchd.store.connection.database import Database
 from tests.indexing.conftest import python
 from tests.indexing.support import Bench, Change, Source, every_path, fresh_digest, new_record, running
 
@@ -168,19 +168,19 @@ async def test_a_file_that_ends_its_parser_is_plain_text_until_it_changes(
             assert bench.source.aside == {}
             assert bench.updater.status.deaths == 0
             assert set(await bench.stored()) == set(every_path(root))
-            (failure,) = await records.parse_failures(db, record)
+            (failure,) = await index_records.parse_failures(db, record)
             assert failure.error_message.startswith("not parsed: ")
     async with running(db, record, root, spec) as bench:
         (root / "a.kt").write_text("fun a() = 1\n")
         assert await bench.feed("a.kt") == {}
-        assert not await records.parse_failures(db, record)
+        assert not await index_records.parse_failures(db, record)
 
 
 async def test_on_a_full_disk_no_file_is_blamed(
     db: Database, root: Path, spec: WorkerSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A memory that cannot grow ends the child (SIGBUS), whatever it writes. A full disk would stop the other tests."""
-    monkeypatch.setattr("cocosearchd.indexing.restraint.free_bytes", lambda _: 0)
+    monkeypatch.setattr("cocosearchd.indexing.throttle.free_bytes", lambda _: 0)
     spec = replace(spec, crash_on="lib/retry.py", indexing=replace(spec.indexing, min_free_bytes=0))
     async with running(db, await new_record(db, root), root, spec) as bench:
         assert await bench.feed("lib/retry.py") == {"lib/retry.py": FULL}
@@ -241,12 +241,12 @@ async def test_a_child_that_does_not_come_up_is_ended(
     db: Database, root: Path, spec: WorkerSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that is stopped, or waits for a disk, before it answers: the next one may not be."""
-    monkeypatch.setattr("cocosearchd.indexing.child.START_S", 0.02, raising=False)
+    monkeypatch.setattr("cocosearchd.indexing.coordinator.indexer_process.START_S", 0.02, raising=False)
     async with running(db, await new_record(db, root), root, spec) as bench:
         with anyio.fail_after(20):
             while bench.updater.status.deaths < 2:  # noqa: ASYNC110 - no event tells of it
                 await anyio.sleep(0.01)
-        monkeypatch.setattr("cocosearchd.indexing.child.START_S", 60.0)
+        monkeypatch.setattr("cocosearchd.indexing.coordinator.indexer_process.START_S", 60.0)
         assert await bench.feed("README.md") == {}
 
 
@@ -265,7 +265,7 @@ async def test_an_index_can_be_removed_while_the_child_is_dead(db: Database, roo
 async def test_the_child_ends_with_the_daemon(db: Database, root: Path, spec: WorkerSpec) -> None:
     await new_record(db, root)
     code = (
-        "import anyio, sys; from cocosearchd.indexing.updater import Updater, WorkerSpec\n"
+        "import anyio, sys; from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec\n"
         "async def main():\n"
         "    async def hook(commit): pass\n"
         "    updater = Updater(WorkerSpec(sys.argv[1], sys.argv[2]), hook)\n"

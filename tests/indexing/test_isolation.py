@@ -6,10 +6,10 @@ from pathlib import Path
 import anyio
 import pytest
 
-from cocosearchd import supervise
-from cocosearchd.indexing.updater import Updater, WorkerSpec
+from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec
 from cocosearchd.model import Commit
-from cocosearchd.store.pool import Database
+from cocosearchd.runtime import supervise
+from cocosearchd.store.connection.database import Database
 from tests.indexing.support import WAIT_S, Change, Source, new_record
 
 pytestmark = pytest.mark.anyio

@@ -7,12 +7,12 @@ from pathlib import Path
 import anyio
 import pytest
 
-from cocosearchd.indexing.updater import Updater, WorkerSpec
+from cocosearchd.config.settings import IndexingSettings, WatchingSettings
+from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec
 from cocosearchd.model import RACY_NS, Commit, IndexRecord
-from cocosearchd.roots.watched import WatchedRoot
-from cocosearchd.settings import IndexingSettings, WatchingSettings
-from cocosearchd.store import records
-from cocosearchd.store.pool import Database
+from cocosearchd.store import index_records
+from cocosearchd.store.connection.database import Database
+from cocosearchd.watching.watched_root import WatchedRoot
 from tests.indexing.conftest import python
 from tests.indexing.support import every_path, fresh_digest, new_record
 
@@ -54,13 +54,13 @@ async def test_saved_files_are_in_the_index_after_a_sync(
 ) -> None:
     record = await new_record(db, root)
     async with watching(db, record, spec, tmp_path / "sync") as (watched, _):
-        assert {file.path for file in await records.file_records(db, record)} == set(every_path(root))
+        assert {file.path for file in await index_records.file_records(db, record)} == set(every_path(root))
         (root / "lib/retry.py").write_text(python("changed", 5))
         (root / "src/parser.py").unlink()
         (root / "lib/cache.py").rename(root / "src/moved.py")
         await fresh(watched)
-        assert {file.path for file in await records.file_records(db, record)} == set(every_path(root))
-        left = await records.table_digest(db, record)
+        assert {file.path for file in await index_records.file_records(db, record)} == set(every_path(root))
+        left = await index_records.table_digest(db, record)
     assert left == await fresh_digest(db, root, spec, tmp_path / "other")
 
 

@@ -14,11 +14,11 @@ import anyio
 import anyio.from_thread
 import pytest
 
-from cocosearch_ipc.app import FrontEnd
-from cocosearch_ipc.credentials import TokenFile
+from cocosearch_ipc.http.app import FrontEnd
+from cocosearch_ipc.http.serve import serve
+from cocosearch_ipc.http.sockets import Bound, bind
 from cocosearch_ipc.mcp.root_policy import RootPolicy
-from cocosearch_ipc.serve import serve
-from cocosearch_ipc.sockets import Bound, bind
+from cocosearch_ipc.trust.credentials import TokenFile
 from tests.ipc.engine import FixedEngine
 
 # The SDK's SSE transports, of client and server, leave memory streams to the garbage collector.

@@ -24,13 +24,14 @@ import pytest
 from fastmcp import Client
 from fastmcp.client.transports import StreamableHttpTransport
 
-from cocosearch_ipc import client, openrpc, shapes
+from cocosearch_ipc import client
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc.app import OPEN_PATHS
-from cocosearch_ipc.methods import METHODS
+from cocosearch_ipc.http.app import OPEN_PATHS
 from cocosearch_ipc.page import site
+from cocosearch_ipc.rpc import openrpc, shapes
+from cocosearch_ipc.rpc.methods import METHODS
 from tests.daemon import Daemon, passing_daemon
-from tests.ipc.test_rpc import UnixHTTP
+from tests.ipc.rpc.test_rpc import UnixHTTP
 
 pytestmark = pytest.mark.timeout(120)
 

@@ -23,7 +23,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from tests.ipc.clients import node, session
 from tests.ipc.conftest import SDK_LEAVES_STREAMS, Served
-from tests.ipc.test_mcp import CTL, transport
+from tests.ipc.mcp.test_mcp import CTL, transport
 
 pytestmark = SDK_LEAVES_STREAMS
 

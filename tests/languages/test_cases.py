@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.indexing.chunk import Limits, chunk
+from cocosearchd.indexing.pipeline.chunker import Limits, chunk
 from cocosearchd.languages.parse import Parsed, parse
 
 CASES = Path(__file__).parent / "cases"

@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from cocosearchd.languages import blocks
 from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, supported
+from cocosearchd.languages.language_table import LanguageInfo, by_name, languages
 from cocosearchd.languages.symbols import grammars_of, query_text
 from cocosearchd.languages.syntax import compiled
-from cocosearchd.languages.tables import LanguageInfo, by_name, languages
 
 DESIGN = (
     "python javascript typescript go rust java c cpp csharp ruby php swift kotlin scala r solidity fortran pascal sql"

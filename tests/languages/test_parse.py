@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from cocosearchd.errors import BadSettings
 from cocosearchd.languages import scopes, syntax
+from cocosearchd.languages.language_table import languages
 from cocosearchd.languages.parse import Parsed, parse
 from cocosearchd.languages.symbols import MAX_QUALIFIED, MAX_SIGNATURE, check_overrides
-from cocosearchd.languages.tables import languages
 
 SOURCE = Path(__file__).parent / "cases" / "source"
 FILES = {path.relative_to(SOURCE).as_posix(): path.read_bytes() for path in SOURCE.rglob("*") if path.is_file()}

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from cocosearchd.config.settings import SearchSettings
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query
-from cocosearchd.settings import SearchSettings
-from cocosearchd.store.pool import Database
+from cocosearchd.store.connection.database import Database
 from tests.search.corpus import Corpus, new_corpus
 
 pytestmark = pytest.mark.anyio

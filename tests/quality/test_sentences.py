@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from cocosearchd.embedding.open import open_embedder
-from cocosearchd.indexing.chunk import Limits, chunk
+from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.embedding.factory import open_embedder
+from cocosearchd.indexing.pipeline.chunker import Limits, chunk
 from cocosearchd.languages.parse import parse
-from cocosearchd.search.lexical_terms import Terms
-from cocosearchd.settings import EmbedderSettings
+from cocosearchd.search.lexical.analysis.terms import Terms
 from training.ranking.sentences import Sample, first_sentence, weakened, without_comments
 from training.ranking.signals import indexed
 

@@ -9,7 +9,7 @@ import anyio
 # `{act}` sees the request as `body` and returns a response.
 SCRIPT = """
 import os, signal, sys, time
-from cocosearchd.sandbox.serving import run_worker
+from cocosearchd.sandbox.worker_loop import run_worker
 def handler(body):
     what = body.decode()
     if what == "memory":

@@ -1,6 +1,6 @@
 """Makes candidates as retrieval gives them."""
 
-from cocosearchd.store.queries import Candidate
+from cocosearchd.store.chunks.queries import Candidate
 
 
 def candidate(

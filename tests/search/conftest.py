@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cocosearchd.indexing.outliner import Outliner
+from cocosearchd.indexing.pool.overlay_parser import Outliner
 
 
 @pytest.fixture

@@ -5,22 +5,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.embedding.builtin import BuiltinEmbedder
-from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunk, chunker_id, keywords
+from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION, Limits, chunk, chunker_id, keywords
 from cocosearchd.languages import scopes
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Commit, IndexIdentity, IndexRecord, SkipReason, encode_path
-from cocosearchd.search.disk import content_hash
-from cocosearchd.search.lexical import LexicalIndex
+from cocosearchd.search.answers.disk_files import content_hash
+from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
-from cocosearchd.settings import SearchSettings
-from cocosearchd.store.pool import Database
-from cocosearchd.store.queries import FileWrite, delete_file, replace_file
-from cocosearchd.store.records import create_index
-from tests.search.direct import DirectAnalyser
+from cocosearchd.store.chunks.queries import FileWrite, delete_file, replace_file
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.index_records import create_index
+from tests.search.lexical.direct import DirectAnalyser
 
 
 @dataclass

@@ -11,18 +11,18 @@ import anyio.lowlevel
 import numpy as np
 import pytest
 
+from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.base import Vectors
-from cocosearchd.embedding.builtin import BuiltinEmbedder
+from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.model import Commit
-from cocosearchd.search.lexical import LexicalIndex
+from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
-from cocosearchd.settings import SearchSettings
-from cocosearchd.store.pool import Database
-from cocosearchd.store.standing import next_index, promote
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.index_roles import next_index, promote
 from tests.search.corpus import Corpus, new_corpus
-from tests.search.direct import DirectAnalyser
+from tests.search.lexical.direct import DirectAnalyser
 
 pytestmark = pytest.mark.anyio
 

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from cocosearchd.config.settings import SearchSettings
 from cocosearchd.errors import InvalidInput
-from cocosearchd.search.lexical import LexicalIndex
+from cocosearchd.search.answers.multi_index import search_several
+from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query
-from cocosearchd.search.several import search_several
-from cocosearchd.settings import SearchSettings
-from cocosearchd.store.pool import Database
+from cocosearchd.store.connection.database import Database
 from tests.search.corpus import new_corpus
-from tests.search.direct import DirectAnalyser
+from tests.search.lexical.direct import DirectAnalyser
 
 
 async def test_a_filter_that_no_file_passes_is_told(db: Database, tmp_path: Path) -> None:

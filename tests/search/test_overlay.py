@@ -9,22 +9,22 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cocosearchd.api.overlay_sessions import EMBEDDED_TOGETHER, MAX_FILES, MAX_SESSIONS, Overlays, Rules
+from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.base import Vectors
-from cocosearchd.embedding.builtin import BuiltinEmbedder
+from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, Refused
-from cocosearchd.indexing.chunk import Limits
-from cocosearchd.indexing.outliner import Outliner
+from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pool.overlay_parser import Outliner
 from cocosearchd.model import Hit
-from cocosearchd.overlays import EMBEDDED_TOGETHER, MAX_FILES, MAX_SESSIONS, Overlays, Rules
-from cocosearchd.search.disk import Disk
-from cocosearchd.search.files import get_file
+from cocosearchd.search.answers.disk_files import Disk
+from cocosearchd.search.answers.file_listing import get_file
+from cocosearchd.search.answers.multi_index import search_several
+from cocosearchd.search.answers.related import find_related
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Query
-from cocosearchd.search.related import find_related
-from cocosearchd.search.several import search_several
 from cocosearchd.search.trace import Trace
-from cocosearchd.settings import SearchSettings
-from cocosearchd.store.pool import Database
+from cocosearchd.store.connection.database import Database
 from tests.search.corpus import Corpus, new_corpus
 
 pytestmark = pytest.mark.anyio
@@ -258,7 +258,7 @@ async def test_bounds_and_refusals(corpus: Corpus, monkeypatch: pytest.MonkeyPat
             await overlays.put(session, corpus.record, f"{number}.py", b"", RULES)
         with pytest.raises(Refused, match=str(MAX_FILES)):
             await overlays.put(session, corpus.record, "more.py", b"", RULES)
-        monkeypatch.setattr("cocosearchd.overlays.MAX_BYTES", 10)
+        monkeypatch.setattr("cocosearchd.api.overlay_sessions.MAX_BYTES", 10)
         await overlays.put(session, corpus.record, "0.py", b"ten bytes\n", RULES)
         await overlays.put(session, corpus.record, "0.py", b"10 again.\n", RULES)
         with pytest.raises(Refused, match="unsaved text"):
@@ -275,7 +275,7 @@ async def test_bounds_and_refusals(corpus: Corpus, monkeypatch: pytest.MonkeyPat
 async def test_bounds_hold_for_what_is_put_at_the_same_time(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch, outliner: Outliner
 ) -> None:
-    monkeypatch.setattr("cocosearchd.overlays.MAX_FILES", 2)
+    monkeypatch.setattr("cocosearchd.api.overlay_sessions.MAX_FILES", 2)
     overlays = Overlays(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         put = [overlays.put(session, corpus.record, f"{number}.py", b"x = 1\n", RULES) for number in range(5)]

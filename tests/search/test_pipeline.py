@@ -7,15 +7,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from cocosearchd.config.settings import DatabaseSettings, SearchSettings
 from cocosearchd.embedding.base import Vectors
-from cocosearchd.embedding.builtin import BuiltinEmbedder
+from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, InvalidInput, StoreUnavailable
 from cocosearchd.exclusion import exclusion
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
-from cocosearchd.settings import DatabaseSettings, SearchSettings
-from cocosearchd.store.pool import Database
+from cocosearchd.store.connection.database import Database
 from tests.search.corpus import Corpus, new_corpus
 
 pytestmark = pytest.mark.anyio

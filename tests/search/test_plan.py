@@ -4,6 +4,7 @@ from dataclasses import fields, replace
 
 import pytest
 
+from cocosearchd.config.settings import SearchSettings
 from cocosearchd.errors import InvalidInput
 from cocosearchd.model import Filter
 from cocosearchd.search.plan import (
@@ -19,7 +20,6 @@ from cocosearchd.search.plan import (
     make_view,
     parse_inline,
 )
-from cocosearchd.settings import SearchSettings
 
 LANGUAGES = language_names()
 SETTINGS = SearchSettings()

@@ -19,14 +19,15 @@ from typing import Any, cast
 import anyio
 import pytest
 
-from cocosearch_ipc import client, sockets
+from cocosearch_ipc import client
+from cocosearch_ipc.http import sockets
 from cocosearchd import service
-from cocosearchd.notify import Notifier
+from cocosearchd.config.settings import Loaded, Settings
+from cocosearchd.runtime.systemd import Notifier
 from cocosearchd.service import Places
-from cocosearchd.settings import Loaded, Settings
-from cocosearchd.store.pool import Connection, Database
+from cocosearchd.store.connection.database import Connection, Database
+from tests.api.test_given_up import Away
 from tests.daemon import Daemon, freezing, make_daemon
-from tests.test_given_up import Away
 
 pytestmark = pytest.mark.timeout(120)
 

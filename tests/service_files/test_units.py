@@ -13,16 +13,17 @@ import pytest
 import yaml
 
 from cocosearch_ipc import address
-from cocosearch_ipc.cli import exits, service
-from cocosearchd.indexing.boxed_parser import POOL_SIZE
+from cocosearch_ipc.cli import exits
+from cocosearch_ipc.cli.running import service_manager
+from cocosearchd.config.layers import NOT_SETTINGS, load
+from cocosearchd.config.settings import Settings
+from cocosearchd.indexing.pool.boxed_parser import POOL_SIZE
 from cocosearchd.sandbox.limits import ResourceLimits
-from cocosearchd.settings import Settings
-from cocosearchd.settings_layers import NOT_SETTINGS, load
 
 ROOT = Path(__file__).resolve().parents[2]
 USER = sorted((ROOT / "systemd" / "user").iterdir())
 SYSTEM = sorted((ROOT / "systemd" / "system").iterdir())
-AGENT = ROOT / "launchd" / f"{service.LABEL}.plist"
+AGENT = ROOT / "launchd" / f"{service_manager.LABEL}.plist"
 # launchd.plist(5). A key that is not here is ignored without a word.
 LAUNCHD_KEYS = {
     *("Label", "ProgramArguments", "EnvironmentVariables", "RunAtLoad", "KeepAlive", "ThrottleInterval", "ExitTimeOut"),
@@ -59,7 +60,7 @@ def copies(tmp_path: Path) -> dict[str, list[Path]]:
         (tmp_path / kind).mkdir()
         for file in files:
             text = file.read_text("utf-8")
-            for placeholder in service.PLACEHOLDERS:
+            for placeholder in service_manager.PLACEHOLDERS:
                 text = text.replace(placeholder, "/bin/true")
             names = [file.name, file.name.replace("@", "@1000")] if "@" in file.name else [file.name]
             for name in names:
@@ -157,7 +158,7 @@ def test_the_sockets_are_those_that_clients_use(tmp_path: Path) -> None:
 def test_the_agent_has_only_keys_that_launchd_knows() -> None:
     plist = plistlib.loads(AGENT.read_bytes())
     assert set(plist) <= LAUNCHD_KEYS
-    assert plist["Label"] == service.LABEL
+    assert plist["Label"] == service_manager.LABEL
     assert plist["KeepAlive"] == {"SuccessfulExit": False, "Crashed": True}
     assert (plist["Umask"], plist["Sockets"]["rpc"]["SockPathMode"]) == (0o077, 0o600)
     assert plist["Sockets"]["mcp"]["SockServiceName"] == str(Settings().server.port)
@@ -168,7 +169,7 @@ def test_the_agent_has_only_keys_that_launchd_knows() -> None:
 
 def test_the_agent_gets_this_users_paths(tmp_path: Path) -> None:
     environment = {"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "run"), "PATH": "/usr/bin"}
-    plist = plistlib.loads(service.agent(AGENT.read_bytes(), environment))
+    plist = plistlib.loads(service_manager.agent(AGENT.read_bytes(), environment))
     assert "/Users/you" not in str(plist)
     assert plist["Sockets"]["rpc"]["SockPathName"] == address.rpc_socket(environment)
     assert plist["ProgramArguments"][0].endswith("cocosearchd")

@@ -12,8 +12,8 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from cocosearchd.store.binaries import find_install
-from cocosearchd.store.embedded import EmbeddedPostgres
+from cocosearchd.store.server.binaries import find_install
+from cocosearchd.store.server.embedded import EmbeddedPostgres
 from tests.daemon import copy_cluster
 
 USER, PASSWORD = "tester", "correct horse'\\ battery"

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import Chunk, Fingerprint, IndexIdentity, IndexRecord, ParseReport
-from cocosearchd.store.pool import Database
-from cocosearchd.store.queries import FileWrite, replace_files, stored_files
-from cocosearchd.store.records import create_index
-from cocosearchd.store.sheets import compared, placed, sheet_of
-from cocosearchd.store.statements import compose
+from cocosearchd.store.chunks.manifest import compared, placed, sheet_of
+from cocosearchd.store.chunks.queries import FileWrite, replace_files, stored_files
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.statements import compose
+from cocosearchd.store.index_records import create_index
 
 DIMENSION = 8
 IDENTITY = IndexIdentity((("dimension", str(DIMENSION)), ("model", "test")), "definitions-1", 1)

@@ -10,13 +10,11 @@ import numpy as np
 import psycopg
 import pytest
 
+from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.model import Filter, IndexRecord, spellings
-from cocosearchd.settings import DatabaseSettings
-from cocosearchd.store.file_states import FileStates, file_states
-from cocosearchd.store.filters import words_of_phrase
-from cocosearchd.store.pool import Database
-from cocosearchd.store.queries import (
+from cocosearchd.store.chunks.file_states import FileStates, file_states
+from cocosearchd.store.chunks.queries import (
     PLANNED_ONCE,
     Candidate,
     FileWrite,
@@ -27,10 +25,12 @@ from cocosearchd.store.queries import (
     replace_file,
     vector_search,
 )
-from cocosearchd.store.records import drop_index
-from cocosearchd.store.spares import drop_spares
-from cocosearchd.store.statements import compose, statement
-from cocosearchd.store.vector_index import ensure_vector_index
+from cocosearchd.store.chunks.retained_chunks import drop_spares
+from cocosearchd.store.chunks.vector_index import ensure_vector_index
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.statements import compose, statement
+from cocosearchd.store.filters import words_of_phrase
+from cocosearchd.store.index_records import drop_index
 from tests.store.support import file_write, new_index, vector_of
 
 FILES = [

@@ -27,10 +27,10 @@ from numpy.typing import NDArray
 
 from benchmarks.quality.corpus import CATEGORIES, CODE_SUFFIXES
 from benchmarks.quality.metric import Result, Target, ndcg
+from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.embedding.open import open_embedder
-from cocosearchd.indexing.chunk import HEADER_VERSION, Limits, chunker_id
-from cocosearchd.settings import EmbedderSettings
+from cocosearchd.embedding.factory import open_embedder
+from cocosearchd.indexing.pipeline.chunker import HEADER_VERSION, Limits, chunker_id
 from training.ranking.sentences import SENTENCE, sentence_rows
 from training.ranking.signals import NAME, Row, rows
 

@@ -16,12 +16,12 @@ import numpy as np
 from benchmarks.quality.corpus import CODE_SUFFIXES, Question, repositories
 from benchmarks.quality.metric import Target
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.indexing.chunk import Limits, chunk
+from cocosearchd.indexing.pipeline.chunker import Limits, chunk
 from cocosearchd.languages.parse import parse
-from cocosearchd.search.code_profile import signals
-from cocosearchd.search.lexical_definitions import comment_spans
-from cocosearchd.search.lexical_terms import STOP_WORDS, Terms
-from cocosearchd.search.lexical_view import View, evidence
+from cocosearchd.search.code.code_profile import signals
+from cocosearchd.search.lexical.analysis.terms import STOP_WORDS, Terms
+from cocosearchd.search.lexical.analysis.text_definitions import comment_spans
+from cocosearchd.search.lexical.index_snapshot import View, evidence
 from training.ranking.signals import File, Place, Row, indexed, read
 
 SENTENCE = "sentence"  # the category of questions that nobody asked: sentences of comments

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 from benchmarks.quality.corpus import CODE_SUFFIXES, Question, Repository, questions, repositories, strict_labels
 from benchmarks.quality.metric import Target
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.indexing.chunk import Limits, chunk
+from cocosearchd.indexing.pipeline.chunker import Limits, chunk
 from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, supported
 from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk, encode_path
-from cocosearchd.search.code_profile import signals
-from cocosearchd.search.lexical_document import ChunkText, FileText, document, names_of
-from cocosearchd.search.lexical_segment import Part, build
-from cocosearchd.search.lexical_terms import Terms
-from cocosearchd.search.lexical_view import Evidence, View, evidence, view
+from cocosearchd.search.code.code_profile import signals
+from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, document, names_of
+from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.index_snapshot import Evidence, View, evidence, view
+from cocosearchd.search.lexical.segments.segment import Part, build
 
 MAX_FILE_BYTES = 1 << 20
 NAME = "name"  # the category of questions that nobody asked: names drawn from the code

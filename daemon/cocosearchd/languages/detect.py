@@ -2,7 +2,7 @@
 
 import re
 
-from cocosearchd.languages import blocks, tables
+from cocosearchd.languages import blocks, language_table
 from cocosearchd.model import SkipReason
 
 # What `detect` needs of a file.
@@ -50,24 +50,24 @@ def _is_long(line_bytes: int) -> bool:
     return line_bytes >= MINIFIED_LINE_BYTES
 
 
-def _by_path(path: str) -> tables.LanguageInfo | None:
+def _by_path(path: str) -> language_table.LanguageInfo | None:
     name = path.rpartition("/")[2].lower()
-    named = tables.by_file_name().get(name)
+    named = language_table.by_file_name().get(name)
     if named is not None:
         return named
     if name.startswith(("dockerfile.", "containerfile.")) and not name.endswith((".md", ".txt", ".dockerignore")):
-        return tables.by_name()["dockerfile"]
+        return language_table.by_name()["dockerfile"]
     if name.startswith(("jenkinsfile.", "makefile.")):
-        return tables.by_file_name()[name.partition(".")[0]]
+        return language_table.by_file_name()[name.partition(".")[0]]
     stem, dot, extension = name.rpartition(".")
-    return tables.by_extension().get(dot + extension) if stem else None
+    return language_table.by_extension().get(dot + extension) if stem else None
 
 
 def _bare(path: str) -> bool:
     return "." not in path.rpartition("/")[2].lstrip(".")
 
 
-def _by_shebang(head: bytes) -> tables.LanguageInfo | None:
+def _by_shebang(head: bytes) -> language_table.LanguageInfo | None:
     first = _SHEBANG.match(head.partition(b"\n")[0])
     if first is None:
         return None
@@ -75,4 +75,4 @@ def _by_shebang(head: bytes) -> tables.LanguageInfo | None:
     if program == "env":
         words = (word for word in rest if not word.startswith("-") and "=" not in word)
         program = next(words, "").rpartition("/")[2]
-    return tables.by_interpreter().get(program.rstrip(_VERSION).lower())
+    return language_table.by_interpreter().get(program.rstrip(_VERSION).lower())

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from cocosearchd.languages import blocks, detect, symbols, syntax, tables
+from cocosearchd.languages import blocks, detect, language_table, symbols, syntax
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.languages.symbols import QueryOverrides
 from cocosearchd.model import ParseReport, Symbol
@@ -47,7 +47,7 @@ def parse(path: str, data: bytes, overrides: QueryOverrides = (), language: str 
 
 def grammar_of(path: str, language: str) -> str:
     """What a file of a language is parsed with; "" for nothing."""
-    info = tables.by_name().get(blocks.base_of(language))
+    info = language_table.by_name().get(blocks.base_of(language))
     if info is None:
         return ""
     return "tsx" if info.name == "typescript" and path.lower().endswith("x") else info.grammar

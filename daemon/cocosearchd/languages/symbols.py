@@ -15,7 +15,7 @@ from functools import cache
 from importlib import resources
 
 from cocosearchd.errors import BadSettings
-from cocosearchd.languages import syntax, tables
+from cocosearchd.languages import language_table, syntax
 from cocosearchd.model import Symbol
 
 MAX_SIGNATURE, MAX_LABEL = 200, 100
@@ -80,7 +80,7 @@ def extract(
 def check_overrides(texts: Sequence[tuple[str, str]]) -> QueryOverrides:
     """The user's queries, known to compile. Raises `BadSettings` naming the file, the place and the reason."""
     for language, text in texts:
-        info = tables.by_name().get(language)
+        info = language_table.by_name().get(language)
         if info is None or not info.grammar:
             raise BadSettings(
                 f"{language}.scm: no language '{language}' with a grammar", "See `cocosearchctl languages`."
@@ -98,7 +98,7 @@ def check_overrides(texts: Sequence[tuple[str, str]]) -> QueryOverrides:
 
 def query_text(language: str, overrides: QueryOverrides = ()) -> str:
     """The query of a language with the user's additions; "" where it has no symbols."""
-    info = tables.by_name().get(language)
+    info = language_table.by_name().get(language)
     text = _built_in(language) if info is not None and info.symbols else ""
     for name, addition in overrides:
         if name == language:
@@ -106,7 +106,7 @@ def query_text(language: str, overrides: QueryOverrides = ()) -> str:
     return text
 
 
-def grammars_of(info: tables.LanguageInfo) -> tuple[str, ...]:
+def grammars_of(info: language_table.LanguageInfo) -> tuple[str, ...]:
     """The grammars that files of a language may need: TypeScript has one more, for TSX."""
     return (info.grammar, "tsx") if info.name == "typescript" else (info.grammar,)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
-from cocosearchd.sandbox.process import WorkerProcess
+from cocosearchd.sandbox.worker_process import WorkerProcess
 
 LOOK_S = 0.05  # between looks whether the process of a slow request without a slot is wanted
 

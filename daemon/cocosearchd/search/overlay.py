@@ -1,6 +1,6 @@
 """Overlays: the unsaved text of one client in one index, searched and shown in place of what is on disk. Pure.
 
-An overlay is a value. Who holds it, for whom and for how long is `cocosearchd.overlays`; here is what it means to a
+An overlay is a value. Who holds it, for whom and for how long is `cocosearchd.api.overlay_sessions`; here is what it means to a
 search: which rows it hides, which it brings, and what it adds to a filter, so that an answer is the one that would come
 if the text were saved.
 """
@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import Chunk, Filter, spellings
-from cocosearchd.search.disk import Text
-from cocosearchd.search.lexical_document import ChunkText, FileText, names_of
-from cocosearchd.store.file_states import FileState
+from cocosearchd.search.answers.disk_files import Text
+from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, names_of
+from cocosearchd.store.chunks.file_states import FileState
+from cocosearchd.store.chunks.manifest import symbols_of
+from cocosearchd.store.chunks.queries import Candidate, Key
+from cocosearchd.store.chunks.rows import with_symbol
 from cocosearchd.store.globs import exact_glob, path_matcher, symbol_matcher
-from cocosearchd.store.queries import Candidate, Key
-from cocosearchd.store.rows import with_symbol
-from cocosearchd.store.sheets import symbols_of
 
 Vector = NDArray[np.float32]
 

@@ -11,22 +11,22 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, StoreUnavailable
 from cocosearchd.model import Hit, IndexRecord
-from cocosearchd.search.cache import Cache, CacheStatistics, Found
-from cocosearchd.search.code_profile import load_weights
-from cocosearchd.search.context import Context
-from cocosearchd.search.disk import Disk
-from cocosearchd.search.explain import describe, describe_plan
-from cocosearchd.search.look import Asked, LexicalOf, Looker
+from cocosearchd.search.answers.context import Context
+from cocosearchd.search.answers.disk_files import Disk
+from cocosearchd.search.answers.explain import describe, describe_plan
+from cocosearchd.search.answers.why_not import why_not
+from cocosearchd.search.code.code_profile import load_weights
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan, Query, View, inside, language_names, make_plan, make_view
-from cocosearchd.search.rank import to_hit
+from cocosearchd.search.query_cache import Cache, CacheStatistics, Found
+from cocosearchd.search.ranking import to_hit
+from cocosearchd.search.retrieval import Asked, LexicalOf, Looker
 from cocosearchd.search.trace import Trace
-from cocosearchd.search.why_not import why_not
-from cocosearchd.settings import SearchSettings
-from cocosearchd.store.pool import Database
+from cocosearchd.store.connection.database import Database
 
 CacheUse = Literal["miss", "exact", "semantic"]
 

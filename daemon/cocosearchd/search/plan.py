@@ -12,15 +12,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, cast, get_args
 
+from cocosearchd.config.settings import SearchSettings
 from cocosearchd.errors import InvalidInput
-from cocosearchd.languages import blocks, tables
+from cocosearchd.languages import blocks, language_table
 from cocosearchd.languages.stems import Stemmer
 from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
 from cocosearchd.model import Filter, encode_path
-from cocosearchd.search.bounds import check_filters, check_question
-from cocosearchd.search.declared import declared
-from cocosearchd.search.lexical_terms import STOP_WORDS
-from cocosearchd.settings import SearchSettings
+from cocosearchd.search.declaration_query import declared
+from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
+from cocosearchd.search.query_bounds import check_filters, check_question
 
 Profile = Literal["code", "classic"]
 RerankerName = Literal["auto", "functional", "spacy", "disabled"]
@@ -127,7 +127,7 @@ def language_names() -> dict[str, tuple[str, ...]]:
     A language stands for its kinds as well: `yaml` finds workflows and manifests too.
     """
     names: dict[str, tuple[str, ...]] = {kind.name: (kind.name,) for kind in blocks.GRAMMARS}
-    for info in tables.languages():
+    for info in language_table.languages():
         names |= dict.fromkeys((*info.aliases, info.name), blocks.family(info.name))
     return names
 

@@ -7,7 +7,7 @@ import sys
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, query
-from cocosearch_ipc.render import out
+from cocosearch_ipc.render import output
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
@@ -20,27 +20,27 @@ LONGEST_NUMBER = 15  # digits; what is longer is argparse's to refuse: `int` tak
 def main() -> int:
     """Run the command line of this process; returns its exit code."""
     arguments = sys.argv[1:]
-    out.stand_in()
+    output.stand_in()
     try:
         code = run(arguments, address.environment())
-        out.flush()
+        output.flush()
     except client.CallFailed as failed:
         shown = {"code": failed.code} if failed.code else {}
-        out.error(failed.message, failed.hint, as_json="--json" in arguments, **shown)
+        output.error(failed.message, failed.hint, as_json="--json" in arguments, **shown)
         if failed.exit_code is not None:
             return failed.exit_code
         return exits.NOT_RUNNING if failed.reason else exits.of(failed.code)
     except KeyboardInterrupt:
         return exits.INTERRUPTED
     except BrokenPipeError:
-        out.silence()
+        output.silence()
         return exits.OK
     except OSError as error:  # no current directory, a disk that is full or read-only, a file that is not ours
         if not error.filename and _nowhere():
-            out.error("the current directory is gone", "cd to one that is there", as_json="--json" in arguments)
+            output.error("the current directory is gone", "cd to one that is there", as_json="--json" in arguments)
             return exits.FAILED
         what = f"{error.filename}: " if error.filename else ""
-        out.error(f"{what}{error.strerror or error}", "cocosearchctl doctor", as_json="--json" in arguments)
+        output.error(f"{what}{error.strerror or error}", "cocosearchctl doctor", as_json="--json" in arguments)
         return exits.FAILED
     return code
 
@@ -60,9 +60,9 @@ def run(arguments: list[str], env: Mapping[str, str]) -> int:
         params, how = plain
         query.run(params, env, how)
         return exits.OK
-    from cocosearch_ipc.cli import verbs
+    from cocosearch_ipc.cli import parser
 
-    return verbs.run(arguments, env)
+    return parser.run(arguments, env)
 
 
 def plain_query(arguments: list[str]) -> tuple[dict[str, Any], str] | None:

@@ -6,7 +6,7 @@ import os
 import sys
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.render import answers, out
+from cocosearch_ipc.render import answers, output
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
@@ -20,17 +20,17 @@ def run(params: dict[str, Any], env: Mapping[str, str], how: str = "text", *, fu
     """Ask and print; `how` is text, compact, json or grep. Returns the reply."""
     reply = asked(params, env, None if how == "json" else _other)
     if how == "json":
-        out.document(reply)
+        output.document(reply)
     elif how == "compact":
         for line in answers.compact(reply):
-            out.line(line)
+            output.line(line)
     elif how == "grep":
         for line in answers.grep(reply, roots(env), os.getcwd()):
-            out.line(line)
+            output.line(line)
     else:
-        style = out.Style.of(sys.stdout, env)
+        style = output.Style.of(sys.stdout, env)
         for line in answers.text(reply, style, roots(env) if style.links else {}, full=full):
-            out.line(line)
+            output.line(line)
     return reply
 
 
@@ -48,16 +48,16 @@ def waited(
     patience_s = WORK_S + params.get("sync_timeout_ms", 0) / 1000
 
     def silent() -> None:
-        from cocosearch_ipc.cli import service
+        from cocosearch_ipc.cli.running import service_manager
 
-        service.look(env)
+        service_manager.look(env)
 
     reply: dict[str, Any] = client.call(address.rpc_socket(env), method, params, patience_s, other, silent)
     return reply
 
 
 def _other(version: str) -> None:
-    out.note(f"hint: {client.upgrade(version)}")
+    output.note(f"hint: {client.upgrade(version)}")
 
 
 def with_place(params: dict[str, Any]) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from fastmcp import Context
 from fastmcp.exceptions import ToolError
 from mcp.shared.exceptions import MCPError
 
-from cocosearch_ipc.mcp.project import MODERN
-from cocosearch_ipc.visible import visible
+from cocosearch_ipc.mcp.client_project import MODERN
+from cocosearch_ipc.render.visible import visible
 
 ANSWER_S = 300.0  # a person may be away from the screen; then nothing is changed
 KEY, FIELD = "consent", "confirm"

@@ -18,8 +18,8 @@ from mcp.shared._context_streams import create_context_streams
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from cocosearch_ipc.guard import REQUEST_ID, new_request_id
-from cocosearch_ipc.mcp import arguments, notices, project, resources, root_policy, tools, workspace_tools
+from cocosearch_ipc.http.guard import REQUEST_ID, new_request_id
+from cocosearch_ipc.mcp import arguments, client_project, notifications, resources, root_policy, tools, workspace_tools
 from cocosearch_ipc.protocol import INVALID_REQUEST, MAX_LINE_BYTES, PARSE_ERROR
 
 INSTRUCTIONS = """\
@@ -48,9 +48,9 @@ class McpServer:
         tools.register(self.fastmcp, engine, roots)
         workspace_tools.register(self.fastmcp, engine)
         resources.register(self.fastmcp, engine)
-        self.notices = notices.Notices(engine, self.fastmcp)
+        self.notices = notifications.Notices(engine, self.fastmcp)
         self.fastmcp._mcp_server.add_notification_handler(
-            "notifications/roots/list_changed", mcp_types.NotificationParams, project.changed
+            "notifications/roots/list_changed", mcp_types.NotificationParams, client_project.changed
         )
 
     def http_app(self, path: str) -> StarletteWithLifespan:
@@ -75,8 +75,8 @@ class McpServer:
         first: bytes | None = None
         with anyio.move_on_after(FIRST_LINE_S):  # a bridge says at once where it is
             first = await _line(lines)
-        bridge = project.bridge(_loaded(first))
-        project.BRIDGE.set(bridge or project.Bridge(connected=True))
+        bridge = client_project.bridge(_loaded(first))
+        client_project.BRIDGE.set(bridge or client_project.Bridge(connected=True))
         unanswered = _Unanswered()
 
         async def read() -> None:

@@ -15,9 +15,9 @@ from fastmcp import Context, FastMCP
 from pydantic import Field
 
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc import shapes
-from cocosearch_ipc.mcp import answering, consent, project, text
+from cocosearch_ipc.mcp import client_project, compact_text, consent, tool_calls
 from cocosearch_ipc.mcp.root_policy import RootPolicy, real_path
+from cocosearch_ipc.rpc import shapes
 
 
 def register(server: FastMCP, engine: p.Engine, roots: RootPolicy) -> None:
@@ -29,7 +29,7 @@ def register(server: FastMCP, engine: p.Engine, roots: RootPolicy) -> None:
 
 
 def _search(server: FastMCP, engine: p.Engine) -> None:
-    @server.tool(title="Search code", annotations=answering.READS, output_schema=shapes.schema(p.SearchReply))
+    @server.tool(title="Search code", annotations=tool_calls.READS, output_schema=shapes.schema(p.SearchReply))
     async def search_code(
         ctx: Context,
         query: Annotated[
@@ -39,7 +39,7 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
                 "It may hold filters: -path:vendor/** lang:go sym:class name:get_*"
             ),
         ],
-        index_name: answering.IndexName = None,
+        index_name: tool_calls.IndexName = None,
         limit: Annotated[int | None, Field(ge=1, le=100, description="How many hits; usually 10.")] = None,
         language: Annotated[str | list[str] | None, Field(description="Only these languages, e.g. python.")] = None,
         paths: Annotated[
@@ -63,7 +63,7 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
         files or grep and finds what has other names than you think of. Use grep only for exhaustive literal lists.
         Each hit has path, lines, symbol, score and code; `fresh` says whether every saved change is included.
         """
-        place = await answering.where(ctx, engine, index_name)
+        place = await tool_calls.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
         request = p.SearchRequest(
@@ -71,9 +71,9 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             index=place.index,
             cwd=place.cwd,
             limit=limit,
-            languages=answering.several(language),
+            languages=tool_calls.several(language),
             paths=tuple(paths or ()),
-            symbol_types=answering.several(symbol_type),
+            symbol_types=tool_calls.several(symbol_type),
             symbol_name=symbol_name,
             profile=profile,
             use_hybrid=use_hybrid_search,
@@ -83,32 +83,32 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             use_cache=not no_cache,
             budget_tokens=budget_tokens,
         )
-        return await answering.answered(engine.search(answering.checked(request)), text.search, place)
+        return await tool_calls.answered(engine.search(tool_calls.checked(request)), compact_text.search, place)
 
 
 def _indexes(server: FastMCP, engine: p.Engine) -> None:
-    @server.tool(title="List indexes", annotations=answering.READS, output_schema=shapes.schema(p.IndexesReply))
+    @server.tool(title="List indexes", annotations=tool_calls.READS, output_schema=shapes.schema(p.IndexesReply))
     async def list_indexes() -> Any:
         """List what can be searched: each index with its root directory, state and size."""
-        return await answering.answered(engine.list_indexes(p.Empty()), text.indexes)
+        return await tool_calls.answered(engine.list_indexes(p.Empty()), compact_text.indexes)
 
-    @server.tool(title="Index statistics", annotations=answering.READS, output_schema=shapes.schema(p.StatsReply))
+    @server.tool(title="Index statistics", annotations=tool_calls.READS, output_schema=shapes.schema(p.StatsReply))
     async def index_stats(
         ctx: Context,
-        index_name: answering.IndexName = None,
+        index_name: tool_calls.IndexName = None,
         include_failures: Annotated[bool, Field(description="List files that did not parse or were skipped.")] = False,
     ) -> Any:
         """Files, chunks, symbols, languages and parse health of one index. Use it to see what an index covers."""
-        place = await answering.where(ctx, engine, index_name)
+        place = await tool_calls.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
         request = p.StatsRequest(index=place.index, cwd=place.cwd, include_failures=include_failures)
-        return await answering.answered(engine.index_stats(answering.checked(request)), text.stats, place)
+        return await tool_calls.answered(engine.index_stats(tool_calls.checked(request)), compact_text.stats, place)
 
 
 def _index_codebase(server: FastMCP, engine: p.Engine, roots: RootPolicy) -> None:
     @server.tool(
-        title="Index a codebase", annotations=answering.ADDS, output_schema=shapes.schema(p.IndexCodebaseReply)
+        title="Index a codebase", annotations=tool_calls.ADDS, output_schema=shapes.schema(p.IndexCodebaseReply)
     )
     async def index_codebase(
         ctx: Context,
@@ -121,7 +121,7 @@ def _index_codebase(server: FastMCP, engine: p.Engine, roots: RootPolicy) -> Non
         Only directories that the user's settings allow are indexed, and the user may be asked first.
         Cancelling stops the waiting only: the daemon goes on indexing.
         """
-        permitted = await _permitted(ctx, engine, roots, answering.checked(p.IndexCodebaseRequest(path, index_name)))
+        permitted = await _permitted(ctx, engine, roots, tool_calls.checked(p.IndexCodebaseRequest(path, index_name)))
         if isinstance(permitted, mcp_types.InputRequiredResult):
             return permitted
         try:
@@ -130,25 +130,25 @@ def _index_codebase(server: FastMCP, engine: p.Engine, roots: RootPolicy) -> Non
                 last = await _follow(ctx, engine.follow(p.IndexRequest(index=reply.index)))
                 reply = replace(reply, progress=last or reply.progress)
         except p.Failure as failure:
-            raise answering.tool_error(failure) from failure
-        return answering.result(reply, text.indexed(reply))
+            raise tool_calls.tool_error(failure) from failure
+        return tool_calls.result(reply, compact_text.indexed(reply))
 
 
 def _clear_index(server: FastMCP, engine: p.Engine) -> None:
-    @server.tool(title="Forget an index", annotations=answering.DESTROYS, output_schema=shapes.schema(p.ClearReply))
+    @server.tool(title="Forget an index", annotations=tool_calls.DESTROYS, output_schema=shapes.schema(p.ClearReply))
     async def clear_index(
         ctx: Context,
         index_name: Annotated[str, Field(description="The index to remove; its name, never a guess.")],
     ) -> Any:
         """Remove an index and stop watching its directory. The files on disk are not touched. Ask the user first."""
-        request = answering.checked(p.IndexRequest(index=index_name))
-        listed = await answering.called(engine.list_indexes(p.Empty()))
+        request = tool_calls.checked(p.IndexRequest(index=index_name))
+        listed = await tool_calls.called(engine.list_indexes(p.Empty()))
         root = next((index.root for index in listed.indexes if index.name == index_name), None)
         if root is not None:  # else the engine says which ones there are
-            question = f"Forget the index {index_name} of {answering.spelled(root)}? Its files stay as they are."
+            question = f"Forget the index {index_name} of {tool_calls.spelled(root)}? Its files stay as they are."
             if asked := await consent.require_consent(ctx, question, "Forget it"):
                 return asked
-        return await answering.answered(engine.clear_index(request), text.cleared)
+        return await tool_calls.answered(engine.clear_index(request), compact_text.cleared)
 
 
 async def _permitted(
@@ -159,7 +159,7 @@ async def _permitted(
     A directory that is watched already needs neither. Raises `ToolError`.
     """
     place = await anyio.to_thread.run_sync(real_path, request.path, abandon_on_cancel=True)
-    listed = await answering.called(engine.list_indexes(p.Empty()))
+    listed = await tool_calls.called(engine.list_indexes(p.Empty()))
     if not request.path.startswith("/") or place in {index.root for index in listed.indexes}:
         return request
     if ctx.request_state != place:  # else it was allowed when the user was asked
@@ -169,17 +169,17 @@ async def _permitted(
         try:
             place = await anyio.to_thread.run_sync(roots.resolve, request.path, near, abandon_on_cancel=True)
         except p.Failure as failure:
-            raise answering.tool_error(failure) from failure
-    question = f"Index {answering.spelled(place)}, watch it from now on, and let assistants search it?"
+            raise tool_calls.tool_error(failure) from failure
+    question = f"Index {tool_calls.spelled(place)}, watch it from now on, and let assistants search it?"
     asked = await consent.require_consent(ctx, question, "Index it", place)
     return asked or replace(request, path=place)
 
 
 async def _near(ctx: Context) -> tuple[str, ...] | mcp_types.InputRequiredResult:
     """Where the user started the client, of clients on this user's own socket: they may do all that the user may."""
-    if not project.BRIDGE.get().connected:
+    if not client_project.BRIDGE.get().connected:
         return ()
-    detected = await project.detect(ctx)
+    detected = await client_project.detect(ctx)
     return detected if isinstance(detected, mcp_types.InputRequiredResult) else detected.directories
 
 
@@ -187,5 +187,5 @@ async def _follow(ctx: Context, progress: AsyncGenerator[p.IndexProgress, None])
     last = None
     async with aclosing(progress):  # whoever waits may give up while a report is on its way
         async for last in progress:
-            await ctx.report_progress(last.done, last.total, answering.spelled(text.progress(last)))
+            await ctx.report_progress(last.done, last.total, tool_calls.spelled(compact_text.progress(last)))
     return last

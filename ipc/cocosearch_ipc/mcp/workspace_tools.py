@@ -9,11 +9,12 @@ from fastmcp.tools.base import ToolResult
 from pydantic import Field
 
 from cocosearch_ipc import protocol as p
-from cocosearch_ipc import shapes, workspace
-from cocosearch_ipc.extent import place as place_of
-from cocosearch_ipc.mcp import answering, reading, text
-from cocosearch_ipc.methods import METHODS
-from cocosearch_ipc.visible import visible_name
+from cocosearch_ipc import workspace_protocol
+from cocosearch_ipc.mcp import compact_text, file_reading, tool_calls
+from cocosearch_ipc.render.line_range import place as place_of
+from cocosearch_ipc.render.visible import visible_name
+from cocosearch_ipc.rpc import shapes
+from cocosearch_ipc.rpc.methods import METHODS
 
 # Names of CocoRAG's rerankers -> ours.
 RERANKERS = {"pure_functional": "functional", "spacy_nlp": "spacy"}
@@ -35,10 +36,10 @@ def register(server: FastMCP, engine: p.Engine) -> None:
 
 
 def _topics(server: FastMCP, engine: p.Engine) -> None:
-    @server.tool(title="List topics", annotations=answering.READS, output_schema=NAMES)
+    @server.tool(title="List topics", annotations=tool_calls.READS, output_schema=NAMES)
     async def list_topics() -> Any:
         """List the topics that indexes are grouped by, with their indexes. Use one to narrow `search`."""
-        reply = await answering.called(engine.list_indexes(p.Empty()))
+        reply = await tool_calls.called(engine.list_indexes(p.Empty()))
         topics = sorted({topic for index in reply.indexes for topic in index.topics})
         found = [{"topic": t, "indexes": [i.name for i in reply.indexes if t in i.topics]} for t in topics]
         lines = [
@@ -47,19 +48,19 @@ def _topics(server: FastMCP, engine: p.Engine) -> None:
         ]
         return ToolResult("\n".join(lines) or "No index has a topic.", {"topics": found})
 
-    @server.tool(title="List sources", annotations=answering.READS, output_schema=NAMES)
+    @server.tool(title="List sources", annotations=tool_calls.READS, output_schema=NAMES)
     async def list_sources() -> Any:
         """List the directories that are searched, with their topics and sizes."""
-        reply = await answering.called(engine.list_indexes(p.Empty()))
+        reply = await tool_calls.called(engine.list_indexes(p.Empty()))
         found = [
             {"name": i.name, "path": i.root, "topics": list(i.topics), "files": i.files, "state": i.state}
             for i in reply.indexes
         ]
-        return answering.result({"sources": found}, text.indexes(reply))
+        return tool_calls.result({"sources": found}, compact_text.indexes(reply))
 
 
 def _search(server: FastMCP, engine: p.Engine) -> None:
-    @server.tool(title="Search by topic", annotations=answering.READS, output_schema=shapes.schema(p.SearchReply))
+    @server.tool(title="Search by topic", annotations=tool_calls.READS, output_schema=shapes.schema(p.SearchReply))
     async def search(
         query: Annotated[str, Field(description="What to find, in words or by name.")],
         top_k: Annotated[int, Field(ge=1, le=100, description="How many hits.")] = 10,
@@ -74,48 +75,48 @@ def _search(server: FastMCP, engine: p.Engine) -> None:
             limit=top_k,
             reranker=RERANKERS.get(reranker or "", reranker),
         )
-        return await answering.answered(engine.search(answering.checked(request)), text.search)
+        return await tool_calls.answered(engine.search(tool_calls.checked(request)), compact_text.search)
 
-    @server.tool(title="Explain a query", annotations=answering.READS, output_schema=shapes.schema(p.SearchReply))
+    @server.tool(title="Explain a query", annotations=tool_calls.READS, output_schema=shapes.schema(p.SearchReply))
     async def explain_query(
         ctx: Context,
         query: Annotated[str, Field(description="The query to look into.")],
-        index_name: answering.IndexName = None,
+        index_name: tool_calls.IndexName = None,
         limit: Annotated[int | None, Field(ge=1, le=100, description="How many hits to explain.")] = None,
         why_not: Annotated[
             str | None, Field(description="A path that should have been found; says which rule leaves it out.")
         ] = None,
     ) -> Any:
         """Run a query and say how each stage treated it: when a search misses what should be there."""
-        place = await answering.where(ctx, engine, index_name)
+        place = await tool_calls.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
         request = p.SearchRequest(query, place.index, cwd=place.cwd, limit=limit, explain=True, why_not=why_not)
-        return await answering.answered(engine.search(answering.checked(request)), text.explained, place)
+        return await tool_calls.answered(engine.search(tool_calls.checked(request)), compact_text.explained, place)
 
 
 def _fresh(server: FastMCP, engine: p.Engine) -> None:
-    @server.tool(title="Wait until fresh", annotations=answering.READS, output_schema=shapes.schema(p.SyncReply))
+    @server.tool(title="Wait until fresh", annotations=tool_calls.READS, output_schema=shapes.schema(p.SyncReply))
     async def wait_until_fresh(
         ctx: Context,
-        index_name: answering.IndexName = None,
+        index_name: tool_calls.IndexName = None,
         timeout_s: Annotated[float, Field(ge=0, le=300, description="How long to wait at most.")] = 30.0,
     ) -> Any:
         """Wait until every change made before this call is searchable. Searches wait shortly by themselves."""
-        place = await answering.where(ctx, engine, index_name)
+        place = await tool_calls.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
         request = p.SyncRequest(index=place.index, cwd=place.cwd, timeout_ms=int(timeout_s * 1000))
-        return await answering.answered(engine.sync(answering.checked(request)), text.synced, place)
+        return await tool_calls.answered(engine.sync(tool_calls.checked(request)), compact_text.synced, place)
 
 
 def _list_files(server: FastMCP, engine: Any) -> None:
-    schema = shapes.schema(workspace.ListFilesReply)
+    schema = shapes.schema(workspace_protocol.ListFilesReply)
 
-    @server.tool(title="List files", annotations=answering.READS, output_schema=schema)
+    @server.tool(title="List files", annotations=tool_calls.READS, output_schema=schema)
     async def list_files(
         ctx: Context,
-        index_name: answering.IndexName = None,
+        index_name: tool_calls.IndexName = None,
         topic: Topic = None,
         path_prefix: Annotated[str, Field(description="Only below this directory, e.g. src/api.")] = "",
         pattern: Annotated[str | None, Field(description="Only paths that match this glob, e.g. **/test_*.py.")] = None,
@@ -123,10 +124,10 @@ def _list_files(server: FastMCP, engine: Any) -> None:
         cursor: Annotated[str | None, Field(description="The cursor of the page before.")] = None,
     ) -> Any:
         """List indexed files. Use it to see what there is before get_file."""
-        place = answering.Place(index_name) if topic else await answering.where(ctx, engine, index_name)
+        place = tool_calls.Place(index_name) if topic else await tool_calls.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
-        request = workspace.ListFilesRequest(
+        request = workspace_protocol.ListFilesRequest(
             index=place.index,
             cwd=place.cwd,
             topic=topic,
@@ -135,45 +136,45 @@ def _list_files(server: FastMCP, engine: Any) -> None:
             limit=limit,
             cursor=cursor,
         )
-        return await answering.answered(engine.list_files(answering.checked(request)), text.files, place)
+        return await tool_calls.answered(engine.list_files(tool_calls.checked(request)), compact_text.files, place)
 
 
 def _get_file(server: FastMCP, engine: Any) -> None:
-    schema = shapes.schema(workspace.GetFileReply)
+    schema = shapes.schema(workspace_protocol.GetFileReply)
 
-    @server.tool(title="Get a file", annotations=answering.READS, output_schema=schema)
+    @server.tool(title="Get a file", annotations=tool_calls.READS, output_schema=schema)
     async def get_file(
         ctx: Context,
         filename: Annotated[str, Field(description="The path as a hit has it, or absolute; also path:12-40.")],
-        index_name: answering.IndexName = None,
+        index_name: tool_calls.IndexName = None,
         topic: Topic = None,
         start_line: Annotated[int | None, Field(ge=1, description="First line, from 1.")] = None,
         end_line: Annotated[int | None, Field(ge=1, description="Last line, inclusive.")] = None,
     ) -> Any:
         """Read an indexed file, or some of its lines, as it is on disk now. Long ones come in pieces."""
-        place = answering.Place(index_name) if topic else await answering.where(ctx, engine, index_name)
+        place = tool_calls.Place(index_name) if topic else await tool_calls.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
-        request = workspace.GetFileRequest(
+        request = workspace_protocol.GetFileRequest(
             filename, index=place.index, cwd=place.cwd, topic=topic, start_line=start_line, end_line=end_line
         )
-        shown = partial(text.file, last=end_line or (place_of(filename)[2] if start_line is None else None))
-        return await answering.answered(reading.read(engine, answering.checked(request)), shown, place)
+        shown = partial(compact_text.file, last=end_line or (place_of(filename)[2] if start_line is None else None))
+        return await tool_calls.answered(file_reading.read(engine, tool_calls.checked(request)), shown, place)
 
 
 def _find_related(server: FastMCP, engine: Any) -> None:
-    @server.tool(title="Find related code", annotations=answering.READS, output_schema=shapes.schema(p.SearchReply))
+    @server.tool(title="Find related code", annotations=tool_calls.READS, output_schema=shapes.schema(p.SearchReply))
     async def find_related(
         ctx: Context,
         filename: Annotated[str, Field(description="The path as a hit has it, or absolute.")],
         line: Annotated[int, Field(ge=1, description="A line of the definition, from 1.")],
-        index_name: answering.IndexName = None,
+        index_name: tool_calls.IndexName = None,
         limit: Annotated[int, Field(ge=1, le=100, description="How many hits.")] = 10,
     ) -> Any:
         """Find code that resembles a definition: duplicates, siblings, other implementations of the same idea."""
-        place = await answering.where(ctx, engine, index_name)
+        place = await tool_calls.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
-        request = workspace.FindRelatedRequest(filename, line, index=place.index, cwd=place.cwd, limit=limit)
-        related = reading.by_shown_path(engine.find_related, answering.checked(request))
-        return await answering.answered(related, text.search, place)
+        request = workspace_protocol.FindRelatedRequest(filename, line, index=place.index, cwd=place.cwd, limit=limit)
+        related = file_reading.by_shown_path(engine.find_related, tool_calls.checked(request))
+        return await tool_calls.answered(related, compact_text.search, place)

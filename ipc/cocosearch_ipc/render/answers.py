@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-from cocosearch_ipc.extent import GAP, on_disk, where
-from cocosearch_ipc.render import highlight, out
-from cocosearch_ipc.visible import CONTENT_NOTICE, fenced, visible_name
+from cocosearch_ipc.render import highlight, output
+from cocosearch_ipc.render.line_range import GAP, on_disk, where
+from cocosearch_ipc.render.visible import CONTENT_NOTICE, fenced, visible_name
 
 TYPE_CHECKING = False  # not imported: `typing` costs the hot path 3 ms
 if TYPE_CHECKING:
@@ -21,7 +21,12 @@ SNIPPET_LINES, PENDING = 10, 3
 
 
 def text(
-    reply: dict[str, Any], style: out.Style, roots: Mapping[str, str], *, full: bool = False, lex: Lex = highlight.lines
+    reply: dict[str, Any],
+    style: output.Style,
+    roots: Mapping[str, str],
+    *,
+    full: bool = False,
+    lex: Lex = highlight.lines,
 ) -> Iterator[str]:
     """Lines: each hit with a numbered snippet, then what a person should know, then where the answer is from.
 
@@ -36,7 +41,7 @@ def text(
     if not reply["results"]:
         yield "nothing found"
     for remark in reply.get("notes") or ():
-        yield style.paint(f"note: {out.printable(remark, keep='')}", out.YELLOW)
+        yield style.paint(f"note: {output.printable(remark, keep='')}", output.YELLOW)
     yield _foot(reply, style)
 
 
@@ -54,20 +59,20 @@ def compact(reply: dict[str, Any]) -> Iterator[str]:
         place = where(path, hit["context_before"], hit["start_line"], hit["end_line"], hit["context_after"])
         yield f"{index}{place} {visible_name(hit['symbol_name'] or '')}".rstrip()
         parts = (hit["context_before"], hit["content"], hit["context_after"])
-        yield fenced(out.printable("\n".join(part.strip("\n") for part in parts if part)), hit.get("language") or "")
+        yield fenced(output.printable("\n".join(part.strip("\n") for part in parts if part)), hit.get("language") or "")
         yield ""
     if not reply["results"]:
         yield "nothing found"
-    yield from (f"note: {out.printable(remark, keep='')}" for remark in reply.get("notes") or ())
+    yield from (f"note: {output.printable(remark, keep='')}" for remark in reply.get("notes") or ())
     if not reply["fresh"]:
         yield f"not fresh: {lacking(reply['stale_reason'], reply.get('pending') or ())}"
 
 
 def lacking(reason: str | None, pending: Sequence[str]) -> str:
     """Why an answer may lag behind, and the first of the paths that it may lack."""
-    shown = ", ".join(out.printable(path, keep="") for path in pending[:PENDING])
+    shown = ", ".join(output.printable(path, keep="") for path in pending[:PENDING])
     more = ", …" if len(pending) > PENDING else ""
-    return out.printable(reason or "changes are pending", keep="") + (f" ({shown}{more})" if shown else "")
+    return output.printable(reason or "changes are pending", keep="") + (f" ({shown}{more})" if shown else "")
 
 
 def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[str]:
@@ -78,7 +83,7 @@ def grep(reply: dict[str, Any], roots: Mapping[str, str], cwd: str) -> Iterator[
             path = os.path.relpath(os.path.join(root, path), cwd)
         line = place(hit, reply.get("query") or "")
         text = hit["content"].split("\n")[line - hit["start_line"]].strip()
-        yield f"{out.printable(path, keep='')}:{line}:{out.printable(text, keep='')}"
+        yield f"{output.printable(path, keep='')}:{line}:{output.printable(text, keep='')}"
 
 
 def place(hit: Mapping[str, Any], asked: str) -> int:
@@ -92,17 +97,21 @@ def place(hit: Mapping[str, Any], asked: str) -> int:
     return line
 
 
-def _head(number: int, hit: dict[str, Any], style: out.Style, roots: Mapping[str, str], several: bool) -> str:
-    path = out.printable(hit["path"], keep="")
-    at = style.paint(path, out.BOLD, out.BLUE) + style.paint(f":{hit['start_line']}", out.GREEN)
+def _head(number: int, hit: dict[str, Any], style: output.Style, roots: Mapping[str, str], several: bool) -> str:
+    path = output.printable(hit["path"], keep="")
+    at = style.paint(path, output.BOLD, output.BLUE) + style.paint(f":{hit['start_line']}", output.GREEN)
     if root := roots.get(hit["index"]):
         at = style.link(at, "file://" + _quoted(os.path.join(root, on_disk(hit["path"]))))
     symbol = ""
     if hit["symbol_name"]:
-        symbol = f"  {hit['symbol_type'] or ''} " + style.paint(out.printable(hit["symbol_name"], keep=""), out.MAGENTA)
+        symbol = f"  {hit['symbol_type'] or ''} " + style.paint(
+            output.printable(hit["symbol_name"], keep=""), output.MAGENTA
+        )
     index = f"  [{hit['index']}]" if several else ""
-    score = style.paint(f"{hit['score']:.3f} {hit['match_type']}", out.DIM) if hit["score"] else ""  # of a list: none
-    stale = style.paint("  (its file has changed since)", out.YELLOW) if hit.get("stale") else ""
+    score = (
+        style.paint(f"{hit['score']:.3f} {hit['match_type']}", output.DIM) if hit["score"] else ""
+    )  # of a list: none
+    stale = style.paint("  (its file has changed since)", output.YELLOW) if hit.get("stale") else ""
     return f"{number:>2}. {at}{symbol}  {score}{index}{stale}".rstrip()
 
 
@@ -112,7 +121,7 @@ def _quoted(path: str) -> str:
 
 
 def _snippet(
-    hit: dict[str, Any], words: re.Pattern[str] | None, style: out.Style, lex: Lex, most: int | None
+    hit: dict[str, Any], words: re.Pattern[str] | None, style: output.Style, lex: Lex, most: int | None
 ) -> Iterator[str]:
     """At most `most` lines of the hit, below the first line of its definition; with None all of it and its context."""
     before, after = _code(hit.get("context_before"), style), _code(hit.get("context_after"), style)
@@ -126,19 +135,19 @@ def _snippet(
     for row in shown:
         if row > previous + 1:
             skipped = f"… {row - previous - 1} lines" if numbers[0] else GAP
-            yield f"    {style.paint(skipped, out.DIM)}"
+            yield f"    {style.paint(skipped, output.DIM)}"
         line, room = rows[row], style.columns - width - 6
         keep = len(line) if len(line) <= room else room - 1
         text = _painted(pieces[row], keep, words, style) if style.colour else line[:keep]
-        number = style.paint(f"{numbers[row]:>{width}}", out.DIM)
+        number = style.paint(f"{numbers[row]:>{width}}", output.DIM)
         yield f"    {number}  {text}{'' if keep == len(line) else '…'}".rstrip()
         previous = row
     if left:
-        yield f"    {style.paint(f'… {left} more lines', out.DIM)}"
+        yield f"    {style.paint(f'… {left} more lines', output.DIM)}"
 
 
-def _code(text: str | None, style: out.Style) -> list[str]:
-    code = out.printable(text or "")
+def _code(text: str | None, style: output.Style) -> list[str]:
+    code = output.printable(text or "")
     return (code.expandtabs(4) if style.links else code).split("\n") if code else []
 
 
@@ -160,14 +169,14 @@ def _chosen(
     return (rows if not rows or rows[0] == 0 else [0, *rows]), len(content) - last
 
 
-def _painted(pieces: Sequence[tuple[str, str]], count: int, words: re.Pattern[str] | None, style: out.Style) -> str:
+def _painted(pieces: Sequence[tuple[str, str]], count: int, words: re.Pattern[str] | None, style: output.Style) -> str:
     """The first `count` characters in their colours, what was asked for in bold red."""
     shown = ""
     for colour, text in pieces:
         codes, place = colour.split(), 0
         text, count = text[:count], count - len(text[:count])
         for found in words.finditer(text) if words is not None else ():
-            shown += style.paint(text[place : found.start()], *codes) + style.paint(found[0], out.BOLD, out.RED)
+            shown += style.paint(text[place : found.start()], *codes) + style.paint(found[0], output.BOLD, output.RED)
             place = found.end()
         shown += style.paint(text[place:], *codes)
     return shown
@@ -182,12 +191,12 @@ def _window(lines: Sequence[str], words: re.Pattern[str] | None, most: int | Non
     return first, first + most
 
 
-def _foot(reply: dict[str, Any], style: out.Style) -> str:
+def _foot(reply: dict[str, Any], style: output.Style) -> str:
     count = len(reply["results"])
     where = reply.get("index") or ", ".join(reply.get("indexes") or ())
     total = reply["timings_ms"].get("total")
     took = f" in {total:.1f} ms" if isinstance(total, int | float) else ""
     cached = "" if reply["cache"] == "miss" else f" (cache: {reply['cache']})"
     state = "fresh" if reply["fresh"] else f"NOT FRESH: {lacking(reply['stale_reason'], reply.get('pending') or ())}"
-    colour = (out.DIM,) if reply["fresh"] else (out.BOLD, out.YELLOW)
+    colour = (output.DIM,) if reply["fresh"] else (output.BOLD, output.YELLOW)
     return style.paint(f"{count} of {where}{took}{cached}, {state}", *colour)

@@ -5,7 +5,7 @@ import sys
 import time
 from typing import Any, TextIO
 
-from cocosearch_ipc.render import out, tables
+from cocosearch_ipc.render import output, tables
 
 PLAIN_EVERY_S = 2.0
 BAR = 20  # columns
@@ -66,7 +66,7 @@ class Progress:
         if value["failed"]:
             parts.append(f"{value['failed']} failed")
         if value.get("reason"):
-            parts.append(out.printable(value["reason"], keep=""))
+            parts.append(output.printable(value["reason"], keep=""))
         return ", ".join(parts)
 
     def _rate(self, done: int) -> float:

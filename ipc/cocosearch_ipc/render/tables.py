@@ -3,14 +3,20 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from cocosearch_ipc.render import out
+from cocosearch_ipc.render import output
 
 # What a person wants to read; `--json` has the rest.
 _OF_STORE = ("kind", "state", "since", "server", "pgvector", "reason", "hint")
 _OF_EMBEDDER = ("provider", "model", "dimension", "state", "since", "reason", "hint")
 BAR = 24  # characters
 FAILURES_SHOWN, EXCLUDED_SHOWN = 5, 5
-_STATES = {"live": out.GREEN, "failed": out.RED, "root_missing": out.RED, "lost": out.RED, "degraded": out.YELLOW}
+_STATES = {
+    "live": output.GREEN,
+    "failed": output.RED,
+    "root_missing": output.RED,
+    "lost": output.RED,
+    "degraded": output.YELLOW,
+}
 
 
 def size(count: float) -> str:
@@ -49,7 +55,7 @@ def _is_number(cell: str) -> bool:
     return cell.removeprefix("-").replace(",", "").replace(".", "").isdigit()
 
 
-def indexes(found: Sequence[dict[str, Any]], style: out.Style) -> Iterator[str]:
+def indexes(found: Sequence[dict[str, Any]], style: output.Style) -> Iterator[str]:
     """A table of indexes, and below it what is wrong with one."""
     if not found:
         yield "no index yet: `cocosearchctl up PATH` makes one"
@@ -68,10 +74,10 @@ def indexes(found: Sequence[dict[str, Any]], style: out.Style) -> Iterator[str]:
         for i in found
     ]
     head, *body = table(rows)
-    yield style.paint(head, out.BOLD)
+    yield style.paint(head, output.BOLD)
     width = max(len(index["name"]) for index in found)
     for index, row in zip(found, body, strict=True):
-        state = style.paint(index["state"], _STATES.get(index["state"], out.CYAN))
+        state = style.paint(index["state"], _STATES.get(index["state"], output.CYAN))
         yield row[:width] + row[width:].replace(index["state"], state, 1)
     for index in found:
         yield from _trouble(index, style)
@@ -82,44 +88,44 @@ def count(number: int) -> str:
     return "?" if number < 0 else f"{number:,}"
 
 
-def _trouble(index: dict[str, Any], style: out.Style) -> Iterator[str]:
+def _trouble(index: dict[str, Any], style: output.Style) -> Iterator[str]:
     for note in index.get("notes") or ():
-        yield style.paint(f"  {index['name']}: {_line(note)}", out.YELLOW)
+        yield style.paint(f"  {index['name']}: {_line(note)}", output.YELLOW)
     if index.get("reason"):
-        yield style.paint(f"  {index['name']}: {_line(index['reason'])}", out.YELLOW)
+        yield style.paint(f"  {index['name']}: {_line(index['reason'])}", output.YELLOW)
     troubled = index.get("failed") or ()
     for failed in troubled[:FAILURES_SHOWN]:
         again = "when it changes" if failed["retry_in_s"] is None else f"in {duration(failed['retry_in_s'])}"
-        yield style.paint(f"  {_line(failed['path'])}: {_line(failed['error'])} (again {again})", out.RED)
+        yield style.paint(f"  {_line(failed['path'])}: {_line(failed['error'])} (again {again})", output.RED)
     count = index.get("failed_count", len(troubled))
     if count > FAILURES_SHOWN:
         listed = "lists them" if count == len(troubled) else f"lists {len(troubled)}"
-        yield style.paint(f"  … and {count - FAILURES_SHOWN:,} more; `--json` {listed}", out.RED)
+        yield style.paint(f"  … and {count - FAILURES_SHOWN:,} more; `--json` {listed}", output.RED)
     yield from _unparsed(index, style)
     yield from _excluded(index, style)
 
 
-def _unparsed(index: dict[str, Any], style: out.Style) -> Iterator[str]:
+def _unparsed(index: dict[str, Any], style: output.Style) -> Iterator[str]:
     """Files that no parser may have, each with what to do."""
     files = index.get("unparsed") or ()
     for file in files[:EXCLUDED_SHOWN]:
-        yield style.paint(f"  {_line(file['sentence'])}", out.YELLOW)
+        yield style.paint(f"  {_line(file['sentence'])}", output.YELLOW)
     if len(files) > EXCLUDED_SHOWN:
-        yield style.paint("  … and more; `--json` lists them", out.YELLOW)
+        yield style.paint("  … and more; `--json` lists them", output.YELLOW)
 
 
-def _excluded(index: dict[str, Any], style: out.Style) -> Iterator[str]:
+def _excluded(index: dict[str, Any], style: output.Style) -> Iterator[str]:
     """Files that are not searched, each with its reason and what to do."""
     files = (index.get("excluded") or ())[:EXCLUDED_SHOWN]
     for file in files:
-        yield style.paint(f"  {_line(file['sentence'])}", out.DIM)
+        yield style.paint(f"  {_line(file['sentence'])}", output.DIM)
     rest = sum(index.get("skipped", {}).values()) - len(files)
     if files and rest > 0:
         more = f"… and {rest:,} more; `cocosearchctl stats {index['name']} --failures` lists them"
-        yield style.paint(f"  {more}", out.DIM)
+        yield style.paint(f"  {more}", output.DIM)
 
 
-def status(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
+def status(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
     """The daemon: what it is, what it uses, where it answers, then its indexes."""
     rss = reply["rss_bytes"]
     parts = ", ".join(f"{name} {size(count)}" for name, count in rss.items() if name != "total")
@@ -130,14 +136,14 @@ def status(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
     yield f"worker    {_flat(reply['worker'])}"
     yield f"mcp       {reply['mcp'].get('url') or 'off'}"
     for warning in reply.get("warnings") or ():
-        yield style.paint(f"warning: {_line(warning)}", out.YELLOW)
+        yield style.paint(f"warning: {_line(warning)}", output.YELLOW)
     yield ""
     yield from indexes(reply["indexes"], style)
 
 
-def stats(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
+def stats(reply: dict[str, Any], style: output.Style) -> Iterator[str]:
     """Counts of one index, a line a language."""
-    yield style.paint(f"{reply['index']}  {_line(reply['root'])}", out.BOLD)
+    yield style.paint(f"{reply['index']}  {_line(reply['root'])}", output.BOLD)
     yield (
         f"{reply['files']:,} files, {reply['chunks']:,} chunks, {reply['symbols']:,} symbols, "
         f"{size(reply['size_bytes'])}, last change {reply['last_change'] or 'never'}"
@@ -146,9 +152,9 @@ def stats(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
     if reply["skipped"]:
         yield f"skipped   {_flat(reply['skipped'])}"
     if not reply.get("fresh"):
-        yield style.paint(f"not fresh {_line(reply.get('stale_reason') or 'changes are pending')}", out.YELLOW)
+        yield style.paint(f"not fresh {_line(reply.get('stale_reason') or 'changes are pending')}", output.YELLOW)
     for note in reply.get("notes") or ():
-        yield style.paint(f"note      {_line(note)}", out.YELLOW)
+        yield style.paint(f"note      {_line(note)}", output.YELLOW)
     rows: list[tuple[str, ...]] = [("language", "files", "chunks", "parsed", "partly", "failed", "plain")]
     most = max((counts.get("chunks", 0) for counts in reply["languages"].values()), default=0)
     for name, counts in _by_chunks(reply):
@@ -158,7 +164,7 @@ def stats(reply: dict[str, Any], style: out.Style) -> Iterator[str]:
     yield ""
     bars = ["", *(_bar(counts.get("chunks", 0), most) for _, counts in _by_chunks(reply))]
     for line, bar in zip(table(rows), bars, strict=True):
-        yield f"{line}  {style.paint(bar, out.CYAN)}".rstrip() if style.links or style.colour else line
+        yield f"{line}  {style.paint(bar, output.CYAN)}".rstrip() if style.links or style.colour else line
     failures = [tuple(_line(str(value)) for value in one.values()) for one in reply.get("failures") or ()]
     yield from ("", *table(failures)) if failures else ()
 
@@ -181,4 +187,4 @@ def _flat(value: dict[str, Any], only: Sequence[str] = ()) -> str:
 
 def _line(text: str) -> str:
     """What may hold the name of a file, on one line."""
-    return out.printable(text, keep="")
+    return output.printable(text, keep="")

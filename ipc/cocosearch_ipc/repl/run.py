@@ -17,16 +17,16 @@ from prompt_toolkit.output import ColorDepth
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits
-from cocosearch_ipc.render import out
-from cocosearch_ipc.repl.completion import Names, Words
+from cocosearch_ipc.render import output
 from cocosearch_ipc.repl.session import Choices, Quit, Session, Wrong
+from cocosearch_ipc.repl.suggestions import Names, Words
 
 Env = Mapping[str, str]
 
 
 def run(args: argparse.Namespace, env: Env) -> int:
     """Ask until the end of input or `/quit`. Without a terminal, the exit code is 1 when a line failed."""
-    style = out.Style.of(sys.stdout, env)
+    style = output.Style.of(sys.stdout, env)
     chosen = Choices(indexes=tuple(name for given in args.index for name in given.split(",") if name))
     session = Session(env, style, args.json, chosen)
     if sys.stdin.isatty() and sys.stdout.isatty():
@@ -45,13 +45,13 @@ def _read(session: Session) -> int:
         except (Wrong, client.CallFailed) as error:
             _complain(error, as_json=session.as_json)
             code = exits.FAILED
-        out.flush()
+        output.flush()
     return code
 
 
 def _prompt(session: Session) -> int:
     if session.style.links:
-        out.line("Ask in words, or name what you look for. /help lists the commands, Ctrl-D leaves.")
+        output.line("Ask in words, or name what you look for. /help lists the commands, Ctrl-D leaves.")
     reader = _reader(session)
     while True:
         try:
@@ -76,7 +76,7 @@ def _reader(session: Session) -> Callable[[], str]:
         color_depth=None if session.style.colour else ColorDepth.MONOCHROME,
         bottom_toolbar=lambda: f" {session.choices.shown() or 'index of this directory'}   /help ",
     )
-    mark = ANSI(session.style.paint("›", out.BOLD, out.GREEN) + " ")
+    mark = ANSI(session.style.paint("›", output.BOLD, output.GREEN) + " ")
     return lambda: prompt.prompt(mark)
 
 
@@ -98,9 +98,9 @@ def _history(env: Env) -> History:
 
 def _answer(session: Session, line: str) -> None:
     for shown in session.line(line):
-        out.line(shown)
+        output.line(shown)
 
 
 def _complain(error: Wrong | client.CallFailed, *, as_json: bool = False) -> None:
     hint = error.hint if isinstance(error, client.CallFailed) else ""
-    out.error(str(error), hint, as_json=as_json)
+    output.error(str(error), hint, as_json=as_json)

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from cocosearch_ipc import address, client
-from cocosearch_ipc.cli import asking, ending, query
-from cocosearch_ipc.render import answers, out, tables
-from cocosearch_ipc.render.explain import explanation
-from cocosearch_ipc.repl.code import lines as coloured
+from cocosearch_ipc.cli import query
+from cocosearch_ipc.cli.questions import query_options
+from cocosearch_ipc.cli.running import termination
+from cocosearch_ipc.render import answers, output, tables
+from cocosearch_ipc.render.explain_view import explanation
+from cocosearch_ipc.repl.code_colours import lines as coloured
 
 Env = Mapping[str, str]
 
@@ -87,7 +89,7 @@ class Session:
     """One sitting. `line` answers; `choices` and `hits` are what it changes."""
 
     env: Env
-    style: out.Style
+    style: output.Style
     as_json: bool = False
     choices: Choices = field(default_factory=Choices)
     hits: list[dict[str, Any]] = field(default_factory=list)
@@ -130,7 +132,7 @@ class Session:
         reply = self.call("search", query.with_place(self.choices.params(text)))
         self.hits, self.asked = reply["results"], reply["query"]
         if self.as_json:
-            yield out.compact(reply)
+            yield output.compact(reply)
             return
         roots = self.roots() if self.style.links else {}
         yield from answers.text(reply, self.style, roots, full=self.choices.context is not None, lex=coloured)
@@ -151,7 +153,7 @@ class Session:
             time.sleep(PAUSE_S)
 
     def _patience_s(self, path: str) -> float:
-        if ending.locked(Path(path).with_suffix(".lock")):
+        if termination.locked(Path(path).with_suffix(".lock")):
             return PATIENCE_S
         return GAP_S if self.answered else 0.0
 
@@ -179,7 +181,7 @@ class Session:
 
     def _help(self, _: str) -> Iterator[str]:
         for name, meaning in HELP:
-            yield f"  {self.style.paint(f'{name:<18}', out.BOLD)}  {meaning}"
+            yield f"  {self.style.paint(f'{name:<18}', output.BOLD)}  {meaning}"
 
     def _sources(self, _: str) -> Iterator[str]:
         yield from tables.indexes(self.indexes(), self.style)
@@ -198,8 +200,8 @@ class Session:
         if number is None or number > len(self.hits):
             raise Wrong(f"there is no hit {rest}: the last answer had {len(self.hits)}")
         hit = self.hits[number - 1]
-        command = asking.editing(hit, self.asked, self.env)
-        out.flush()
+        command = query_options.editing(hit, self.asked, self.env)
+        output.flush()
         try:
             subprocess.run(command, check=False, stdin=None if sys.stdin.isatty() else subprocess.DEVNULL)
         except OSError as error:

@@ -48,11 +48,11 @@ def spinning(analyse: Callable[..., Any]) -> Callable[..., Any]:
 
 signal.signal(signal.SIGUSR2, hold)
 if "FREEZE_AT" in os.environ and Path(sys.orig_argv[1]).name == "cocosearchd":
-    from cocosearchd.search import lexical_changes
+    from cocosearchd.search.lexical import snapshot_changes
 
-    lexical_changes.changed = freezing(lexical_changes.changed)
-    lexical_changes.longer = freezing(lexical_changes.longer)
-if "SPIN_AT" in os.environ and "cocosearchd.search.analysis_worker" in sys.orig_argv:
-    from cocosearchd.search import lexical_document
+    snapshot_changes.changed = freezing(snapshot_changes.changed)
+    snapshot_changes.longer = freezing(snapshot_changes.longer)
+if "SPIN_AT" in os.environ and "cocosearchd.search.lexical.analysis.analysis_worker" in sys.orig_argv:
+    from cocosearchd.search.lexical.analysis import documents
 
-    lexical_document.analyse = spinning(lexical_document.analyse)
+    documents.analyse = spinning(documents.analyse)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 if Path(sys.orig_argv[1]).name == "cocosearchd":
-    from cocosearchd import indexes
-    from cocosearchd.search.analyser import ProcessAnalyser
+    from cocosearchd.indexes import registry
+    from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
 
-    setattr(indexes, "ProcessAnalyser", functools.partial(ProcessAnalyser, deadline_s=2.0))  # noqa: B010 - mypy lets nobody assign to a class
+    setattr(registry, "ProcessAnalyser", functools.partial(ProcessAnalyser, deadline_s=2.0))  # noqa: B010 - mypy lets nobody assign to a class

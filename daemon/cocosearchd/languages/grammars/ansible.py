@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from cocosearchd.languages.grammars import outline
+from cocosearchd.languages.grammars import yaml_keys
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.model import Symbol
 
@@ -24,18 +24,18 @@ class Ansible:
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """Plays with their tasks inside."""
-        found = outline.entries(data)
-        return tuple(block for top in outline.children(found, None) if top.item for block in _top(found, top))
+        found = yaml_keys.entries(data)
+        return tuple(block for top in yaml_keys.children(found, None) if top.item for block in _top(found, top))
 
 
-def _top(found: list[outline.Entry], top: outline.Entry) -> Iterator[Block]:
-    inside = outline.children(found, top)
-    name = outline.value_of(found, top, "name", "hosts") or top.key
+def _top(found: list[yaml_keys.Entry], top: yaml_keys.Entry) -> Iterator[Block]:
+    inside = yaml_keys.children(found, top)
+    name = yaml_keys.value_of(found, top, "name", "hosts") or top.key
     if not any(entry.key == "hosts" for entry in inside):
         yield Block("task", f"task:{name}", top.start_byte, top.end_byte)
         return
     yield Block("play", f"play:{name}", top.start_byte, top.end_byte)
     for tasks in (entry for entry in inside if entry.key in _LISTS):
-        for task in outline.children(found, tasks):
-            title = outline.value_of(found, task, "name") or task.key
+        for task in yaml_keys.children(found, tasks):
+            title = yaml_keys.value_of(found, task, "name") or task.key
             yield Block("task", f"play:{name}/task:{title}", task.start_byte, task.end_byte)

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from cocosearchd.languages.grammars import outline
+from cocosearchd.languages.grammars import yaml_keys
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.model import Symbol
 
@@ -23,14 +23,14 @@ class Compose:
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """One block for each service, network, volume and so on; other keys at the top are blocks of their own."""
-        found = outline.entries(data)
-        return tuple(block for top in outline.children(found, None) for block in _top(found, top))
+        found = yaml_keys.entries(data)
+        return tuple(block for top in yaml_keys.children(found, None) for block in _top(found, top))
 
 
-def _top(found: list[outline.Entry], top: outline.Entry) -> Iterator[Block]:
+def _top(found: list[yaml_keys.Entry], top: yaml_keys.Entry) -> Iterator[Block]:
     kind = _TYPES.get(top.key)
     if kind is None:
         yield Block("metadata", top.key, top.start_byte, top.end_byte)
         return
-    for entry in outline.children(found, top):
+    for entry in yaml_keys.children(found, top):
         yield Block(kind, f"{kind}:{entry.key}", entry.start_byte, entry.end_byte)

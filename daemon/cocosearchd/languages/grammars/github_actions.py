@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from cocosearchd.languages.grammars import outline
+from cocosearchd.languages.grammars import yaml_keys
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.model import Symbol
 
@@ -25,13 +25,13 @@ class GithubActions:
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """Jobs with their steps inside."""
-        found = outline.entries(data)
-        return tuple(block for top in outline.children(found, None) for block in _top(found, top))
+        found = yaml_keys.entries(data)
+        return tuple(block for top in yaml_keys.children(found, None) for block in _top(found, top))
 
 
-def _top(found: list[outline.Entry], top: outline.Entry) -> Iterator[Block]:
+def _top(found: list[yaml_keys.Entry], top: yaml_keys.Entry) -> Iterator[Block]:
     if top.key == "jobs":
-        for job in outline.children(found, top):
+        for job in yaml_keys.children(found, top):
             yield Block("job", f"job:{job.key}", job.start_byte, job.end_byte)
             yield from _steps(found, job, f"job:{job.key}/")
     elif top.key == "runs":
@@ -41,10 +41,10 @@ def _top(found: list[outline.Entry], top: outline.Entry) -> Iterator[Block]:
         yield Block(_TYPES.get(top.key, "metadata"), top.key, top.start_byte, top.end_byte)
 
 
-def _steps(found: list[outline.Entry], job: outline.Entry, place: str) -> Iterator[Block]:
-    steps = next((entry for entry in outline.children(found, job) if entry.key == "steps"), None)
+def _steps(found: list[yaml_keys.Entry], job: yaml_keys.Entry, place: str) -> Iterator[Block]:
+    steps = next((entry for entry in yaml_keys.children(found, job) if entry.key == "steps"), None)
     if steps is not None:
-        for number, step in enumerate(outline.children(found, steps), 1):
-            name = outline.value_of(found, step, "name", "id", "uses", "run")
+        for number, step in enumerate(yaml_keys.children(found, steps), 1):
+            name = yaml_keys.value_of(found, step, "name", "id", "uses", "run")
             name = str(number) if not name or name[0] in "|>" else name
             yield Block("step", f"{place}step:{name}", step.start_byte, step.end_byte)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from cocosearchd.languages.grammars import outline
+from cocosearchd.languages.grammars import yaml_keys
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.model import Symbol
 
@@ -30,7 +30,7 @@ class GitlabCi:
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """One block for each key at the top."""
-        tops = outline.children(outline.entries(data), None)
+        tops = yaml_keys.children(yaml_keys.entries(data), None)
         return tuple(Block(_type(top.key), f"{_type(top.key)}:{top.key}", top.start_byte, top.end_byte) for top in tops)
 
 

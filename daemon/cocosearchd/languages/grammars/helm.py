@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from cocosearchd.languages.grammars import outline
+from cocosearchd.languages.grammars import yaml_keys
 from cocosearchd.languages.grammars.kubernetes import manifests
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.model import Symbol
@@ -26,15 +26,15 @@ class HelmChart:
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """One block for each key at the top; for each dependency."""
-        found = outline.entries(data)
-        return tuple(block for top in outline.children(found, None) for block in _chart(found, top))
+        found = yaml_keys.entries(data)
+        return tuple(block for top in yaml_keys.children(found, None) for block in _chart(found, top))
 
 
-def _chart(found: list[outline.Entry], top: outline.Entry) -> Iterator[Block]:
+def _chart(found: list[yaml_keys.Entry], top: yaml_keys.Entry) -> Iterator[Block]:
     yield Block("metadata", top.key, top.start_byte, top.end_byte)
     if top.key == "dependencies":
-        for entry in outline.children(found, top):
-            name = outline.value_of(found, entry, "name") or entry.value
+        for entry in yaml_keys.children(found, top):
+            name = yaml_keys.value_of(found, entry, "name") or entry.value
             yield Block("dependency", f"dependency:{name}", entry.start_byte, entry.end_byte)
 
 
@@ -50,7 +50,7 @@ class HelmValues:
 
     def blocks(self, data: bytes, symbols: Sequence[Symbol]) -> tuple[Block, ...]:
         """One block for each key at the top and each key below it that has keys itself."""
-        found = outline.entries(data)
+        found = yaml_keys.entries(data)
         parents = {id(entry.parent) for entry in found}
         blocks = []
         for entry in found:

@@ -1,0 +1,1 @@
+"""What front ends call: one object a family of verbs, requests and replies as values."""

@@ -1,0 +1,113 @@
+"""Reads the layers of settings: config file, `.env` beside it, environment, command line. Later ones win.
+
+`${VAR}` and `${VAR:-default}` are replaced in the config file, from the environment and then from that `.env`.
+"""
+
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from cocosearchd.config.settings import Given, Layer, Loaded, Origin, given, keys, merged
+from cocosearchd.config.settings_files import Entry, read_env, read_yaml
+from cocosearchd.errors import BadSettings
+
+PREFIX = "COCOSEARCH_"
+# Names that a person would guess, and CocoSearch's, for fields whose derived name is another.
+ALIASES = {
+    "COCOSEARCH_OLLAMA_URL": "embedder.ollama_url",
+    "COCOSEARCH_LOG_LEVEL": "log.level",
+    "COCOSEARCH_EMBEDDING_PROVIDER": "embedder.provider",
+    "COCOSEARCH_EMBEDDING_MODEL": "embedder.model",
+    "COCOSEARCH_EMBEDDING_BASE_URL": "embedder.url",
+    "COCOSEARCH_EMBEDDING_OUTPUT_DIMENSION": "embedder.dimension",
+}
+# Read elsewhere: where the daemon lives (both programs must agree on it: `cocosearch_ipc.address`), secrets, and where
+# PostgreSQL's binaries are.
+NOT_SETTINGS = frozenset(
+    {
+        "COCOSEARCH_CONFIG",
+        "COCOSEARCH_STATE_DIR",
+        "COCOSEARCH_RUNTIME_DIR",
+        "COCOSEARCH_PG_BIN",
+        "COCOSEARCH_TOKEN",
+        "COCOSEARCH_PROJECT",
+        "COCOSEARCH_EMBEDDER_API_KEY",
+    }
+)
+FREE = "COCOSEARCH_VAR_"  # variables that are no settings: the only ones that a project's file may name
+
+# A default that is not closed is taken to the end, where it is left as it is: else each of many would be looked for.
+_VARIABLE = re.compile(r"\$\{(\w+)(?:\}|:-([^}]*)(?:\}|\Z))")
+
+
+def load(
+    config_file: Path | None, environment: Mapping[str, str], overrides: Mapping[str, Any] | None = None
+) -> Loaded:
+    """All layers but those of projects. `overrides` maps `section.field` to a value from the command line. Blocking.
+
+    Files that do not exist count as empty. Raises `BadSettings`.
+    """
+    env_file = read_env(config_file.with_name(".env")) if config_file is not None else ()
+    written = read_yaml(config_file) if config_file is not None else ()
+    variables = {entry.key: entry.value for entry in env_file} | dict(environment)
+    flags = (Entry(key, value, f"--set {key}") for key, value in (overrides or {}).items())
+    found = merged(
+        (
+            *_given(expanded(written, variables.get), "config file"),
+            *_given(settings_of(env_file), ".env"),
+            *_given(settings_of(Entry(name, value, name) for name, value in environment.items()), "environment"),
+            *_given(flags, "command line"),
+        )
+    )
+    return replace(found, free={name: value for name, value in variables.items() if name.startswith(FREE)})
+
+
+def _given(entries: Iterable[Entry], layer: Layer) -> Iterator[Given]:
+    return (given(entry.key, entry.value, Origin(layer, entry.place)) for entry in entries)
+
+
+def variable_names() -> dict[str, str]:
+    """Every variable that sets a field, and which."""
+    return {f"{PREFIX}{key.replace('.', '_').upper()}": key for key in keys()} | ALIASES
+
+
+def settings_of(variables: Iterable[Entry]) -> Iterator[Entry]:
+    """Those of ours, as entries of fields. Raises `BadSettings` for one of our prefix that sets nothing."""
+    names = variable_names()
+    for entry in variables:
+        if entry.key in names:
+            yield Entry(names[entry.key], entry.value, entry.place)
+        elif entry.key.startswith(PREFIX) and entry.key not in NOT_SETTINGS and not entry.key.startswith(FREE):
+            near = difflib.get_close_matches(entry.key, names, 1)
+            place = "" if entry.place == entry.key else f" in {entry.place}"
+            raise BadSettings(
+                f"unknown variable {entry.key}{place}", f"did you mean {near[0]}?" if near else "unset it"
+            )
+
+
+def expanded(entries: Iterable[Entry], variable: Callable[[str], str | None]) -> Iterator[Entry]:
+    """The entries with variables in the place of their names. Raises `BadSettings` for one that is not set."""
+    for entry in entries:
+        yield Entry(entry.key, _expand(entry.value, entry, variable), entry.place)
+
+
+def _expand(value: Any, entry: Entry, variable: Callable[[str], str | None]) -> Any:
+    if isinstance(value, list):
+        return [_expand(item, entry, variable) for item in value]
+    if not isinstance(value, str):
+        return value
+
+    def found(match: re.Match[str]) -> str:
+        if not match[0].endswith("}"):
+            return match[0]
+        text = variable(match[1])
+        text = match[2] if not text and match[2] is not None else text
+        if text is None:
+            hint = f"set it, or write ${{{match[1]}:-default}}"
+            raise BadSettings(f"{entry.key} in {entry.place} needs the variable {match[1]}, which is not set", hint)
+        return text
+
+    return _VARIABLE.sub(found, value)

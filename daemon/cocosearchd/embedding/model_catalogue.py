@@ -1,0 +1,125 @@
+"""Which models could be used from here, one line each: what is shipped, installed, on a server, or missing and why."""
+
+import asyncio
+import importlib.util
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import httpx
+
+from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.embedding.base import EmbedderFingerprint
+from cocosearchd.embedding.factory import PROVIDERS
+from cocosearchd.embedding.model_server import is_loopback, scrubbed, shown
+from cocosearchd.embedding.providers import builtin
+
+TIMEOUT_S = 2.0  # a person looks at the list; a server that takes longer is as good as away
+
+State = Literal["in use", "available", "unreachable", "not installed", "not configured"]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model, or a provider without one. `detail`: where it is, or what to do."""
+
+    provider: str
+    model: str
+    state: State
+    detail: str = ""
+
+
+async def catalogue(settings: EmbedderSettings, opened: EmbedderFingerprint | None, api_key: str) -> tuple[Model, ...]:
+    """By provider, in the order of `open.PROVIDERS`. `opened` is the configured one's, if it could be reached."""
+    found = [model for provider in PROVIDERS for model in await _LOOKS[provider](settings, api_key)]
+    return tuple(_in_use(model, opened) for model in found)
+
+
+def _in_use(model: Model, opened: EmbedderFingerprint | None) -> Model:
+    if opened is None or model.provider != opened.provider:
+        return model
+    same = model.model.removesuffix(":latest") == opened.model.removesuffix(":latest")
+    return replace(model, state="in use") if same else model
+
+
+async def _builtin(settings: EmbedderSettings, api_key: str) -> list[Model]:
+    del settings, api_key
+    return [Model("builtin", builtin.version(), "available", "ships with cocosearchd")]
+
+
+async def _ollama(settings: EmbedderSettings, api_key: str) -> list[Model]:
+    del api_key
+    url = (settings.url if settings.provider == "ollama" and settings.url else settings.ollama_url).rstrip("/")
+    reply, trouble = await _asked(f"{url}/api/tags", {})
+    if trouble:
+        return [Model("ollama", "", "unreachable", f"{shown(url)}: {trouble}")]
+    listed = reply.get("models")
+    names = [str(each.get("name", "")) for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+    if not names:
+        return [Model("ollama", "", "not installed", f"{shown(url)} has no model: ollama pull nomic-embed-text")]
+    return [Model("ollama", name, "available", shown(url)) for name in sorted(names)]
+
+
+async def _openai(settings: EmbedderSettings, api_key: str) -> list[Model]:
+    if settings.provider != "openai":
+        return [Model("openai", "", "not configured", "set embedder.provider, embedder.url and embedder.model")]
+    url = settings.url.rstrip("/") or "https://api.openai.com/v1"
+    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+    _, trouble = await _asked(f"{url}/models", headers)
+    return [Model("openai", settings.model, "unreachable" if trouble else "available", trouble or shown(url))]
+
+
+async def _onnx(settings: EmbedderSettings, api_key: str) -> list[Model]:
+    del api_key
+    if not _installed("onnxruntime", "tokenizers"):
+        return [Model("onnx", "", "not installed", "pip install 'cocosearchd[onnx]'")]
+    if settings.provider != "onnx":
+        return [Model("onnx", "", "not configured", "embedder.model names a directory with model.onnx")]
+    return [await asyncio.to_thread(_directory, settings.model)]
+
+
+def _directory(path: str) -> Model:
+    home = Path(path).expanduser()
+    missing = [name for name in ("model.onnx", "tokenizer.json") if not (home / name).is_file()]
+    state: State = "unreachable" if missing else "available"
+    return Model("onnx", home.name, state, f"{home}: no {' and no '.join(missing)}" if missing else str(home))
+
+
+async def _sentence_transformers(settings: EmbedderSettings, api_key: str) -> list[Model]:
+    del api_key
+    if not _installed("sentence_transformers"):
+        hint = "pip install 'cocosearchd[sentence-transformers]'"
+        return [Model("sentence-transformers", "", "not installed", hint)]
+    if settings.provider != "sentence-transformers":
+        return [Model("sentence-transformers", "", "not configured", "set embedder.provider and embedder.model")]
+    return [Model("sentence-transformers", settings.model, "available", "")]
+
+
+async def _asked(url: str, headers: dict[str, str]) -> tuple[dict[str, Any], str]:
+    """A JSON object, or why there is none."""
+    try:
+        async with (
+            asyncio.timeout(TIMEOUT_S),
+            httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=not is_loopback(url), headers=headers) as client,
+        ):
+            reply = await client.get(url)
+            reply.raise_for_status()
+            found = reply.json()
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, ImportError, RecursionError, TimeoutError) as error:
+        text = scrubbed(str(error), url, headers.get("Authorization", "").removeprefix("Bearer "))
+        return {}, text.splitlines()[0] if text else type(error).__name__
+    return (found, "") if isinstance(found, dict) else ({}, "the answer is no object")
+
+
+def _installed(*modules: str) -> bool:
+    return all(importlib.util.find_spec(module) is not None for module in modules)
+
+
+_LOOKS: dict[str, Callable[[EmbedderSettings, str], Awaitable[list[Model]]]] = {
+    "builtin": _builtin,
+    "ollama": _ollama,
+    "openai": _openai,
+    "onnx": _onnx,
+    "sentence-transformers": _sentence_transformers,
+}

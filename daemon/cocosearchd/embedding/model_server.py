@@ -1,0 +1,53 @@
+"""What asking a model server takes, whichever it is: its URL, a client, and what is said when it is silent."""
+
+import ipaddress
+import urllib.parse
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+
+from cocosearchd.errors import BadSettings
+from cocosearchd.runtime.masking import mask_address, mask_urls, secrets_of, without
+
+
+def is_loopback(url: str) -> bool:
+    """Whether a URL points at this machine: then the environment's proxies, which are for the network, are not used.
+
+    True for `localhost` and loopback addresses; the scheme may be missing. Names are not resolved.
+    """
+    host = urllib.parse.urlsplit(url if "//" in url else f"//{url}").hostname or ""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def shown(url: str) -> str:
+    """The URL as it may be logged."""
+    return mask_address(url)
+
+
+def scrubbed(text: str, url: str, *secrets: str) -> str:
+    """What a server or a library says of a request to `url`: it may quote the address or the key."""
+    return mask_urls(without(text, (*secrets_of(url), *filter(None, secrets))))
+
+
+@contextmanager
+def making_a_client(url: str) -> Iterator[None]:
+    """Turns into `BadSettings` what keeps a client from being made: the URL, or the environment's proxies."""
+    try:
+        yield
+    except (httpx.InvalidURL, ValueError, ImportError) as error:  # the last: a proxy that speaks SOCKS
+        raise BadSettings(
+            f"{shown(url)} cannot be asked: {scrubbed(str(error), url)}",
+            "look at its URL, and at the proxies of the environment",
+        ) from None
+
+
+def silence(url: str, error: Exception) -> str:
+    """That a server has not answered, for people."""
+    if isinstance(error, httpx.TimeoutException | TimeoutError):
+        return f"{shown(url)} is too slow"
+    reason = scrubbed(str(error), url)
+    return f"{shown(url)} does not answer{f': {reason}' if reason else ''}"

@@ -1,0 +1,1 @@
+"""One module a way to compute vectors; `factory` opens them by name."""

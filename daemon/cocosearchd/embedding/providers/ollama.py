@@ -1,0 +1,171 @@
+"""Vectors from an Ollama server, through its own client.
+
+No waiting and no retries here: who calls knows whether a person or a background task is waiting.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable, Sequence
+
+import httpx
+import numpy as np
+import ollama
+
+from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
+from cocosearchd.embedding.batching import PROBE, Refused, embed_all
+from cocosearchd.embedding.model_server import is_loopback, making_a_client, scrubbed, shown, silence
+from cocosearchd.errors import EmbedderUnavailable
+
+DEFAULT_MODEL = "nomic-embed-text"
+# What the makers of a model trained it with; the server adds none. From the model cards.
+PREFIXES = {
+    "nomic-embed-text": ("search_document: ", "search_query: "),
+    "mxbai-embed-large": ("", "Represent this sentence for searching relevant passages: "),
+    "snowflake-arctic-embed": ("", "Represent this sentence for searching relevant passages: "),
+}
+# 400: this input; 500: also what an input can cause (a vector that is not a number). All else concerns the server.
+INPUT_STATUS = {400, 500}
+
+
+class OllamaEmbedder:
+    """One model of one server. Made by `open_ollama`."""
+
+    def __init__(
+        self, client: ollama.AsyncClient, fingerprint: EmbedderFingerprint, settings: EmbedderSettings
+    ) -> None:
+        self.fingerprint = fingerprint
+        self._client = client
+        self._settings = settings
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        """See `base.Embedder`. Raises `EmbedderUnavailable` also when other weights may have made them by then."""
+        vectors = await self._embed(texts, self.fingerprint.document_prefix)
+        await self._require_same()
+        return vectors
+
+    async def embed_query(self, text: str) -> Vectors:
+        """See `base.Embedder`."""
+        rows, _ = await asyncio.gather(self._embed([text], self.fingerprint.query_prefix), self._require_same())
+        row: Vectors = rows[0]
+        return row
+
+    async def _require_same(self) -> None:
+        """`ollama pull` puts other weights under the same name while this runs, and the answers look the same."""
+        url, model = self._settings.url or self._settings.ollama_url, self.fingerprint.model
+        if await _digest(self._client, self._settings, url, model) != self.fingerprint.revision:
+            raise EmbedderUnavailable(f"Ollama has another {model} than before", "cocosearchctl reindex NAME")
+
+    async def ping(self, *, prove: bool) -> bool:
+        """See `base.Pingable`: the list of models, which also tells of other weights."""
+        await (self.embed_query(PROBE) if prove else self._require_same())
+        return prove
+
+    async def aclose(self) -> None:
+        """Close the connections; idempotent."""
+        await _close(self._client)
+
+    async def _embed(self, texts: Sequence[str], prefix: str) -> Vectors:
+        async def ask(batch: Sequence[str]) -> Vectors:
+            return await _ask(self._client, self._settings, self.fingerprint.model, [prefix + text for text in batch])
+
+        return await embed_all(texts, self.fingerprint.dimension, self._settings.batch_size, ask)
+
+
+async def open_ollama(settings: EmbedderSettings, api_key: str) -> OllamaEmbedder:
+    """Ask the server which digest the model has and how long its vectors are.
+
+    The key belongs to another service and is not sent. Raises `EmbedderUnavailable`.
+    """
+    del api_key
+    url, model = settings.url or settings.ollama_url, settings.model or DEFAULT_MODEL
+    with making_a_client(url):
+        client = ollama.AsyncClient(host=url, timeout=settings.timeout_s, trust_env=not is_loopback(url))
+    async with contextlib.AsyncExitStack() as on_failure:
+        on_failure.push_async_callback(_close, client)
+        digest = await _digest(client, settings, url, model)
+        try:
+            probe = await _ask(client, settings, model, [PROBE])
+        except Refused as refusal:
+            raise EmbedderUnavailable(
+                f"Ollama does not embed with {model}: {refusal}", "use an embedding model"
+            ) from None
+        on_failure.pop_all()
+    document, query = PREFIXES.get(model.partition(":")[0], ("", ""))
+    fingerprint = EmbedderFingerprint(
+        "ollama",
+        model,
+        digest,
+        probe.shape[1],
+        document if settings.document_prefix is None else settings.document_prefix,
+        query if settings.query_prefix is None else settings.query_prefix,
+        settings.max_tokens,
+    )
+    return OllamaEmbedder(client, fingerprint, settings)
+
+
+async def _close(client: ollama.AsyncClient) -> None:
+    close: Callable[[], Awaitable[None]] = client.close  # which the client leaves untyped
+    await close()
+
+
+async def _digest(client: ollama.AsyncClient, settings: EmbedderSettings, url: str, model: str) -> str:
+    """What /api/tags gives for the model: changes with every `ollama pull` that brings other weights."""
+    wanted = model if ":" in model else f"{model}:latest"
+    try:
+        async with asyncio.timeout(settings.timeout_s):
+            listed = await client.list()
+    except ollama.ResponseError as error:
+        raise EmbedderUnavailable(
+            f"Ollama at {shown(url)} answers {error.status_code} to /api/tags", "is it Ollama?"
+        ) from None
+    except (ConnectionError, TimeoutError, httpx.HTTPError) as error:
+        raise _unreachable(url, error) from None
+    except (ValueError, RecursionError) as error:
+        raise EmbedderUnavailable(
+            f"what answers at {shown(url)} is not Ollama: {scrubbed(str(error), url)}", "set COCOSEARCH_OLLAMA_URL"
+        ) from None
+    for known in listed.models:
+        if known.model == wanted:
+            return known.digest or ""
+    raise _missing(model)
+
+
+async def _ask(client: ollama.AsyncClient, settings: EmbedderSettings, model: str, texts: list[str]) -> Vectors:
+    """One request. Shape ``(n, d)`` as the server says; raises `Refused` and `EmbedderUnavailable`."""
+    try:
+        async with asyncio.timeout(settings.timeout_s):  # httpx's is for each byte: an answer may drip for ever
+            reply = await client.embed(
+                model,
+                texts,
+                truncate=True,
+                dimensions=settings.dimension or None,
+                options={"num_ctx": settings.max_tokens} if settings.max_tokens else None,
+            )
+    except ollama.ResponseError as error:
+        if error.status_code == httpx.codes.NOT_FOUND:  # by status: the texts differ between versions
+            raise _missing(model) from None
+        reason = scrubbed(str(error), settings.url or settings.ollama_url)
+        if error.status_code in INPUT_STATUS:
+            raise Refused(reason) from None
+        raise EmbedderUnavailable(f"Ollama answers {reason}", "it may be busy: this is tried again") from None
+    except (ConnectionError, TimeoutError, httpx.HTTPError) as error:
+        raise _unreachable(settings.url or settings.ollama_url, error) from None
+    except (ValueError, RecursionError) as error:
+        reason = scrubbed(str(error), settings.url or settings.ollama_url)
+        raise EmbedderUnavailable(f"Ollama's answer cannot be read: {reason}", "is it Ollama?") from None
+    lengths = {len(row) for row in reply.embeddings}
+    if len(reply.embeddings) != len(texts) or len(lengths) != 1 or not lengths - {0}:
+        raise EmbedderUnavailable(
+            f"Ollama gave {len(reply.embeddings)} vectors for {len(texts)} texts", "update Ollama"
+        )
+    return np.asarray(reply.embeddings, dtype=np.float32)
+
+
+def _missing(model: str) -> EmbedderUnavailable:
+    return EmbedderUnavailable(f"Ollama has no model {model}", f"ollama pull {model}")
+
+
+def _unreachable(url: str, error: Exception) -> EmbedderUnavailable:
+    said = silence(url, error) if not isinstance(error, ConnectionError) else f"{shown(url)} does not answer"
+    return EmbedderUnavailable(f"Ollama at {said}", "start it with `ollama serve`, or set COCOSEARCH_OLLAMA_URL")

@@ -1,0 +1,69 @@
+"""Vectors from a local directory with `model.onnx` and `tokenizer.json`: any encoder. An optional extra."""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import tokenizers
+
+from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
+from cocosearchd.embedding.providers.local_model import LocalEmbedder
+from cocosearchd.errors import BadSettings
+
+DEFAULT_MAX_TOKENS = 256  # what small sentence encoders are trained with
+
+
+async def open_onnx(settings: EmbedderSettings, api_key: str) -> LocalEmbedder:
+    """Load `settings.model`, a directory; its digest is the revision. Raises `BadSettings`."""
+    del api_key
+    return await asyncio.to_thread(_load, settings)
+
+
+def _load(settings: EmbedderSettings) -> LocalEmbedder:
+    home = Path(settings.model).expanduser()
+    files = [home / "model.onnx", home / "tokenizer.json"]
+    for path in files:
+        if not path.is_file():
+            raise BadSettings(
+                f"{path} is not there", "embedder.model names a directory with model.onnx and tokenizer.json"
+            )
+    digest = hashlib.sha256(b"".join(hashlib.sha256(path.read_bytes()).digest() for path in files)).hexdigest()
+    max_tokens = settings.max_tokens or DEFAULT_MAX_TOKENS
+    tokenizer = tokenizers.Tokenizer.from_file(str(files[1]))
+    tokenizer.enable_truncation(max_tokens)
+    tokenizer.enable_padding()
+    session = onnxruntime.InferenceSession(str(files[0]), providers=["CPUExecutionProvider"])
+    dimension = encode(session, tokenizer, ["probe"]).shape[1]
+    fingerprint = EmbedderFingerprint(
+        "onnx",
+        home.name,
+        digest,
+        dimension,
+        settings.document_prefix or "",
+        settings.query_prefix or "",
+        max_tokens,
+    )
+    return LocalEmbedder(partial(encode, session, tokenizer), fingerprint, settings.batch_size)
+
+
+def encode(session: Any, tokenizer: Any, texts: Sequence[str]) -> Vectors:
+    """Shape ``(n, d)``: the model's sentence vectors, or the mean of its token vectors where it gives those."""
+    encoded = tokenizer.encode_batch(list(texts))
+    mask = np.array([one.attention_mask for one in encoded], dtype=np.int64)
+    given = {
+        "input_ids": np.array([one.ids for one in encoded], dtype=np.int64),
+        "attention_mask": mask,
+        "token_type_ids": np.array([one.type_ids for one in encoded], dtype=np.int64),
+    }
+    output = session.run(None, {one.name: given[one.name] for one in session.get_inputs()})[0]
+    if output.ndim == 2:
+        return np.asarray(output, dtype=np.float32)
+    weights = mask[:, :, None].astype(np.float32)
+    means: Vectors = (output * weights).sum(axis=1) / np.maximum(weights.sum(axis=1), 1.0)
+    return means

@@ -1,0 +1,1 @@
+"""The running indexes: started, found by name or place, kept as their settings say, maintained."""

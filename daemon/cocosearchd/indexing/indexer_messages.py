@@ -1,0 +1,154 @@
+"""What crosses between the daemon and its indexing child: one JSON object a line, in both directions.
+
+    daemon -> child   first line: a WorkerSpec
+                      {"do": "open", "record", "rules"}        an index whose batches will follow
+                      {"do": "work", "id", "index", "paths", "gone", "force", "urgent"}
+                      {"do": "close", "id", "index", "forget"} forget: drop CocoIndex's memory of it as well
+                      {"do": "set_aside", "index", "path", "reason"}  its content ended the child: never index it
+                      {"do": "ping", "id"}
+    child -> daemon   {"ready": true}                          it holds the lock and listens
+                      {"id", "generation", "failed": {path: text}, "aside": [path],
+                       "done": {"computed", "reused", "parsed"}}
+                      {"id"}                                   closed, or alive
+
+`done` counts texts embedded or known and contents parsed, since the child started. End of file means stop. Order
+matters only between the lines of one index. This module knows neither CocoIndex nor sockets: both ends import it.
+"""
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cocosearchd.config.settings import DatabaseSettings, EmbedderSettings, IndexingSettings
+from cocosearchd.model import IndexIdentity, IndexRecord, decode_path, encode_path
+
+LINE_BYTES = 1 << 22  # 128 paths of 4 kB, escaped, fit a line
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSpec:
+    """All that the child must know to start. It reads neither files of settings nor the environment."""
+
+    dsn: str
+    state_dir: str
+    database: DatabaseSettings = field(default_factory=DatabaseSettings)
+    embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
+    indexing: IndexingSettings = field(default_factory=IndexingSettings)
+    api_key: str = field(default="", repr=False)
+    store_wait_s: float = 10.0  # how long a file waits for a PostgreSQL that is being restarted before it fails
+    # Only tests set these: the child aborts, or stops answering, when it is about to index a file whose path ends
+    # so. No real file is known that reliably does that to a parser, and what is done about it is worth little untested.
+    crash_on: str = ""
+    hang_on: str = ""
+
+    @property
+    def memories(self) -> Path:
+        """CocoIndex's, of all databases."""
+        return Path(self.state_dir) / "cocoindex"
+
+    @property
+    def series(self) -> int:
+        """The number of the children of this state directory: one of them lives at a time."""
+        return int.from_bytes(hashlib.blake2b(os.fsencode(self.memories), digest_size=7).digest())
+
+
+@dataclass(frozen=True, slots=True)
+class IndexRules:
+    """What shapes the rows of one index beside its record: its settings, and the user's symbol queries by language."""
+
+    indexing: IndexingSettings = field(default_factory=IndexingSettings)
+    queries: tuple[tuple[str, str], ...] = ()
+
+
+def encode(message: Mapping[str, Any]) -> bytes:
+    """One line. Texts of paths are plain UTF-8, because `model.encode_path` made them."""
+    return json.dumps(message).encode() + b"\n"
+
+
+def decode(line: bytes) -> dict[str, Any]:
+    """The message of a line; ValueError if it is none."""
+    try:
+        message = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("a message that is nested too deep") from error
+    if not isinstance(message, dict):
+        raise ValueError("not a message")
+    return message
+
+
+def decode_answer(line: bytes) -> dict[str, Any]:
+    """The message of a line of the child; ValueError if the child says no such thing."""
+    message = decode(line)
+    whole = message.get("ready") is True or type(message.get("id")) is int
+    if not whole or ("generation" in message and not _is_outcome(message)):
+        raise ValueError("not an answer")
+    return message
+
+
+def _is_outcome(message: Mapping[str, Any]) -> bool:
+    failed, aside, done = (message.get(name) for name in ("failed", "aside", "done"))
+    return (
+        type(message["generation"]) is int
+        and isinstance(failed, dict)
+        and all(isinstance(text, str) for text in failed.values())
+        and isinstance(aside, list)
+        and all(isinstance(path, str) and path in failed for path in aside)
+        and isinstance(done, dict)
+        and all(type(number) is int for number in done.values())
+    )
+
+
+def spec_to_json(spec: WorkerSpec) -> dict[str, Any]:
+    """The first line, as an object."""
+    return asdict(spec)
+
+
+def spec_from_json(message: Mapping[str, Any]) -> WorkerSpec:
+    """The inverse of `spec_to_json`."""
+    sections = {"database": DatabaseSettings, "embedder": EmbedderSettings, "indexing": IndexingSettings}
+    return WorkerSpec(**{k: _section(sections[k], v) if k in sections else v for k, v in message.items()})
+
+
+def rules_to_json(rules: IndexRules) -> dict[str, Any]:
+    """The rules of an index, as an object."""
+    return asdict(rules)
+
+
+def rules_from_json(message: Mapping[str, Any]) -> IndexRules:
+    """The inverse of `rules_to_json`."""
+    queries = tuple((language, text) for language, text in message["queries"])
+    return IndexRules(_section(IndexingSettings, message["indexing"]), queries)
+
+
+def record_to_json(record: IndexRecord) -> dict[str, Any]:
+    """A row of the registry, as an object."""
+    return asdict(record) | {"root": encode_path(record.root)}
+
+
+def record_from_json(message: Mapping[str, Any]) -> IndexRecord:
+    """The inverse of `record_to_json`."""
+    identity = message["identity"]
+    return IndexRecord(
+        **{
+            **message,
+            "root": decode_path(message["root"]),
+            "topics": tuple(message["topics"]),
+            "made_with": tuple((name, value) for name, value in message["made_with"]),
+            "identity": IndexIdentity(
+                tuple((name, value) for name, value in identity["embedder"]),
+                identity["chunker"],
+                identity["header_version"],
+            ),
+        }
+    )
+
+
+def _section(kind: type[T], values: Mapping[str, Any]) -> T:
+    known = {f.name for f in fields(kind)}  # type: ignore[arg-type]
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in known})

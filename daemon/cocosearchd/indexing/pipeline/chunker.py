@@ -1,0 +1,233 @@
+"""chunk(parsed, limits): a file as chunks, cut where definitions and blocks begin. Pure.
+
+Chunks cover every byte that is not blank, do not overlap, and are at most `HARD_CAP` times the chunk size long. Where
+to cut is decided by lines: each line has a *cost* of cutting before it (`cuts`), low at the start of an outer
+definition, high inside of a statement. A piece that is too large is cut at all of its cheapest lines; what is too small
+is packed with its neighbours.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Set
+from dataclasses import dataclass
+from typing import Literal
+
+from cocosearchd.indexing.pipeline import cut_points
+from cocosearchd.languages.handlers.base import Block
+from cocosearchd.languages.identifiers import split_text
+from cocosearchd.languages.parse import Parsed
+from cocosearchd.languages.symbols import FUNCTION_KINDS, MINOR_KINDS, TYPE_KINDS
+from cocosearchd.model import Chunk, Symbol
+
+# Raise it whenever the text of headers changes: it is part of the identity of an index.
+HEADER_VERSION = 1
+HEADER_NAMES = 6
+MAX_HEADER = 400  # characters
+VERSION = 1
+# Kinds whose head says little.
+_SCOPES = frozenset({"impl", "namespace", "module", "extension"})
+_OWNERS = TYPE_KINDS | {"impl"}
+_MAJOR = TYPE_KINDS | FUNCTION_KINDS
+_TELLING = _MAJOR - _SCOPES
+_LEAVES = FUNCTION_KINDS | {"test", "table", "view"}
+# Blocks that may share a chunk with others: settings, sections of a text.
+_SETTINGS = frozenset({"metadata", "env", "permissions", "global"})
+_SMALL_BLOCKS = _SETTINGS | {"section"}
+# Sizes relative to the chunk size: a definition up to KEEP_WHOLE stays in one piece; nothing is longer than HARD_CAP;
+# pieces below MINIMUM are packed with a neighbour.
+KEEP_WHOLE, HARD_CAP, MINIMUM = 1.5, 2.0, 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How files are cut. Sizes are bytes; `chunk_overlap` is for `recursive` only."""
+
+    chunker: Literal["definitions", "recursive"] = "definitions"
+    chunk_size: int = 1000
+    chunk_overlap: int = 300
+
+
+def chunker_id(limits: Limits) -> str:
+    """Name and version of a way to cut, with what shapes it: part of the identity of an index."""
+    if limits.chunker == "recursive":
+        return f"recursive-1:{limits.chunk_size}/{limits.chunk_overlap}"
+    return f"definitions-{VERSION}" + (f":{limits.chunk_size}" if limits.chunk_size != 1000 else "")
+
+
+def chunk(parsed: Parsed, limits: Limits) -> tuple[Chunk, ...]:
+    """The chunks of a file, in order, cut at definitions. (For `recursive`, give ranges to `describe`.)"""
+    return describe(parsed, ranges(parsed, limits))
+
+
+def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
+    """The byte ranges of the chunks of a file: disjoint, in order, without blank lines at their ends."""
+    data, size = parsed.data, max(4, limits.chunk_size)
+    if parsed.blocks:
+        spans = [cut_points.Span(block.start_byte, block.end_byte, _rank_of_block(block)) for block in parsed.blocks]
+    else:
+        spans = [cut_points.Span(symbol.start_byte, symbol.end_byte, _rank(symbol)) for symbol in parsed.symbols]
+    plan = cut_points.plan(data, spans)
+    pieces = cut_points.pieces(plan, cut_points.Sizes(size, int(size * MINIMUM), int(size * KEEP_WHOLE)))
+    trimmed = (_trim(data, plan.starts[first], plan.starts[last]) for first, last in pieces)
+    cap = int(size * HARD_CAP)
+    return tuple(part for start, end in trimmed for part in cut_points.forced(data, start, end, cap))
+
+
+def _rank(symbol: Symbol) -> cut_points.Rank:
+    if symbol.kind in _LEAVES:
+        return cut_points.LEAF
+    if symbol.kind in _SCOPES:
+        return cut_points.SCOPE
+    return cut_points.CONTAINER if symbol.kind in TYPE_KINDS else cut_points.MINOR
+
+
+def _rank_of_block(block: Block) -> cut_points.Rank:
+    return cut_points.MINOR if block.block_type in _SMALL_BLOCKS else cut_points.LEAF
+
+
+def _trim(data: bytes, start: int, end: int) -> tuple[int, int]:
+    """Without blank lines at both ends; the indentation of the first line stays."""
+    text = data[start:end]
+    body = text.lstrip()
+    if not body:
+        return start, start
+    first = start + len(text) - len(body)
+    return max(start, data.rfind(b"\n", start, first) + 1), start + len(text.rstrip())
+
+
+def describe(parsed: Parsed, found: Iterable[tuple[int, int]]) -> tuple[Chunk, ...]:
+    """Chunks for byte ranges in order: their text, lines, header, symbol and block."""
+    view = _View(parsed)
+    return tuple(view.chunk(start, end) for start, end in found)
+
+
+def keywords(chunk: Chunk) -> str:
+    """What full text search sees of a chunk: header and text after identifier splitting."""
+    return split_text(f"{chunk.header}\n{chunk.text}")
+
+
+class _View:
+    """A file seen by byte position. One per call: it only moves forward over the lines."""
+
+    def __init__(self, parsed: Parsed) -> None:
+        self.parsed = parsed
+        self.starts = [symbol.start_byte for symbol in parsed.symbols]
+        self.parents = list(_parents(parsed.symbols))
+        self.block_starts = [block.start_byte for block in parsed.blocks]
+        self.block_parents = list(_parents(parsed.blocks))
+        self.line, self.seen = 1, 0  # the line of byte `seen`
+
+    def chunk(self, start: int, end: int) -> Chunk:
+        parsed, data = self.parsed, self.parsed.data
+        at = self._at(start)
+        inside, around = parsed.symbols[at : self._at(end)], self._around(start, at - 1)
+        text = data[start:end].decode("utf-8", "replace")
+        block, symbol, titles, minor = None, None, tuple[str, ...](), MINOR_KINDS
+        if parsed.blocks:
+            outer, blocks = self._blocks(start, end)
+            block, minor = _block_of(blocks, outer, start, end), frozenset()
+            symbol = next((one for one in inside if block and one.start_byte == block.start_byte), None)
+            if not inside:
+                titles = tuple(one.title for one in (outer, *blocks) if one and one.block_type not in _SETTINGS)
+        symbol = symbol or _symbol_of(inside, around, start, end)
+        header = _header(parsed.path, around, inside, titles, minor)
+        first = self._line_of(start)
+        return Chunk(
+            start,
+            end,
+            first,
+            first + data.count(b"\n", start, max(start, end - 1)),
+            text,
+            header,
+            parsed.language,
+            block.block_type if block else symbol.kind if symbol else "",
+            block.hierarchy if block else symbol.qualified_name if symbol else "",
+            symbol.kind if symbol else None,
+            symbol.qualified_name if symbol else None,
+            symbol.signature if symbol else None,
+            tuple(dict.fromkeys(item.name for item in inside)),
+            inside,
+        )
+
+    def _at(self, byte: int) -> int:
+        """The index of the first symbol that starts at a byte or after it."""
+        return bisect_right(self.starts, byte - 1)
+
+    def _line_of(self, byte: int) -> int:
+        if byte < self.seen:
+            self.line, self.seen = 1, 0
+        self.line += self.parsed.data.count(b"\n", self.seen, byte)
+        self.seen = byte
+        return self.line
+
+    def _around(self, byte: int, index: int) -> list[Symbol]:
+        """The definitions that are open at a byte, innermost first; `index`: of the last that starts before it."""
+        symbols, found = self.parsed.symbols, []
+        while index >= 0:
+            if symbols[index].end_byte > byte:
+                found.append(symbols[index])
+            index = self.parents[index]
+        return found
+
+    def _blocks(self, start: int, end: int) -> tuple[Block | None, tuple[Block, ...]]:
+        """The innermost block that is open at the start, and those that start inside."""
+        blocks = self.parsed.blocks
+        first, last = bisect_right(self.block_starts, start - 1), bisect_right(self.block_starts, end - 1)
+        index = first - 1
+        while index >= 0 and blocks[index].end_byte <= start:
+            index = self.block_parents[index]
+        return blocks[index] if index >= 0 else None, blocks[first:last]
+
+
+def _parents(nested: Iterable[Symbol | Block]) -> Iterator[int]:
+    """For each definition or block the number of the one around it, -1 at the top."""
+    around: list[tuple[int, int]] = []  # (end, number) of what is open
+    for number, one in enumerate(nested):
+        while around and around[-1][0] < one.end_byte:
+            around.pop()
+        yield around[-1][1] if around else -1
+        around.append((one.end_byte, number))
+
+
+def _symbol_of(inside: tuple[Symbol, ...], around: list[Symbol], start: int, end: int) -> Symbol | None:
+    """The definition that a chunk is, or is part of.
+
+    Inside of a function it is that function, unless something defined here fills half of the chunk. Elsewhere it is the
+    largest of the outermost functions and types that start here, then what is around, then any other definition.
+    """
+    if not inside:
+        return around[0] if around else None
+    major = [symbol for symbol in inside if symbol.kind in _TELLING]
+    major = major or [symbol for symbol in inside if symbol.kind in _MAJOR]
+    largest = max(_outermost(major), key=lambda symbol: min(symbol.end_byte, end) - symbol.start_byte, default=None)
+    innermost = around[0] if around else None
+    if largest is not None and innermost is not None and innermost.kind in FUNCTION_KINDS:
+        return largest if 2 * (min(largest.end_byte, end) - largest.start_byte) > end - start else innermost
+    return largest or innermost or inside[0]
+
+
+def _block_of(inside: tuple[Block, ...], around: Block | None, start: int, end: int) -> Block | None:
+    """The block that a chunk is about: the largest one that starts in it, unless most of it is older than that."""
+    largest = max(inside, key=lambda one: (min(one.end_byte, end) - one.start_byte, -one.start_byte), default=None)
+    if largest is None or (around is not None and 2 * (min(largest.end_byte, end) - largest.start_byte) < end - start):
+        return around or largest
+    return largest
+
+
+def _outermost(symbols: Iterable[Symbol]) -> Iterator[Symbol]:
+    end = -1
+    for symbol in symbols:
+        if symbol.end_byte > end:
+            end = symbol.end_byte
+            yield symbol
+
+
+def _header(path: str, around: list[Symbol], inside: tuple[Symbol, ...], titles: Iterable[str], minor: Set[str]) -> str:
+    """One line: the path, the enclosing type and function, and what is defined here; at most `HEADER_NAMES` names."""
+    owner = next((symbol.name for symbol in around if symbol.kind in _OWNERS), "") if around else ""
+    if not owner and inside:  # a method outside of its type
+        function = next((symbol for symbol in inside if symbol.kind in FUNCTION_KINDS), None)
+        owner = (function.parent or "").rpartition(".")[2] if function else ""
+    names = [owner, next((symbol.name for symbol in around if symbol.kind in _MAJOR), "")] if around else [owner]
+    names += [symbol.name for symbol in inside if symbol.kind not in minor]
+    distinct = list(dict.fromkeys(filter(None, [*names, *titles])))[:HEADER_NAMES]
+    return " ".join([path, *distinct]).replace("\n", " ")[:MAX_HEADER]

@@ -1,0 +1,95 @@
+"""What parsing and cutting found out of a content, kept by it: a branch that is switched back to parses nothing.
+
+A path is no part of it, but for the language that it gives: a file that is moved, copied or in a worktree is known.
+"""
+
+import hashlib
+import logging
+import sqlite3
+import threading
+from collections.abc import Iterator, Sequence
+from importlib import metadata, resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from cocosearchd.embedding.caching import Counters
+from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.file_reader import SourceFile
+from cocosearchd.indexing.pipeline.parse_result import Outline, unpacked_outline
+from cocosearchd.languages.parse import QueryOverrides, grammar_of
+from cocosearchd.runtime.disk_cache import Kept
+
+log = logging.getLogger(__name__)
+
+# What outlines and sheets are made by, beside the settings: our own code, and the packages that parse and cut.
+_MODULES = (
+    *("chunk.py", "cuts.py", "making.py", "mate.py", "outline.py", "parser.py"),
+    *("outlines.py", "read.py", "recursive.py", "sheet.py", "sheets.py"),
+)
+_PACKAGES = ("cocoindex", "tree-sitter", "tree-sitter-language-pack")
+
+
+class Outlines:
+    """Keeps outlines by the rules of one index, where there is something to keep them in."""
+
+    def __init__(
+        self, limits: Limits, overrides: QueryOverrides, made_by: bytes, kept: Kept | None, counters: Counters
+    ) -> None:
+        self._limits, self._overrides, self.kept, self._counters = limits, overrides, kept, counters
+        self._counting = threading.Lock()
+        self.made_by = hashlib.blake2b(made_by + repr((limits, overrides)).encode(), digest_size=16).digest()
+
+    def known(self, keys: Sequence[bytes]) -> list[Outline | None]:
+        """Return for each key the outline that was made before, or None; blocking."""
+        kept = self.kept.get(keys) if self.kept is not None else {}
+        return [unpacked_outline(kept.get(key)) for key in keys]
+
+    def take(self, key: bytes, packed: bytes | None) -> None:
+        """Count a content as parsed; keep its outline, None where it is not worth keeping."""
+        with self._counting:
+            self._counters.parsed += 1
+        if self.kept is not None and packed is not None:
+            self.kept.put([(key, packed)])
+
+    def written_soon(self) -> None:
+        """What was made is on disk in a while. For the event loop."""
+        if self.kept is not None:
+            self.kept.flush_soon()
+
+    def key(self, source: SourceFile, language: str) -> bytes:
+        """Return the key of a content as a file of this language, by the parsers and the rules of this index."""
+        name = source.path.rpartition("/")[2] if self._limits.chunker == "recursive" else ""
+        kind = f"{language} {grammar_of(source.path, language)} {name}"
+        whole = self.made_by + source.content_hash + kind.encode("utf-8", "surrogatepass")
+        return hashlib.blake2b(whole, digest_size=16).digest()
+
+
+def opened(path: Path, limit_bytes: int) -> Kept | None:
+    """The file that outlines are kept in; None for 0 bytes, or where there cannot be one."""
+    if limit_bytes <= 0:
+        return None
+    try:
+        return Kept(path, limit_bytes)
+    except (OSError, sqlite3.Error) as error:
+        log.warning("not_kept", extra={"path": str(path), "error": str(error)})
+        return None
+
+
+def made_by() -> bytes:
+    """What makes outlines and sheets, as a digest: other code may find other definitions in the same content."""
+    digest = hashlib.blake2b(digest_size=16)
+    for package in _PACKAGES:
+        digest.update(f"{package} {metadata.version(package)}\n".encode())
+    own = resources.files("cocosearchd.indexing")
+    values = resources.files("cocosearchd") / "model.py", resources.files("cocosearchd.store") / "sheets.py"
+    for file in (*_sources(resources.files("cocosearchd.languages")), *(own / name for name in _MODULES), *values):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    return digest.digest()
+
+
+def _sources(folder: Traversable) -> Iterator[Traversable]:
+    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+        if entry.is_dir():
+            yield from _sources(entry)
+        elif entry.name.endswith((".py", ".scm")):
+            yield entry

@@ -1,0 +1,101 @@
+"""What parsing and cutting find out of a content, without its path; and how that is packed. Pure."""
+
+import hashlib
+import marshal
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from operator import attrgetter
+
+from cocosearchd.indexing.pipeline.chunker import Limits, describe, ranges
+from cocosearchd.languages.handlers.base import Block
+from cocosearchd.languages.parse import Parsed, QueryOverrides, parse
+from cocosearchd.model import Chunk, ParseReport, Symbol
+from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.values import read_values
+
+_SYMBOL, _BLOCK, _REPORT = (attrgetter(*(one.name for one in fields(kind))) for kind in (Symbol, Block, ParseReport))
+SUM_BYTES = 8  # in front of what is packed: marshal crashes on what it has not written
+
+Cut = Callable[[Parsed, Limits], tuple[tuple[int, int], ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Outline:
+    """A file without its path: where it is cut (bytes, half-open), and what is defined in it."""
+
+    ranges: tuple[tuple[int, int], ...]
+    symbols: tuple[Symbol, ...]
+    blocks: tuple[Block, ...]
+    report: ParseReport
+
+    def chunks(self, path: str, language: str, data: bytes) -> tuple[Chunk, ...]:
+        """The chunks of a file that has this outline: described, where it is cut."""
+        parsed = Parsed(path, data, language, None, self.symbols, self.blocks, self.report)
+        return describe(parsed, self.ranges)
+
+
+def outlined(
+    path: str, language: str, data: bytes, limits: Limits, overrides: QueryOverrides, cut: Cut = ranges
+) -> tuple[Outline, bool]:
+    """The outline of a parsed and cut file; and whether it is worth keeping. Takes as long as the file is large."""
+    parsed = parse(path, data, overrides, language)
+    outline = Outline(cut(parsed, limits), parsed.symbols, parsed.blocks, parsed.report)
+    # A parser that took too long may not do so the next time.
+    return outline, parsed.tree is not None or parsed.report.status == "no_grammar"
+
+
+def plain_outline(data: bytes, limits: Limits, reason: str) -> Outline:
+    """Return the outline of a file that no parser and no pattern may touch: about equal parts, cut at line ends."""
+    return Outline(tuple(_plain_ranges(data, max(4, limits.chunk_size))), (), (), ParseReport("error", 1, reason))
+
+
+def _plain_ranges(data: bytes, size: int) -> Iterator[tuple[int, int]]:
+    start = 0
+    while start < len(data):
+        end = _plain_end(data, start, size)
+        text = data[start:end]
+        if text.strip():
+            yield start, start + len(text.rstrip())
+        start = end
+
+
+def _plain_end(data: bytes, start: int, size: int) -> int:
+    """Return where a part ends that begins at a byte: after a line if one ends in it, else between two characters."""
+    end = start + size
+    if end >= len(data):
+        return len(data)
+    line_end = data.rfind(b"\n", start, end)
+    if line_end >= 0:
+        return line_end + 1
+    while end > start + size - 4 and data[end] & 0xC0 == 0x80:  # a continuation byte of UTF-8 (RFC 3629)
+        end -= 1
+    return max(end, start + 1)
+
+
+def packed_outline(outline: Outline) -> bytes:
+    """The outline as it is kept: marshalled, symbols and blocks as tuples, with a sum in front."""
+    values = tuple(map(_SYMBOL, outline.symbols)), tuple(map(_BLOCK, outline.blocks)), _REPORT(outline.report)
+    return summed(marshal.dumps((outline.ranges, *values)))
+
+
+def unpacked_outline(raw: bytes | None) -> Outline | None:
+    """The outline that was packed in raw bytes; None if their sum is not right, or they are none."""
+    if raw is None or not is_summed(raw):
+        return None
+    try:
+        cut, symbols, blocks, report = read_values(raw[SUM_BYTES:])
+        return Outline(
+            cut, tuple(Symbol(*one) for one in symbols), tuple(Block(*one) for one in blocks), ParseReport(*report)
+        )
+    except (Garbled, ValueError, TypeError):
+        return None
+
+
+def summed(raw: bytes) -> bytes:
+    """Raw bytes with their sum in front."""
+    return hashlib.blake2b(raw, digest_size=SUM_BYTES).digest() + raw
+
+
+def is_summed(raw: bytes) -> bool:
+    """Whether raw bytes begin with the sum of the rest."""
+    return raw[:SUM_BYTES] == hashlib.blake2b(raw[SUM_BYTES:], digest_size=SUM_BYTES).digest()

@@ -1,0 +1,48 @@
+"""The daemon's parser: a worker process of its own, for text that no file has.
+
+Native code that crashes or hangs ends that process alone. It is started for the first text, and ended when there has
+been none for a while.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pool.boxed_parser import parser_command
+from cocosearchd.indexing.pool.parse_task import ParseFile, ParseRequest, ParseResult, pack_request, unpack_response
+from cocosearchd.languages.parse import QueryOverrides
+from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.limits import ResourceLimits
+from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
+from cocosearchd.sandbox.worker_process import WorkerLost, WorkerUnavailable
+
+COMMAND = parser_command("definitions")
+IDLE_S = 60.0  # somebody types: a process takes 0.15 s of CPU to start
+DEADLINE_S = 20.0  # for one text: a parser gives up after three seconds of CPU
+
+
+class Outliner:
+    """At most one process, which has one text at a time: what ends it is that one. For one event loop."""
+
+    def __init__(
+        self, command: Sequence[str] = COMMAND, deadline_s: float = DEADLINE_S, idle_s: float = IDLE_S
+    ) -> None:
+        self._deadline_s = deadline_s
+        self._pool = WorkerPool("overlay parser", command, installed_code(), ResourceLimits(), PoolSize(idle_s=idle_s))
+
+    async def outline(
+        self, path: str, language: str, data: bytes, limits: Limits, overrides: QueryOverrides
+    ) -> ParseResult | None:
+        """Return the outline of a text; None where it ends its process or does not come back in time."""
+        request = ParseRequest(limits, overrides, (ParseFile(path, language, data),), rehearse=True)
+        try:
+            (result,) = await self._pool.call(
+                pack_request(request), self._deadline_s, partial(unpack_response, count=1)
+            )
+        except (WorkerLost, WorkerUnavailable):
+            return None
+        return result
+
+    async def aclose(self) -> None:
+        """End the process."""
+        await self._pool.aclose()

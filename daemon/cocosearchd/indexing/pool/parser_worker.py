@@ -1,0 +1,30 @@
+"""The parser process: a worker process that parses and cuts files, and knows nothing but their bytes.
+
+It opens no file of a user, no database and no index, and loads neither CocoIndex nor NumPy: it costs some 20 MB.
+"""
+
+from cocosearchd.indexing.pipeline.chunker import keywords, ranges
+from cocosearchd.indexing.pipeline.parse_result import Cut, outlined, packed_outline
+from cocosearchd.indexing.pool.parse_task import ParseFile, ParseRequest, pack_response, unpack_request
+from cocosearchd.sandbox.worker_loop import Handler, run_worker
+
+
+def parser_handler(cut: Cut) -> Handler:
+    """Return the function that answers a request, with `cut` as the way to cut files."""
+    return lambda body: _respond(unpack_request(body), cut)
+
+
+def _respond(request: ParseRequest, cut: Cut) -> bytes:
+    return pack_response([_parse(file, request, cut) for file in request.files])
+
+
+def _parse(file: ParseFile, request: ParseRequest, cut: Cut) -> tuple[bytes, bool]:
+    outline, lasting = outlined(file.path, file.language, file.data, request.limits, request.overrides, cut)
+    if request.rehearse:
+        for chunk in outline.chunks(file.path, file.language, file.data):
+            keywords(chunk)
+    return packed_outline(outline), lasting
+
+
+if __name__ == "__main__":
+    run_worker(lambda: parser_handler(ranges))

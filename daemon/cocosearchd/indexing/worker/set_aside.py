@@ -1,0 +1,62 @@
+"""Contents that ended or stalled the indexing process itself: left out across restarts, until they change.
+
+Nothing is parsed there, so this is rare. A content is known by its hash and by the installed code: after an upgrade it
+is tried again.
+"""
+
+import json
+import logging
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from cocosearchd.indexing.pipeline.file_reader import SourceFile
+
+log = logging.getLogger(__name__)
+
+FILE_NAME = "set_aside.json"
+MOST = 1000  # contents; beyond that the oldest are tried again
+
+
+class SetAside:
+    """Reasons by content hash; all in memory, as each file that is read is looked up."""
+
+    def __init__(self, state_dir: Path, code: str) -> None:
+        """Read the file of the state directory; blocking. `code` is that of `installed_code`."""
+        self._path, self._code = state_dir / FILE_NAME, code
+        self._reasons = dict(_read(self._path, code))
+
+    def reason(self, content_hash: bytes) -> str | None:
+        """Return why a content is left out, None if it is not."""
+        return self._reasons.get(content_hash.hex())
+
+    def among(self, sources: Iterable[SourceFile]) -> dict[str, str]:
+        """Return the paths of files that are left out, with the reasons."""
+        if not self._reasons:
+            return {}
+        return {source.path: reason for source in sources if (reason := self.reason(source.content_hash)) is not None}
+
+    def add(self, content_hash: bytes, reason: str) -> None:
+        """Leave a content out from now on; blocking. What cannot be written is logged, and lasts until a restart."""
+        self._reasons[content_hash.hex()] = reason
+        while len(self._reasons) > MOST:
+            del self._reasons[next(iter(self._reasons))]
+        part = self._path.with_suffix(".part")
+        try:
+            part.write_text(json.dumps({"code": self._code, "contents": self._reasons}))
+            part.replace(self._path)
+        except OSError as error:
+            log.warning("set_aside_not_kept", extra={"path": str(self._path), "error": str(error)})
+
+
+def _read(path: Path, code: str) -> Mapping[str, str]:
+    try:
+        stored = json.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        log.warning("set_aside_unreadable", extra={"path": str(path), "error": str(error)})
+        return {}
+    contents = stored.get("contents") if isinstance(stored, dict) and stored.get("code") == code else None
+    if not isinstance(contents, dict):
+        return {}
+    return {str(key): str(reason) for key, reason in contents.items()}

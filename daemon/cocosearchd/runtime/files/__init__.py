@@ -1,0 +1,1 @@
+"""Files that anybody may have written: opened without following links, read within bounds."""

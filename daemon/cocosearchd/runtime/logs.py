@@ -1,0 +1,125 @@
+"""One stream of log records, ours and the libraries': JSON lines, or coloured text on a terminal.
+
+Modules use `logging.getLogger(__name__)` with an event name and `extra` fields; how it looks is decided here.
+
+Under systemd standard error is the journal, which has its own bounds. A daemon that `cocosearchctl up` or launchd
+started writes to a file that nobody else rotates: it bounds that file itself.
+"""
+
+import contextlib
+import fcntl
+import logging
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, TextIO
+
+import structlog
+from structlog.typing import Processor
+
+from cocosearchd.runtime.masking import mask_urls, without
+
+# Libraries whose INFO is our DEBUG.
+QUIET = ("httpx", "httpcore", "mcp", "fastmcp", "uvicorn.access", "watchfiles", "sse_starlette")
+# Warns at each attempt to reach a server that is away, twice a second; that it is away is in the log already.
+REPEATS = ("psycopg.pool",)
+
+
+# The log and the one before it take at most twice this, and one record.
+MAX_BYTES = 8 << 20
+
+
+class BoundedHandler(logging.StreamHandler[TextIO]):
+    """Writes to `stream`; while that is the file `path`, keeps it below `max_bytes` by putting what is full aside.
+
+    The file is copied and cut, not renamed: whoever else has it open (libraries, a crash) goes on writing to it.
+    """
+
+    def __init__(self, stream: TextIO, path: Path, max_bytes: int) -> None:
+        super().__init__(stream)
+        self.path, self.max_bytes = path, max_bytes
+        descriptor = stream.fileno()
+        # launchd's file is not opened for appending: after a cut, writes would go on where they were.
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) | os.O_APPEND)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write, and look at the size."""
+        super().emit(record)
+        if os.fstat(self.stream.fileno()).st_size > self.max_bytes:
+            before = self.path.with_name(self.path.name + ".1")
+            with contextlib.suppress(OSError):  # a full disk: cutting is what helps
+                shutil.copy(self.path, before)
+            os.ftruncate(self.stream.fileno(), 0)
+
+
+def _handler(stream: TextIO, file: Path | None) -> logging.Handler:
+    if file is not None:
+        with contextlib.suppress(OSError):  # no such file, or a stream that is none
+            here = os.fstat(stream.fileno())
+            if stat.S_ISREG(here.st_mode) and os.path.samestat(here, file.stat()):
+                return BoundedHandler(stream, file, MAX_BYTES)
+    return logging.StreamHandler(stream)
+
+
+def _without_locals() -> structlog.tracebacks.ExceptionDictTransformer:
+    """Where an error came from, without the values there: they may be source code, questions or secrets."""
+    return structlog.tracebacks.ExceptionDictTransformer(show_locals=False)
+
+
+class _Scrubbing(structlog.stdlib.ProcessorFormatter):
+    """Masks secrets in what is written, tracebacks and records of libraries included."""
+
+    def __init__(self, secrets: Sequence[str], **options: Any) -> None:
+        super().__init__(**options)
+        self._secrets = tuple(secrets)
+
+    def format(self, record: logging.LogRecord) -> str:
+        return mask_urls(without(super().format(record), self._secrets))
+
+
+def configure(
+    level: str,
+    style: Literal["auto", "json", "console"],
+    file: Path | None = None,
+    stream: TextIO = sys.stderr,
+    *,
+    secrets: Sequence[str] = (),
+) -> None:
+    """Replace the root logger's handlers by one that writes to `stream`. Call it from the program's entry.
+
+    `file` is bounded in size, if that is where `stream` goes. No record shows one of `secrets`, or those of a URL.
+    """
+    console = style == "console" or (style == "auto" and stream.isatty())
+    shared: list[Processor] = [
+        structlog.contextvars.merge_contextvars,
+        structlog.stdlib.add_log_level,
+        structlog.stdlib.add_logger_name,
+        structlog.stdlib.ExtraAdder(),
+        structlog.processors.TimeStamper(fmt="iso", utc=True),
+    ]
+    last: list[Processor] = (
+        [structlog.dev.ConsoleRenderer(exception_formatter=structlog.dev.plain_traceback)]
+        if console
+        else [
+            structlog.processors.ExceptionRenderer(_without_locals()),
+            structlog.processors.JSONRenderer(default=repr),
+        ]
+    )
+    handler = _handler(stream, file)
+    handler.setFormatter(
+        _Scrubbing(
+            secrets,
+            foreign_pre_chain=shared,
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *last],
+        )
+    )
+    root = logging.getLogger()
+    root.handlers[:] = [handler]
+    root.setLevel(level.upper())
+    for name in QUIET:
+        logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    for name in REPEATS:
+        logging.getLogger(name).setLevel(logging.DEBUG if root.level <= logging.DEBUG else logging.ERROR)

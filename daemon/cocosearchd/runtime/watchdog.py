@@ -1,0 +1,112 @@
+"""The daemon's side of its watchdog: a process of its own that gets a byte at each beat of the event loop.
+
+Nothing inside of the daemon can help when a library holds the interpreter's lock, or a signal has stopped the process.
+systemd has a watchdog of its own (`WatchdogSec=`), which does the same; there none is started. Under another manager
+(launchd) the watchdog ends a frozen daemon, and the manager starts it again.
+"""
+
+import asyncio
+import logging
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from cocosearchd.runtime import watchdog_process
+from cocosearchd.runtime.watchdog_process import BEAT, RESTART, STOPPING
+from cocosearchd.watching.clock import beat_s
+
+log = logging.getLogger(__name__)
+
+BEAT_S = 5.0  # what rests by the same beat wakes together
+MARK = "watchdog.pid"  # in the state directory: `cocosearchctl down` ends one that is about to start a daemon
+INIT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class WatchdogPlan:
+    """Which watchdog a daemon gets. `restart`: whether it starts the daemon again, or a manager does."""
+
+    limit_s: float
+    restart: bool
+    command: Sequence[str] = tuple(sys.orig_argv)
+
+    @classmethod
+    def of(cls, env: Mapping[str, str], limit_s: float, parent: int) -> "WatchdogPlan | None":
+        """None where none is wanted, or systemd watches. `parent` is the process that started this one."""
+        if not limit_s or env.get("WATCHDOG_USEC"):
+            return None
+        managed = bool(env.get("NOTIFY_SOCKET")) or parent == INIT
+        return cls(limit_s, restart=not managed)
+
+
+@contextmanager
+def watched(plan: WatchdogPlan | None, state: Path) -> Iterator[None]:
+    """Beat for as long as this lasts, from the running event loop. Leaving it is no reason to start again."""
+    if plan is None:
+        yield
+        return
+    watchdog = _Watchdog(plan, state / MARK)
+    watchdog.start()
+    try:
+        yield
+    finally:
+        watchdog.stop()
+
+
+class _Watchdog:
+    """A watchdog process and the beats that it gets. One that died is replaced."""
+
+    def __init__(self, plan: WatchdogPlan, mark: Path) -> None:
+        self._plan, self._mark = plan, mark
+        self._process: subprocess.Popen[bytes] | None = None
+        self._pipe = -1
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._spawn()
+        self._beat()
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._tell(STOPPING)
+        self._close()
+        if self._process is not None:
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(1.0)
+
+    def _beat(self) -> None:
+        if self._process is None or self._process.poll() is not None:
+            log.warning("watchdog_gone")
+            self._close()
+            self._spawn()
+        self._tell(BEAT)
+        period_s = min(BEAT_S, self._plan.limit_s / 4)
+        self._timer = asyncio.get_running_loop().call_later(beat_s(period_s), self._beat)
+
+    def _tell(self, byte: bytes) -> None:
+        with suppress(OSError):  # it is gone: the next beat notices; or it was stopped, and its pipe is full
+            os.write(self._pipe, byte)
+
+    def _spawn(self) -> None:
+        reading, self._pipe = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK) if hasattr(os, "pipe2") else os.pipe()
+        os.set_blocking(self._pipe, False)
+        restart = RESTART if self._plan.restart else "end"
+        command = [sys.executable, "-I", "-S", watchdog_process.__file__, str(reading), str(os.getpid())]
+        command += [f"{self._plan.limit_s:g}", restart, str(self._mark), *self._plan.command]
+        try:
+            self._process = subprocess.Popen(command, pass_fds=[reading])
+            self._mark.write_text(f"{self._process.pid}\n")
+        except OSError as error:  # no memory, too many processes: the next beat tries again
+            log.warning("no_watchdog", extra={"reason": error.strerror})
+        finally:
+            os.close(reading)
+
+    def _close(self) -> None:
+        if self._pipe >= 0:
+            os.close(self._pipe)
+            self._pipe = -1

@@ -1,0 +1,61 @@
+"""The worker's end of a worker process: `python -P -m MODULE FD PARENT CODE LIMITS`.
+
+The module calls `run_worker` with what answers a request.
+"""
+
+import contextlib
+import io
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+
+from cocosearchd.runtime import interpreter
+from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.frames import frame, read_frame
+from cocosearchd.sandbox.limits import ResourceLimits, allow_cpu, apply_limits
+from cocosearchd.sandbox.process_priority import die_with_parent, lower_io_priority, offer_to_oom_killer
+
+# Exit codes of a worker.
+OTHER_CODE = 3  # what is installed now is not what the parent runs
+OUT_OF_MEMORY = 4
+
+Handler = Callable[[bytes], bytes]
+
+
+def run_worker(open_handler: Callable[[], Handler]) -> None:
+    """Serve the parent until it hangs up. `open_handler` loads what the handler needs, after the limits are set.
+
+    A `MemoryError` of the handler ends the process with `OUT_OF_MEMORY`.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent says when to stop
+    descriptor, parent, code, limits = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4]
+    bounds = ResourceLimits.from_argument(limits)
+    die_with_parent(parent)
+    offer_to_oom_killer()
+    apply_limits(bounds)
+    lower_io_priority()
+    if code != installed_code():
+        sys.exit(OTHER_CODE)
+    handler = open_handler()
+    interpreter.prepare()
+    connection = socket.socket(fileno=descriptor)
+    try:
+        with contextlib.suppress(ConnectionError), connection, connection.makefile("rwb") as stream:
+            serve(stream, handler, bounds)
+    except MemoryError:
+        os._exit(OUT_OF_MEMORY)  # no cleanup: it may need memory as well
+
+
+def serve(stream: io.BufferedRWPair, handler: Handler, limits: ResourceLimits) -> None:
+    """Write an empty frame, then a response for each request of the stream, until its end."""
+    _send(stream, b"")
+    while (request := read_frame(stream)) is not None:
+        allow_cpu(limits)
+        _send(stream, handler(request))
+
+
+def _send(stream: io.BufferedRWPair, body: bytes) -> None:
+    stream.write(frame(body))
+    stream.flush()

@@ -1,0 +1,1 @@
+"""What an answer needs beside ranking: context, files, related chunks, several indexes, why not."""

@@ -1,0 +1,245 @@
+"""Browsing an index: which files it has, and what one of them says.
+
+Content comes from disk only while it is what was indexed; otherwise it is put together from the stored chunks and
+marked so. Thus nothing outside of a root is ever given out, whatever links point there.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd.exclusion import exclusion
+from cocosearchd.model import IndexRecord, SkipReason
+from cocosearchd.search.answers.disk_files import Disk, Text
+from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.plan import language_names, one_of
+from cocosearchd.search.query_bounds import check_filters
+from cocosearchd.store import index_records
+from cocosearchd.store.chunks import queries
+from cocosearchd.store.chunks.file_states import file_states
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.globs import exact_glob, path_matcher
+
+MAX_FILES = 1000
+SUGGESTED = 3  # files of the same name
+LISTED = "`cocosearchctl files` lists what is indexed"
+# Between two chunks that are not neighbours, in content that is put together.
+GAP = "…"
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    """A file of an index. `skipped` says why its text is not searched."""
+
+    index: str
+    path: str
+    language: str
+    chunks: int
+    skipped: SkipReason | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FilePage:
+    """Files by index and path, `total` counting all that match. `cursor` continues the list; None at its end."""
+
+    files: tuple[FileEntry, ...]
+    total: int
+    cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """Lines `first_line` to `last_line` of a file, inclusive, from 1; `lines` is how many there are.
+
+    `source` is `disk` when the file is as it was indexed; `index` when it has changed, gone or cannot be read since:
+    then this is what the index knows, with a line `…` where it knows nothing. `overlay`: a client's unsaved text.
+    """
+
+    index: str
+    path: str
+    language: str
+    content: str
+    first_line: int
+    last_line: int
+    lines: int
+    source: Literal["disk", "index", "overlay"]
+
+
+async def list_files(
+    db: Database,
+    indexes: Sequence[IndexRecord],
+    *,
+    under: str = "",
+    pattern: str | None = None,
+    languages: Sequence[str] = (),
+    skipped: bool = False,
+    limit: int = 100,
+    offset: int = 0,
+    cursor: str | None = None,
+) -> FilePage:
+    """Files below the directory `under` that match the glob `pattern`, both relative to the root.
+
+    `languages` are names or aliases; `skipped` adds files that are not searched. A page begins at `offset`, or where
+    the page that gave `cursor` ended, whatever has come or gone since. Raises `InvalidInput`.
+    """
+    if not 1 <= limit <= MAX_FILES or offset < 0:
+        raise InvalidInput(f"limit is {limit}, offset {offset}", f"use a limit of 1 to {MAX_FILES}, an offset from 0")
+    check_filters((pattern or "", *languages))
+    matches, wanted = path_matcher((pattern or "**",)), _language_ids(languages)
+    found = [
+        FileEntry(record.name, row.path, row.language, row.chunk_count, row.skip_reason)
+        for record in sorted(indexes, key=lambda each: each.name)
+        for row in await index_records.file_records(db, record, under.removeprefix("./").strip("/"))
+        if (skipped or row.skip_reason is None)
+        and (not wanted or row.language in wanted)
+        and (pattern is None or matches(row.path))
+    ]
+    after = _read_cursor(cursor)
+    rest = [entry for entry in found[offset:] if after is None or (entry.index, entry.path) > after]
+    page = tuple(rest[:limit])
+    return FilePage(page, len(found), json.dumps([page[-1].index, page[-1].path]) if len(rest) > limit else None)
+
+
+async def get_file(
+    db: Database,
+    indexes: Sequence[IndexRecord],
+    path: str,
+    disk: Disk,
+    *,
+    first_line: int = 1,
+    last_line: int | None = None,
+    overlays: Mapping[str, Overlay] | None = None,
+) -> FileContent:
+    """A file of one of the indexes, unsaved where the index's overlay has it.
+
+    Raises `NotFound`, and `InvalidInput` when several have that path.
+    """
+    path = path.removeprefix("./")
+    if first_line < 1 or (last_line is not None and last_line < first_line):
+        raise InvalidInput(
+            f"lines {first_line} to {last_line} are no range", "lines count from 1; the last one is included"
+        )
+    name, content_hash = await _held(db, indexes, path, overlays or {})
+    if content_hash is None:
+        file = (overlays or {})[name].files[path]
+        return _content(name, path, file.language, file.text, (first_line, last_line), "overlay")
+    record = next(each for each in indexes if each.name == name)
+    text = await disk.within(record.root, partial(disk.verified, record.root, path, content_hash))
+    stored = [file async for file in queries.file_chunks(db, record, [path])]
+    language = stored[0].language if stored else ""
+    if not stored or not stored[0].chunks:
+        await _check_text(db, record, path, readable=text is not None)
+    if text is not None:
+        return _content(record.name, path, language, text, (first_line, last_line), "disk")
+    whole = assembled(stored[0].chunks if stored else ())
+    lines = whole[first_line - 1 : last_line]
+    shown_last = first_line + len(lines) - 1
+    return FileContent(record.name, path, language, "\n".join(lines), first_line, shown_last, len(whole), "index")
+
+
+def _content(
+    index: str, path: str, language: str, text: Text, lines: tuple[int, int | None], source: Literal["disk", "overlay"]
+) -> FileContent:
+    """Lines of a text; all of it, with no last line named, is given as it is, ends of lines included."""
+    first, last = lines
+    found = text.lines(first, last or text.line_count)
+    content = text.data.decode("utf-8", "replace") if (first, last) == (1, None) else "\n".join(found)
+    return FileContent(index, path, language, content, first, first + len(found) - 1, text.line_count, source)
+
+
+async def _check_text(db: Database, record: IndexRecord, path: str, *, readable: bool) -> None:
+    """Raises `NotFound` for a file that was left out, if nothing can be shown of it."""
+    row = next((row for row in await index_records.file_records(db, record, path) if row.path == path), None)
+    skipped = row.skip_reason if row is not None else None
+    if skipped is not None and (skipped == "binary" or not readable):
+        raise NotFound(f"{path} is not in index {record.name}: {exclusion(skipped).cause}", exclusion(skipped).remedy)
+
+
+async def holder(
+    db: Database, indexes: Sequence[IndexRecord], path: str, overlays: Mapping[str, Overlay] | None = None
+) -> str:
+    """The name of the index that has a file. Raises as `get_file` does."""
+    return (await _held(db, indexes, path, overlays or {}))[0]
+
+
+async def _held(
+    db: Database, indexes: Sequence[IndexRecord], path: str, overlays: Mapping[str, Overlay]
+) -> tuple[str, bytes | None]:
+    """The index that has a file, and the hash of its content; None for unsaved text."""
+    unsaved = [name for name, overlay in overlays.items() if path in overlay.files]
+    if len(unsaved) == 1:
+        return unsaved[0], None
+    states = [(record.name, (await file_states(db, record, [path])).files.get(path)) for record in indexes]
+    holding = [(name, state.content_hash) for name, state in states if state is not None]
+    if len(holding) > 1:
+        names = ", ".join(name for name, _ in holding)
+        raise InvalidInput(f"{path} is in several indexes: {names}", "name one of them")
+    if not holding:
+        where = f"index {indexes[0].name} has no" if len(indexes) == 1 else "no index has a"
+        raise NotFound(f"{where} file {path}", await _similar(db, indexes, path))
+    return holding[0]
+
+
+async def _similar(db: Database, indexes: Sequence[IndexRecord], path: str) -> str:
+    """A hint that names files which end like a path that is in no index: its tail is often all that is known."""
+    name = path.rpartition("/")[2]
+    if not name:
+        return LISTED
+    named = (await list_files(db, indexes, pattern=exact_glob(name)[1:], skipped=True, limit=MAX_FILES)).files
+    found = sorted({file.path for file in named if file.path.rpartition("/")[2] == name}, key=_unlike(path))
+    return f"did you mean {' or '.join(found[:SUGGESTED])}?" if found else LISTED
+
+
+def _unlike(path: str) -> Callable[[str], tuple[int, str]]:
+    """Orders paths: those that end as `path` does come first."""
+    parts = path.split("/")[::-1]
+
+    def key(other: str) -> tuple[int, str]:
+        pairs = zip(parts, other.split("/")[::-1], strict=False)
+        return -next((n for n, (one, two) in enumerate(pairs) if one != two), len(parts)), other
+
+    return key
+
+
+def assembled(chunks: Sequence[queries.StoredChunk]) -> list[str]:
+    """The lines of a file as its chunks, in order, have them, each at its own place; overlaps are taken once.
+
+    A chunk may begin inside of a line, and only blanks are between chunks. Its text has as many bytes as its range, but
+    for what is no UTF-8.
+    """
+    lines: dict[int, str] = {}
+    end = 0
+    for chunk in chunks:
+        if chunk.start_line in lines:
+            lines[chunk.start_line] += " " * (chunk.start_byte - end)
+        raw = chunk.content.encode()
+        known, new = raw[: max(0, end - chunk.start_byte)], raw[max(0, end - chunk.start_byte) :]
+        for number, piece in enumerate(
+            new.decode("utf-8", "replace").split("\n"), chunk.start_line + known.count(b"\n")
+        ):
+            lines[number] = lines.get(number, "") + piece
+        end = max(end, chunk.end_byte)
+    if lines and not lines[max(lines)]:
+        del lines[max(lines)]  # what comes after the last line's end
+    return [lines.get(number, GAP).removesuffix("\r") for number in range(1, max(lines, default=0) + 1)]
+
+
+def _language_ids(names: Sequence[str]) -> frozenset[str]:
+    known = language_names()
+    return frozenset(name for given in names for name in known[one_of("language", given.lower(), known)])
+
+
+def _read_cursor(cursor: str | None) -> tuple[str, str] | None:
+    """A cursor is JSON, because names of indexes and files may hold any separator."""
+    if cursor is None:
+        return None
+    try:
+        index, path = json.loads(cursor)
+    except (ValueError, TypeError):
+        index = path = None
+    if not isinstance(index, str) or not isinstance(path, str):
+        raise InvalidInput(f"{cursor!r} is not a cursor", "pass on the one of the page before, unchanged")
+    return index, path

@@ -1,0 +1,74 @@
+"""Chunks of other files that are like the one at a place, by the stored vectors: no model is asked."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.errors import InvalidInput, NotFound
+from cocosearchd.model import Chunk, Filter, Hit, IndexRecord
+from cocosearchd.search.overlay import Overlay, best
+from cocosearchd.search.plan import MAX_LIMIT
+from cocosearchd.search.ranking import Scored, to_hit
+from cocosearchd.store.chunks import queries
+from cocosearchd.store.connection.database import Database
+
+CANDIDATES_PER_RESULT = 4  # chunks of one file crowd each other; four for each wanted file leave enough
+
+
+async def find_related(
+    db: Database, record: IndexRecord, path: str, line: int, limit: int = 10, overlay: Overlay | None = None
+) -> tuple[Hit, ...]:
+    """The best chunk of each of at most `limit` other files, most alike first; a score is a cosine similarity.
+
+    Nothing is like a chunk without a vector. Raises `NotFound` if nothing is indexed of that file, `InvalidInput`.
+    """
+    if line < 1:
+        raise InvalidInput(f"line is {line}", "lines count from 1")
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidInput(f"limit is {limit}", f"use 1 to {MAX_LIMIT}")
+    path = path.removeprefix("./")
+    vector = await _vector_at(db, record, path, line, overlay)
+    if vector is None:
+        return ()
+    count, everywhere = CANDIDATES_PER_RESULT * (limit + 1), Filter()
+    stored = overlay.elsewhere(everywhere) if overlay else everywhere
+    found = await queries.vector_search(db, record, vector, stored, count)
+    if overlay is not None:
+        found = best((*found, *overlay.compared(everywhere, vector)), count)
+    hits, files = list[Hit](), {path}
+    for rank, candidate in enumerate(found, 1):
+        if candidate.path not in files and len(hits) < limit:
+            files.add(candidate.path)
+            hits.append(
+                to_hit(record.name, Scored(candidate, candidate.score, "semantic", rank, cosine=candidate.score))
+            )
+    return tuple(hits)
+
+
+async def _vector_at(
+    db: Database, record: IndexRecord, path: str, line: int, overlay: Overlay | None
+) -> NDArray[np.float32] | None:
+    """The vector of the chunk at a line; None where nothing is known of its text."""
+    unsaved = overlay.files.get(path) if overlay else None
+    if unsaved is not None and unsaved.chunks:
+        number = _at(path, unsaved.chunks, line)
+        return unsaved.vectors[number] if unsaved.vectors[number].any() else None
+    async for file in queries.file_chunks(db, record, [path]):
+        if file.chunks and unsaved is None:
+            vector = file.chunks[_at(path, file.chunks, line)].vector
+            return None if vector is None else np.asarray(vector, dtype=np.float32)
+    raise NotFound(
+        f"index {record.name} has nothing of {path} at line {line}", "`cocosearchctl files` lists what there is"
+    )
+
+
+def _at(path: str, chunks: Sequence[Chunk] | Sequence[queries.StoredChunk], line: int) -> int:
+    """Which chunk holds a line, or is the one before it: lines between chunks are blank. At the top: the first.
+
+    Raises `InvalidInput` for a line below all of them: it may be of another file, or of another version of this one.
+    """
+    if line > (end := max(chunk.end_line for chunk in chunks)):
+        raise InvalidInput(f"{path} has no text at line {line}, only up to line {end}", "name a line up to there")
+    return max(0, bisect_right([chunk.start_line for chunk in chunks], line) - 1)

@@ -1,0 +1,1 @@
+"""The ranking profile `classic`: PostgreSQL's vectors and words, fused and reranked."""

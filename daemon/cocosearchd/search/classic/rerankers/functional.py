@@ -1,0 +1,187 @@
+"""CocoRAG's reranker without a language model: nine features, weighted by what kind of question it is.
+
+Weights and multipliers are those of its reranker-design.md; each feature is a number in 0..1, so that features really
+can reach their whole share of the score. How a feature is measured is our own: the document says what, not how.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from cocosearchd.languages.identifiers import split_text
+from cocosearchd.search.classic.rerankers.base import FEATURE_SHARE, VECTOR_SHARE, vector_scores
+from cocosearchd.search.classic.rerankers.question_words import (
+    DOMAINS,
+    FILE_KINDS,
+    STRUCTURES,
+    VERBS,
+    Intent,
+    QueryType,
+    intent,
+    keywords,
+    query_type,
+)
+from cocosearchd.search.plan import identifiers
+from cocosearchd.search.ranking import Scored, ordered, rescored
+
+WEIGHTS: dict[str, float] = {
+    "entity_relevance": 0.15,
+    "action_match": 0.08,
+    "technical_overlap": 0.08,
+    "file_appropriateness": 0.08,
+    "keyword_matches": 0.07,
+    "domain_relevance": 0.05,
+    "code_structure_match": 0.05,
+    "educational_value": 0.03,
+    "code_quality": 0.01,
+}
+QUERY_TYPE_FACTORS: dict[QueryType, dict[str, float]] = {
+    "how_to": {"educational_value": 1.5, "file_appropriateness": 1.3},
+    "fix_error": {"code_quality": 1.4, "technical_overlap": 1.3},
+    "find_example": {"file_appropriateness": 1.6, "educational_value": 1.4, "keyword_matches": 1.2},
+    "other": {},
+}
+INTENT_FACTORS: dict[Intent, dict[str, float]] = {
+    "learn": {"educational_value": 1.4, "code_structure_match": 1.2},
+    "implement": {"action_match": 1.3, "entity_relevance": 1.2},
+    "debug": {"technical_overlap": 1.5, "code_quality": 1.4},
+    "other": {},
+}
+ENOUGH_OCCURRENCES = 3  # of a keyword; more say nothing new
+LONG_LINE = 120
+
+_COMMENT = re.compile(r"^[^\S\n]*+(?:#|//|/\*|\*|--)|<!--", re.MULTILINE)
+_DOCSTRING = re.compile(r'"""|\'\'\'|/\*\*|^[^\S\n]*+///', re.MULTILINE)
+_TEACHING = re.compile(r"\b(?:example|tutorial|usage|note|returns?|>>>)", re.IGNORECASE)
+_DEFINES = re.compile(r"\b(?:def|func|fn|function|class|struct|interface|trait)\b")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A query, taken apart once for all candidates."""
+
+    keywords: tuple[str, ...]
+    entities: tuple[str, ...]  # case-folded names; the keywords where the query names nothing
+    verbs: tuple[str, ...]
+    domains: frozenset[str]
+    structures: tuple[str, ...]
+    file_kinds: frozenset[str]  # languages
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """A candidate, taken apart once for all features."""
+
+    text: str
+    folded: str
+    words: tuple[str, ...]
+    known: frozenset[str]
+    stem: frozenset[str]  # words of the file's name
+    path: str
+    language: str
+
+
+class FunctionalReranker:
+    """See the module. Has no state; one instance serves every thread."""
+
+    name = "functional"
+
+    def rerank(self, text: str, scored: Sequence[Scored]) -> list[Scored]:
+        """The candidates by 0.40 x cosine + 0.60 x weighted features, best first."""
+        question, weights = ask(text), dynamic_weights(text)
+        return ordered(
+            rescored(one, *_blend(vector, features(question, material(one)), weights))
+            for one, vector in zip(scored, vector_scores(scored), strict=True)
+        )
+
+
+def dynamic_weights(text: str) -> dict[str, float]:
+    """The nine weights for this question; they sum to 1."""
+    by_type, by_intent = QUERY_TYPE_FACTORS[query_type(text)], INTENT_FACTORS[intent(text)]
+    raw = {name: weight * by_type.get(name, 1.0) * by_intent.get(name, 1.0) for name, weight in WEIGHTS.items()}
+    total = sum(raw.values())
+    return {name: weight / total for name, weight in raw.items()}
+
+
+def ask(text: str) -> Question:
+    """Take a query apart."""
+    words = keywords(text)
+    known = set(words)
+    return Question(
+        keywords=words,
+        entities=tuple(name.casefold() for name in identifiers(text)) or words,
+        verbs=tuple(word for word in words if word in VERBS),
+        domains=frozenset(name for name, terms in DOMAINS.items() if known & terms),
+        structures=tuple(name for name, (terms, _) in STRUCTURES.items() if known & terms),
+        file_kinds=frozenset().union(*(FILE_KINDS[word] for word in words if word in FILE_KINDS)),
+    )
+
+
+def material(one: Scored) -> Material:
+    """Take a candidate apart."""
+    found = one.candidate
+    words = tuple(split_text(found.content).split())
+    stem = split_text(PurePosixPath(found.path).stem).split()
+    return Material(
+        text=found.content,
+        folded=found.content.casefold(),
+        words=words,
+        known=frozenset(words),
+        stem=frozenset(stem),
+        path=found.path.casefold(),
+        language=found.language,
+    )
+
+
+def features(question: Question, found: Material) -> dict[str, float]:
+    """The nine features, each in 0..1. One that the query says nothing about is 0 for every candidate."""
+    return {
+        "entity_relevance": _share(question.entities, lambda name: name in found.folded or name in found.path),
+        "action_match": _share(question.verbs, lambda verb: not VERBS[verb].isdisjoint(found.known)),
+        "technical_overlap": _share(question.keywords, lambda word: word in found.known),
+        "file_appropriateness": _file_appropriateness(question, found),
+        "keyword_matches": _keyword_matches(question, found),
+        "domain_relevance": _share(tuple(question.domains), lambda name: not DOMAINS[name].isdisjoint(found.known)),
+        "code_structure_match": _share(question.structures, lambda name: bool(STRUCTURES[name][1].search(found.text))),
+        "educational_value": _educational_value(found),
+        "code_quality": _code_quality(found),
+    }
+
+
+def _blend(
+    vector: float, values: dict[str, float], weights: dict[str, float]
+) -> tuple[float, tuple[tuple[str, float], ...]]:
+    weighted = sum(weights[name] * value for name, value in values.items())
+    return VECTOR_SHARE * vector + FEATURE_SHARE * weighted, (("vector_score", vector), *values.items())
+
+
+def _share(wanted: Sequence[str], has: Callable[[str], bool]) -> float:
+    return sum(map(has, wanted)) / len(wanted) if wanted else 0.0
+
+
+def _file_appropriateness(question: Question, found: Material) -> float:
+    named = _share(question.keywords, lambda word: word in found.stem)
+    if not question.file_kinds:
+        return named
+    return (named + (found.language in question.file_kinds)) / 2
+
+
+def _keyword_matches(question: Question, found: Material) -> float:
+    counted = sum(min(found.words.count(word), ENOUGH_OCCURRENCES) for word in question.keywords)
+    return counted / (ENOUGH_OCCURRENCES * len(question.keywords)) if question.keywords else 0.0
+
+
+def _educational_value(found: Material) -> float:
+    return sum(bool(sign.search(found.text)) for sign in (_COMMENT, _DOCSTRING, _TEACHING)) / 3
+
+
+def _code_quality(found: Material) -> float:
+    lines = found.text.splitlines()
+    signs = (
+        bool(_DEFINES.search(found.text)),
+        bool(_COMMENT.search(found.text) or _DOCSTRING.search(found.text)),
+        "\n\n" in found.text or len(lines) <= 12,  # short, or set in paragraphs
+        all(len(line) <= LONG_LINE for line in lines),
+    )
+    return sum(signs) / len(signs)

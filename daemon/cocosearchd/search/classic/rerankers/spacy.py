@@ -1,0 +1,119 @@
+"""CocoRAG's linguistic reranker: five features from spaCy's `en_core_web_sm`. An optional extra.
+
+spaCy is imported when this reranker is opened, and not before: it takes a second and some hundred megabytes. Its model
+is on no package index, so it is an install of its own; the tests run with a blank English pipeline, without a parser.
+"""
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from cocosearchd.errors import InvalidInput
+from cocosearchd.languages.identifiers import split_text
+from cocosearchd.search.classic.rerankers.base import FEATURE_SHARE, VECTOR_SHARE, vector_scores
+from cocosearchd.search.classic.rerankers.question_words import DOMAINS
+from cocosearchd.search.lexical.analysis.delimited_text import Enclosure, SpanFinder
+from cocosearchd.search.ranking import Scored, ordered, rescored
+
+MODEL = "en_core_web_sm"
+# CocoRAG, reranker-design.md, "spaCy NLP Reranker"; divided by their sum, so that features reach their whole share.
+WEIGHTS: dict[str, float] = {
+    "semantic_similarity": 0.25,
+    "linguistic_overlap": 0.15,
+    "syntactic_match": 0.10,
+    "technical_relevance": 0.05,
+    "code_quality": 0.05,
+}
+VERB_SHARE, NOUN_SHARE = 0.7, 0.3
+MAX_PROSE_CHARS = 2000
+
+_TECHNICAL = frozenset().union(*DOMAINS.values())
+_PROSE = SpanFinder(
+    [Enclosure('"""', '"""'), Enclosure("'''", "'''"), Enclosure("/*", "*/")], r"(?<!\S)(?:\#|//|--)[^\n]*"
+)
+_LINE_MARK = re.compile(r"(?:\#|//|--)[ \t]*")
+_DEFINES = re.compile(r"\b(?:def|func|fn|function|class|struct|interface|trait)\b")
+
+
+class SpacyReranker:
+    """See the module."""
+
+    name = "spacy"
+
+    def __init__(self, language: Any) -> None:
+        self._language = language
+
+    def rerank(self, text: str, scored: Sequence[Scored]) -> list[Scored]:
+        """The candidates by 0.40 x cosine + 0.60 x weighted features, best first."""
+        question = self._language(text)
+        proses = [prose(one.candidate.content) for one in scored]
+        total = sum(WEIGHTS.values())
+        again = []
+        for one, vector, doc in zip(scored, vector_scores(scored), self._language.pipe(proses), strict=True):
+            values = features(question, doc, one.candidate.content)
+            weighted = sum(WEIGHTS[name] * value for name, value in values.items()) / total
+            named = (("vector_score", vector), *values.items())
+            again.append(rescored(one, VECTOR_SHARE * vector + FEATURE_SHARE * weighted, named))
+        return ordered(again)
+
+
+def open_spacy() -> SpacyReranker:
+    """Load spaCy and its model. Raises `InvalidInput` with what to install when either is missing."""
+    try:
+        import spacy
+    except ImportError:
+        raise InvalidInput("the spacy reranker needs spaCy", "pip install 'cocosearchd[spacy]'") from None
+    try:
+        return SpacyReranker(spacy.load(MODEL))
+    except OSError:
+        raise InvalidInput(f"spaCy lacks its model {MODEL}", f"python -m spacy download {MODEL}") from None
+
+
+def prose(code: str) -> str:
+    """What a piece of code says in plain language: its comments and docstrings."""
+    inner = (_inner(code[span.start : span.end], span.enclosure) for span in _PROSE.spans(code))
+    return " ".join(" ".join(inner).split())[:MAX_PROSE_CHARS]
+
+
+def _inner(text: str, enclosure: Enclosure | None) -> str:
+    """A comment or docstring without its marks."""
+    if enclosure is None:
+        return _LINE_MARK.sub("", text, count=1)
+    inner = text[len(enclosure.opener) : -len(enclosure.closer)]
+    return inner.lstrip("*") if enclosure.opener == "/*" else inner
+
+
+def features(question: Any, doc: Any, code: str) -> dict[str, float]:
+    """The five features, each in 0..1. `question` and `doc` are spaCy's, of the query and of the code's prose."""
+    asked, has = _lemmas(question), _lemmas(doc) | frozenset(split_text(code).split())
+    technical = asked & _TECHNICAL
+    return {
+        "semantic_similarity": _cosine(question.vector, doc.vector) if len(doc) else 0.0,
+        "linguistic_overlap": len(asked & has) / len(asked | has) if asked else 0.0,
+        "syntactic_match": VERB_SHARE * _share(_of(question, "VERB"), _of(doc, "VERB"))
+        + NOUN_SHARE * _share(_of(question, "NOUN", "PROPN"), _of(doc, "NOUN", "PROPN")),
+        "technical_relevance": len(technical & has) / len(technical) if technical else 0.0,
+        "code_quality": (bool(len(doc)) + bool(_DEFINES.search(code))) / 2,
+    }
+
+
+def _lemmas(doc: Any) -> frozenset[str]:
+    split = (split_text(token.text).split() or [token.lemma_] for token in doc if token.is_alpha or "_" in token.text)
+    lemmas = {token.lemma_.lower() for token in doc if token.is_alpha and not token.is_stop}
+    return frozenset(lemmas | {part for parts in split if len(parts) > 1 for part in parts})
+
+
+def _of(doc: Any, *tags: str) -> frozenset[str]:
+    return frozenset(token.lemma_.lower() for token in doc if token.pos_ in tags)
+
+
+def _share(wanted: frozenset[str], has: frozenset[str]) -> float:
+    return len(wanted & has) / len(wanted) if wanted else 0.0
+
+
+def _cosine(a: Any, b: Any) -> float:
+    """By hand: `Doc.similarity` warns about models without word vectors, whose documents have tensors instead."""
+    length = float(np.linalg.norm(a) * np.linalg.norm(b))
+    return max(0.0, float(np.dot(a, b)) / length) if length else 0.0

@@ -1,0 +1,86 @@
+"""One question of the profile `code` to one state of a lexical index."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.search.code.code_profile import Ranked, Weights, rank_code
+from cocosearchd.search.code.file_masks import chunk_mask, file_mask
+from cocosearchd.search.lexical.analysis.terms import QueryTerms
+from cocosearchd.search.lexical.index_snapshot import Evidence, View
+from cocosearchd.search.lexical.lexical_index import LexicalIndex
+from cocosearchd.search.lexical.segments.live_documents import Choice, Living, files_of, joined
+from cocosearchd.search.overlay import Overlay
+from cocosearchd.search.plan import Plan
+from cocosearchd.store.chunks.phrase_matches import Starts
+
+T = TypeVar("T")
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """The question. `state` is that of the files with those of `overlay` in their place; at most `limit` are ranked.
+
+    As many files are compared as `needed` results take: a question that is explained ranks more, of the same ones.
+    """
+
+    lexical: LexicalIndex
+    state: View
+    plan: Plan
+    terms: QueryTerms
+    vector: NDArray[np.float32] | None
+    weights: Weights
+    limit: int
+    needed: int
+    overlay: Overlay | None = None
+
+    async def judged(self, judge: Callable[[Evidence], T], choice: Choice) -> T:
+        """What `judge` makes of the evidence, in a thread. `choice`: which files may be shown."""
+        return await self.lexical.judged(self.state, judge, self.terms, self.vector, choice, self.needed)
+
+    async def ranked(self, chunks: Starts | None = None) -> tuple[Ranked, ...]:
+        """The best of the chunks that pass; None: of those that pass the filter on symbols, if there is one."""
+        return await self.judged(partial(self.best, chunks=chunks), partial(self.files_shown, chunks=chunks))
+
+    def best(self, found: Evidence, chunks: Starts | None) -> tuple[Ranked, ...]:
+        """As `ranked`, of what is known of the compared files."""
+        return rank_code(
+            found,
+            self.terms.symbol,
+            self.weights,
+            self.limit,
+            allowed_chunks=self.chunks_shown(found) if chunks is None else chunk_mask(found, chunks),
+            per_file=self.limit if self.plan.all_chunks else 1,
+            held=chunks is not None,
+        )
+
+    def files_shown(self, living: Living, chunks: Starts | None = None) -> Mask | None:
+        """(F,): the files that pass the filter and have chunks that do; None: all."""
+        passing, symbols = file_mask(self.plan.where, living), self.symbols() if chunks is None else None
+        if chunks is not None:
+            having = np.fromiter((path in chunks for path in living.paths), np.bool_, len(living.paths))
+        elif symbols is not None:
+            having = files_of(self.state.parts, symbols)
+        else:
+            return passing
+        return having if passing is None else having & passing
+
+    def chunks_shown(self, found: Evidence) -> Mask | None:
+        """(C,): the compared chunks that pass the filter on symbols; None: all."""
+        symbols = self.symbols()
+        if symbols is None:
+            return None
+        return joined([mask[each.chunks] for mask, each in zip(symbols, found.compared, strict=True)])
+
+    def symbols(self) -> list[Mask] | None:
+        """By part (C,): the chunks that pass the filter on symbols; None: all. The first time it takes a while."""
+        where = self.plan.where
+        if not (where.symbol_types or where.symbol_name):
+            return None
+        of = self.lexical.symbols.of
+        return [of(part.segment, where.symbol_types, where.symbol_name) for part in self.state.parts]

@@ -1,0 +1,189 @@
+"""Quoted phrases in the profile `code`: texts are read as they rank, until enough of them hold the phrases.
+
+The lexical index knows which chunks have the words of a phrase, not whether they stand together: PostgreSQL has the
+texts. Where few chunks can hold the phrases, these are read. Otherwise files are read in the order of their rank. Only
+when they hold less than is wanted is everything looked through that is not ruled out; and where that is too much, what
+has the words of the phrases as whole words: then the answer says so.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.model import IndexRecord
+from cocosearchd.search.code.code_profile import Ranked, best_files
+from cocosearchd.search.code.code_query import Ask
+from cocosearchd.search.code.file_masks import passing_files, with_unsaved
+from cocosearchd.search.lexical.index_snapshot import Evidence
+from cocosearchd.search.lexical.scoring.phrase_candidates import Holding, holding, keys_of, phrase_words, size_of
+from cocosearchd.search.lexical.segments.live_documents import files_of
+from cocosearchd.search.trace import Trace
+from cocosearchd.store.chunks.phrase_matches import (
+    Read,
+    Starts,
+    expected,
+    holding_anywhere,
+    holding_in_chunks,
+    holding_in_files,
+)
+from cocosearchd.store.connection.database import Database
+
+FEW = 1000  # texts that are read before anything is ranked: one costs PostgreSQL 3 to 6 microseconds
+MANY = 20_000  # chunks that are read by their keys, when the files that are compared hold too little
+SCANNED = 120_000  # texts, as PostgreSQL expects, that it looks through for a whole answer
+SCAN_MS = 2000  # for what is beyond, if nothing is found otherwise
+_FIRST_LOT, _GROWTH = 2, 3  # files of the first lot for each that is wanted; and how many times as many are in the next
+PARTS = "more may hold the phrase as part of a longer word: there are too many texts to look through; a filter helps"
+UNREAD = "not every text could be looked through for the phrase in time; a filter on paths or languages helps"
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """The best chunks. `complete`: no file was newer than the state that was asked. See `CodeAnswer` for the others."""
+
+    ranked: tuple[Ranked, ...]
+    complete: bool = True
+    note: str | None = None
+    lasting: bool = True
+
+
+async def with_phrases(db: Database, newest: IndexRecord, ask: Ask, needed: int, trace: Trace) -> Held:
+    """The best chunks that hold all phrases of the plan, and pass the rest of its filter. Raises `StoreUnavailable`.
+
+    `needed` results are looked for; a plan that is explained ranks more of them.
+    """
+    look = _Look(db, newest, ask)
+    possible = await asyncio.to_thread(look.possible)
+    try:
+        return await _held(look, possible, needed)
+    finally:
+        can, likely = size_of(possible.sure), size_of(possible.whole)
+        trace.tell("phrases", lambda: {"chunks_that_can_hold": can, "with_the_words": likely, "read": look.steps})
+
+
+async def _held(look: "_Look", possible: Holding, needed: int) -> Held:
+    ask = look.ask
+    whole = await look.wholly(possible, FEW, FEW)
+    if whole is not None:
+        return await look.held(whole)
+    if size_of(possible.whole) <= FEW:
+        known = await look.among(possible.whole)
+        if look.results(known) >= needed:
+            return await look.held(known)
+    else:
+        found, order = await ask.judged(look.in_order, lambda _: files_of(ask.state.parts, possible.whole))
+        known = await look.best_first(found, order)
+        if look.results(known) >= needed or len(found.paths) == ask.state.files:
+            return Held(await asyncio.to_thread(ask.best, found, known), look.complete)
+    return await look.everywhere(possible, known)
+
+
+@dataclass(slots=True)
+class _Look:
+    """Looks for the phrases of one question.
+
+    `steps`: what was read. `in_time`: nothing has taken too long yet. `complete`: no file that was read is newer than
+    the state that is asked.
+    """
+
+    db: Database
+    newest: IndexRecord
+    ask: Ask
+    in_time: bool = True
+    complete: bool = True
+    steps: list[str] = field(default_factory=list)
+
+    def possible(self) -> Holding:
+        """What can hold the phrases, of what may be shown."""
+        state, where = self.ask.state, self.ask.plan.where
+        words = phrase_words(where.phrases, self.ask.lexical.terms)
+        return holding(state.parts, state.living, words, self.ask.files_shown(state.living), chunks=self.ask.symbols())
+
+    def in_order(self, found: Evidence) -> tuple[Evidence, list[int]]:
+        """The compared files that may be shown, best first, wherever they have the words."""
+        allowed = passing_files(self.ask.plan.where, found.paths, found.languages)
+        chunks = self.ask.chunks_shown(found)
+        if chunks is not None:
+            allowed &= np.logical_or.reduceat(chunks, found.starts)
+        found = replace(found, allowed=allowed)
+        return found, best_files(found, self.ask.terms.symbol, self.ask.weights)
+
+    def results(self, chunks: Starts) -> int:
+        """How many results some chunks give."""
+        return sum(map(len, chunks.values())) if self.ask.plan.all_chunks else len(chunks)
+
+    async def held(self, chunks: Starts, note: str | None = None, *, lasting: bool = True) -> Held:
+        """The best of the chunks that hold the phrases."""
+        return Held(await self.ask.ranked(chunks), self.complete, note, lasting)
+
+    async def best_first(self, found: Evidence, order: list[int]) -> Starts:
+        """Read the files in their order, until there are as many results as are ranked."""
+        where, overlay = self.ask.plan.where, self.ask.overlay
+        unsaved = with_unsaved({}, overlay, where)
+        chunks, at, size = dict[str, NDArray[np.int64]](), 0, _FIRST_LOT * self.ask.limit
+        while at < len(order) and self.results(chunks) < self.ask.limit:
+            lot = [found.paths[file] for file in order[at : at + size]]
+            saved = [path for path in lot if overlay is None or path not in overlay.files]
+            read = await holding_in_files(self.db, self.newest, where, saved)
+            self._compare(read, saved)
+            chunks |= read.starts | {path: unsaved[path] for path in lot if path in unsaved}
+            at, size = at + size, size * _GROWTH
+            self.steps.append(f"{len(lot)} files as they rank")
+        return chunks
+
+    async def everywhere(self, possible: Holding, known: Starts) -> Held:
+        """Of all that can hold the phrases, if that is not too much; else of what is likely to, and what is `known`."""
+        whole = await self.wholly(possible, MANY, SCANNED)
+        if whole is not None:
+            return await self.held(whole)
+        if size_of(possible.whole) <= MANY:
+            known = known | await self.among(possible.whole)
+            if known:
+                return await self.held(known, PARTS)
+        whole = await self.scanned()
+        if whole is not None:
+            return await self.held(whole)
+        return await self.held(known, UNREAD, lasting=False)
+
+    async def wholly(self, possible: Holding, keys: int, texts: int) -> Starts | None:
+        """All chunks that hold the phrases, if it takes no more than so many keys or texts to know; else None.
+
+        By their keys or by PostgreSQL's index of words, whichever leaves less to be read.
+        """
+        sure = size_of(possible.sure)
+        if sure <= min(keys, FEW):
+            return await self.among(possible.sure)
+        named = min(await expected(self.db, self.newest, self.ask.plan.where), self.ask.state.chunks)
+        if sure <= min(keys, named):
+            return await self.among(possible.sure)
+        return await self.scanned() if named <= texts else None
+
+    async def among(self, chunks: Sequence[NDArray[np.bool_]]) -> Starts:
+        """Those of some chunks that hold the phrases."""
+        self.steps.append(f"{size_of(chunks)} chunks by their keys")
+        keys = await asyncio.to_thread(keys_of, self.ask.state.parts, self.ask.state.living, chunks)
+        unsaved = self.ask.overlay.files if self.ask.overlay else {}
+        saved = [key for key in keys if key[0] not in unsaved]
+        read = await holding_in_chunks(self.db, self.newest, self.ask.plan.where, saved)
+        self._compare(read, {path for path, _, _ in saved})
+        return self._shown(read.starts)
+
+    async def scanned(self) -> Starts | None:
+        """All chunks that hold the phrases; None: there is no time for it."""
+        if not self.in_time:
+            return None
+        self.steps.append("what the index of words leaves, by PostgreSQL")
+        found = await holding_anywhere(self.db, self.newest, self.ask.plan.where, SCAN_MS)
+        self.in_time = found is not None
+        return None if found is None else self._shown(found)
+
+    def _compare(self, read: Read, paths: Iterable[str]) -> None:
+        """A file that is newer, or gone, may have held the phrases in the state that is asked."""
+        seen = self.ask.state.generation
+        self.complete &= all(read.generations.get(path, seen + 1) <= seen for path in paths)
+
+    def _shown(self, chunks: Starts) -> Starts:
+        return with_unsaved(chunks, self.ask.overlay, self.ask.plan.where)

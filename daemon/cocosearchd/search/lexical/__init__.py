@@ -1,0 +1,1 @@
+"""Every chunk and file of an index by word, name, path and vector, in memory."""

@@ -1,0 +1,1 @@
+"""Texts to terms: words, definitions and comments, computed in worker processes."""

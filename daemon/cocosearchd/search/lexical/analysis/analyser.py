@@ -1,0 +1,219 @@
+"""Analyses texts of files in a process of their own, so that no text can hold the interpreter of the daemon.
+
+A file that ends its process twice in a row is analysed by its plain words, without definitions and comments; if these
+end the process as well, it is known by its path alone. Files that were sent with it are analysed as ever.
+"""
+
+import asyncio
+import logging
+import sys
+from collections import deque
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Protocol
+
+from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.limits import ResourceLimits
+from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
+from cocosearchd.sandbox.worker_process import WorkerLost, WorkerUnavailable
+from cocosearchd.search.lexical.analysis.analysis_messages import AnalysisRequest, analysis_from_bytes
+from cocosearchd.search.lexical.analysis.documents import TOGETHER, Analysis, Documents, FileText, with_analysis
+
+log = logging.getLogger(__name__)
+
+COMMAND = (sys.executable, "-P", "-m", "cocosearchd.search.lexical.analysis.analysis_worker")
+# Characters of one request: some 25 ms of work, and few enough for a save to find a process soon.
+REQUEST_CHARACTERS = 256 << 10
+# Twenty times what a request takes whose one file is as large as any that is indexed by default.
+LIMITS = ResourceLimits(address_space_bytes=1 << 30, request_cpu_s=5)
+DEADLINE_S = 20.0  # CPU time ends before, unless the machine is busy
+# However many texts never end, the saves of others have processes: two at most are held until a text is given up. A
+# process costs .3 s of CPU to start, and reads all words anew: one that is kept for nobody yet is started for what
+# takes much longer than a request does.
+SIZE = PoolSize(most=4, warm=1, idle_s=30.0, spare_after_s=1.0, slow_after_s=0.5, slow_most=2)
+BATCHES_AHEAD = 2  # asked for at a time: one is analysed, one is put together
+SHOWN = 5  # files that are named
+WITHOUT_DEFINITIONS = "searched without definitions and comments"
+BY_PATH_ALONE = "searched by its path alone"
+
+
+@dataclass(frozen=True, slots=True)
+class Reduced:
+    """A file that is searched by less than its text has; `reason` is for people."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Analysed:
+    """Documents in the order of the files, and the files of which they have less."""
+
+    documents: tuple[Documents, ...] = ()
+    reduced: tuple[Reduced, ...] = ()
+
+
+class ReducedFiles:
+    """The files of one index that are searched by less than their text has."""
+
+    def __init__(self) -> None:
+        self._reasons: dict[str, str] = {}
+
+    @property
+    def reasons(self) -> Mapping[str, str]:
+        """The reason by path, for `restore` after a restart."""
+        return dict(self._reasons)
+
+    def restore(self, reasons: Mapping[str, str]) -> None:
+        """Take over what was known of files that are not analysed again."""
+        self._reasons = dict(reasons)
+
+    def retain(self, paths: Container[str]) -> None:
+        """Forget files that are not among `paths`."""
+        self._reasons = {path: reason for path, reason in self._reasons.items() if path in paths}
+
+    def update(self, paths: Iterable[str], reduced: Iterable[Reduced]) -> None:
+        """Note that files have been analysed again, or are gone, and which of them are reduced now."""
+        for path in paths:
+            self._reasons.pop(path, None)
+        self._reasons |= {file.path: file.reason for file in reduced}
+
+    def notes(self) -> list[str]:
+        """Return a sentence for people on each file; where there are many, on the first."""
+        shown = sorted(self._reasons)[:SHOWN]
+        others = len(self._reasons) - len(shown)
+        return [
+            *(f"{path} is {self._reasons[path]}; it is tried again when it changes" for path in shown),
+            *([f"{others} more files are searched by less than their text has"] if others else []),
+        ]
+
+
+class Analyser(Protocol):
+    """Turns texts of files into documents of a lexical index."""
+
+    async def analyse(self, files: Sequence[FileText]) -> Analysed:
+        """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`."""
+
+
+class ProcessAnalyser:
+    """Analyses in processes that it keeps. For one event loop; `aclose` ends them."""
+
+    def __init__(
+        self,
+        command: Sequence[str] = COMMAND,
+        limits: ResourceLimits = LIMITS,
+        size: PoolSize = SIZE,
+        deadline_s: float = DEADLINE_S,
+    ) -> None:
+        self._pool = WorkerPool("analysis", command, installed_code(), limits, size)
+        self._deadline_s = deadline_s
+
+    @property
+    def pids(self) -> list[int]:
+        """The process numbers of all that live."""
+        return self._pool.pids
+
+    def warm_up(self) -> None:
+        """Start a process before it is needed."""
+        self._pool.warm_up()
+
+    async def renew(self) -> None:
+        """Forget what was read, in new processes: for when there is no index any more."""
+        await self._pool.renew()
+
+    async def analyse(self, files: Sequence[FileText]) -> Analysed:
+        """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`.
+
+        The process analyses a batch while the documents of the batch before are put together here.
+        """
+        documents = list[Documents]()
+        reduced = list[Reduced]()
+        turn = asyncio.Lock()  # one batch at a time: two would have a second process started
+        requests = deque[asyncio.Task[list[tuple[Sequence[FileText], Analysis]]]]()
+        try:
+            for batch in batches(files):
+                requests.append(asyncio.create_task(self._in_turn(turn, batch, reduced)))
+                if len(requests) == BATCHES_AHEAD:
+                    documents += await _put_together(requests.popleft())
+            while requests:
+                documents += await _put_together(requests.popleft())
+        finally:
+            for request in requests:
+                request.cancel()
+            await asyncio.gather(*requests, return_exceptions=True)
+        return Analysed(tuple(documents), tuple(reduced))
+
+    async def aclose(self) -> None:
+        """End all processes."""
+        await self._pool.aclose()
+
+    async def _in_turn(
+        self, turn: asyncio.Lock, batch: Sequence[FileText], reduced: list[Reduced]
+    ) -> list[tuple[Sequence[FileText], Analysis]]:
+        async with turn:
+            return await self._batch(batch, reduced)
+
+    async def _batch(
+        self, files: Sequence[FileText], reduced: list[Reduced]
+    ) -> list[tuple[Sequence[FileText], Analysis]]:
+        """Analyse files together, or, if they end the process, each alone."""
+        try:
+            return [(files, await self._request(files))]
+        except WorkerLost as error:
+            log.warning("analysis_ended", extra={"files": len(files), "first": files[0].path, "how": error.reason})
+        return [([file], await self._alone(file, reduced)) for file in files]
+
+    async def _alone(self, file: FileText, reduced: list[Reduced]) -> Analysis:
+        """Analyse one file of a batch that ended its process."""
+        try:
+            return await self._request([file])
+        except WorkerLost as error:
+            first = error
+        try:
+            analysis, result = await self._request([file], plain=True), WITHOUT_DEFINITIONS
+        except WorkerLost:
+            analysis, result = await self._by_path(file), BY_PATH_ALONE
+        log.warning("analysis_reduced", extra={"path": file.path, "how": first.reason, "result": result})
+        reduced.append(Reduced(file.path, f"{result}: its analysis was ended, {first.reason}"))
+        return analysis
+
+    async def _by_path(self, file: FileText) -> Analysis:
+        """Analyse the path of a file. Raises `WorkerUnavailable` when that ends the process: it is not for the text."""
+        try:
+            return await self._request([_without_text(file)], plain=True)
+        except WorkerLost as error:
+            message = f"analysis processes end without a reason in the text of {file.path}: {error.reason}"
+            raise WorkerUnavailable(
+                message, "look at the memory of this machine; it is tried again by itself"
+            ) from error
+
+    async def _request(self, files: Sequence[FileText], *, plain: bool = False) -> Analysis:
+        """Ask a process. Raises `WorkerLost` also for a response that cannot be one, `WorkerUnavailable`."""
+        body = AnalysisRequest(tuple(files), plain).to_bytes()
+        return await self._pool.call(body, self._deadline_s, partial(analysis_from_bytes, files=files))
+
+
+async def _put_together(
+    request: asyncio.Task[list[tuple[Sequence[FileText], Analysis]]],
+) -> list[Documents]:
+    """Wait for the analysis of a batch, and make its documents."""
+    return [await asyncio.to_thread(with_analysis, files, analysis) for files, analysis in await request]
+
+
+def batches(files: Sequence[FileText]) -> Iterator[list[FileText]]:
+    """The files in order, in requests of few files and characters."""
+    batch, characters = list[FileText](), 0
+    for file in files:
+        size = sum(len(chunk.text) for chunk in file.chunks)
+        if batch and (len(batch) == TOGETHER or characters + size > REQUEST_CHARACTERS):
+            yield batch
+            batch, characters = [], 0
+        batch.append(file)
+        characters += size
+    if batch:
+        yield batch
+
+
+def _without_text(file: FileText) -> FileText:
+    return replace(file, chunks=tuple(replace(chunk, text="", definitions=(), names="") for chunk in file.chunks))

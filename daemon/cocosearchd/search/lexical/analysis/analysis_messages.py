@@ -1,0 +1,100 @@
+"""Requests to an analysis process, and its responses, as bytes. Pure.
+
+Both ends run the same code (`sandbox.code_digest`), so `marshal` will do. A response is checked before it is used: arrays
+of the wrong shape, or that point beyond the files that were sent, are `Garbled`.
+"""
+
+import marshal
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.values import read_values
+from cocosearchd.search.lexical.analysis.documents import (
+    Analysis,
+    ChunkPostings,
+    ChunkText,
+    FilePostings,
+    FileText,
+    NamePostings,
+)
+
+# The arrays of a response, in order.
+_TYPES: tuple[type[np.generic], ...] = (
+    np.int64,
+    *(np.uint64, np.int32, np.uint8, np.float32),
+    *(np.uint64, np.int32, np.uint16, np.uint8, np.uint16, np.uint8, np.float32),
+    *(np.uint64, np.uint64, np.int32, np.float32),
+)
+_CHUNK_ROWS, _FILE_ROWS, _NAME_ROWS = slice(1, 4), slice(5, 11), slice(12, 16)  # arrays of one length
+_FIELDS = 4
+_NO_VECTORS = np.zeros((0, 0), np.float32)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisRequest:
+    """Files to be analysed. `plain`: count their words, and look for no definitions and comments."""
+
+    files: tuple[FileText, ...]
+    plain: bool = False
+
+    def to_bytes(self) -> bytes:
+        """Return the request as it is sent: without vectors, and what else says nothing about words."""
+        files = [(file.path, file.language, [_chunk_values(chunk) for chunk in file.chunks]) for file in self.files]
+        return marshal.dumps((self.plain, files))
+
+    @classmethod
+    def from_bytes(cls, body: bytes) -> "AnalysisRequest":
+        """Return the inverse of `to_bytes`."""
+        plain, files = marshal.loads(body)  # noqa: S302 - from the daemon
+        return cls(tuple(_file(*values) for values in files), plain)
+
+
+def analysis_to_bytes(analysis: Analysis) -> bytes:
+    """Return a response as it is sent."""
+    return marshal.dumps([array.tobytes() for array in _arrays(analysis)])
+
+
+def analysis_from_bytes(body: bytes, files: Sequence[FileText]) -> Analysis:
+    """Return the inverse of `analysis_to_bytes`. Raises `Garbled` for what cannot be the analysis of these files."""
+    try:
+        raw = read_values(body)
+        arrays = [np.frombuffer(data, kind) for data, kind in zip(raw, _TYPES, strict=True)]
+        arrays[11] = arrays[11].reshape(-1, _FIELDS)
+    except (ValueError, TypeError) as error:
+        raise Garbled(f"no analysis: {error}") from error
+    _check(arrays, len(files), sum(len(file.chunks) for file in files))
+    return Analysis(arrays[0], ChunkPostings(*arrays[1:5]), FilePostings(*arrays[5:12]), NamePostings(*arrays[12:]))
+
+
+def _check(arrays: Sequence[NDArray[np.generic]], files: int, chunks: int) -> None:
+    lengths = [len(array) for array in arrays]
+    same = all(len(set(lengths[rows])) == 1 for rows in (_CHUNK_ROWS, _FILE_ROWS, _NAME_ROWS))
+    whole = lengths[0] == lengths[11] == files and lengths[4] == chunks
+    if not same or not whole:
+        raise Garbled("an analysis of other files")
+    for owners, count in ((arrays[2], chunks), (arrays[6], files), (arrays[14], chunks)):
+        if len(owners) and not (owners.min() >= 0 and owners.max() < count):
+            raise Garbled("an analysis that points beyond its files")
+
+
+def _arrays(analysis: Analysis) -> list[NDArray[np.generic]]:
+    chunk, file, name = analysis.chunk_postings, analysis.file_postings, analysis.names
+    return [
+        analysis.characters,
+        *(chunk.term, chunk.chunk, chunk.count, chunk.lengths),
+        *(file.term, file.file, file.everything, file.defined, file.commented, file.path, file.lengths),
+        *(name.exact, name.folded, name.chunk, name.value),
+    ]
+
+
+def _chunk_values(chunk: ChunkText) -> tuple[object, ...]:
+    return chunk.start_byte, chunk.end_byte, chunk.text, chunk.definitions, chunk.names
+
+
+def _file(path: str, language: str, chunks: Sequence[tuple[int, int, str, tuple[str, ...], str]]) -> FileText:
+    texts = (ChunkText(start, end, 0, text, defined, names) for start, end, text, defined, names in chunks)
+    return FileText(path, 0, language, tuple(texts), _NO_VECTORS)

@@ -1,0 +1,45 @@
+"""A process that analyses texts of files for the lexical indexes: `python -P -m cocosearchd.search.lexical.analysis.analysis_worker`.
+
+Its parent is an `analyser.ProcessAnalyser`. It needs NumPy and a stemmer, and no parser, database or model. Words and
+chunks are remembered from one request to the next.
+"""
+
+from dataclasses import replace
+
+from cocosearchd.sandbox.worker_loop import Handler, run_worker
+from cocosearchd.search.lexical.analysis.analysis_messages import AnalysisRequest, analysis_to_bytes
+from cocosearchd.search.lexical.analysis.documents import FileText, analyse
+from cocosearchd.search.lexical.analysis.terms import Terms
+
+# Characters. A longer run without blanks has ended a process before, as no word has.
+_LONGEST_RUN = 200
+
+
+def open_handler() -> Handler:
+    """Return what answers a request."""
+    terms = Terms()
+
+    def handle(body: bytes) -> bytes:
+        request = AnalysisRequest.from_bytes(body)
+        files = [plain_text(file) for file in request.files] if request.plain else request.files
+        return analysis_to_bytes(analyse(files, terms.memory()))
+
+    return handle
+
+
+def plain_text(file: FileText) -> FileText:
+    """A file with nothing but the ASCII words of its text, in which no expression can find more.
+
+    The language "text" has no comments. What stands on one line by itself begins no definition.
+    """
+    chunks = (replace(chunk, text=_plain_words(chunk.text), definitions=(), names="") for chunk in file.chunks)
+    return replace(file, language="text", chunks=tuple(chunks))
+
+
+def _plain_words(text: str) -> str:
+    runs = text.encode("ascii", "replace").decode().split()
+    return "; ".join(run for run in runs if len(run) <= _LONGEST_RUN)
+
+
+if __name__ == "__main__":
+    run_worker(open_handler)

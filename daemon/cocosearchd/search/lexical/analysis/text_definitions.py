@@ -1,0 +1,261 @@
+"""Definitions and comments by regular expressions: what the index does not know of a file from its syntax tree.
+
+The rules are line-based and know no scope, so that they hold for every language and for broken files. Values of a
+definition: 3 a type, 2 a function, 1 a minor name (variable, constant, package); half a point less when it is indented
+by more than four columns. Measured: ranking without these values loses 0.005 to 0.008 NDCG@10.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from operator import attrgetter
+
+from cocosearchd.search.lexical.analysis.delimited_text import Enclosure, SpanFinder
+
+TYPE, FUNCTION, MINOR, NESTED = 3.0, 2.0, 1.0, 0.5
+
+_TYPES = (
+    "class module defmodule defprotocol defimpl interface struct enum union trait object protocol record typedef "
+    "newtype macro_rules! macro extension typealias actor"
+)
+_FUNCTIONS = "def defp func function fun fn sub proc defmacro defmacrop"
+_MINORS = "val var const let static data type instance impl package namespace mod #define define"
+_KINDS = (
+    dict.fromkeys(_TYPES.split(), TYPE)
+    | dict.fromkeys(_FUNCTIONS.split(), FUNCTION)
+    | dict.fromkeys(_MINORS.split(), MINOR)
+)
+# A line that a keyword expression matches has one of these as a word, between ASCII characters that are in no word.
+KEYWORDS = tuple(dict.fromkeys(keyword.strip("#!") for keyword in _KINDS))
+_MODIFIERS = (
+    "public private protected internal static async export default final abstract sealed open override virtual inline "
+    "unsafe partial readonly data inner companion suspend operator infix tailrec lateinit expect actual value "
+    "annotation fileprivate mutating required convenience indirect declare const constexpr synchronized native "
+    "strictfp implicit case lazy new unowned weak nonisolated local noinline comptime threadlocal extern"
+)
+_MODIFIER = "|".join(_MODIFIERS.split())
+_KEYWORD = "|".join(sorted((re.escape(word) for word in _KINDS), key=len, reverse=True))
+_NAME = r"[A-Za-z_$][\w$]*(?:(?:\.|::|\#)[A-Za-z_][\w$]*)*[?!]?"
+_DEFINITION = re.compile(
+    rf"""^(?P<indent>[ \t]*)
+    (?:(?:pub(?:\([^)\n]*\))?|extern[ ]"[^"\n]*"|@\w[\w.]*(?:\([^)\n]*\))?|\[[^\]\n]*\]|{_MODIFIER})[ \t]+)*
+    (?P<keyword>{_KEYWORD})(?:[ \t]*\([^)\n]*\)[ \t]*(?=[A-Za-z_])|[ \t]*<[^>\n]*>[ \t]*|\*?[ \t]+\*?)
+    (?:<[^>\n]*>[ \t]*)?(?:self\.)?(?P<name>{_NAME})(?P<rest>[^\n]{{0,120}})""",
+    re.MULTILINE | re.VERBOSE,
+)
+_C_LIKE = {"c", "cpp", "java", "csharp"}
+_FOREIGN = {
+    "static", "const", "data", "type", "let", "val", "var", "fn", "def", "fun", "func", "function", "sub", "proc",
+    "module", "impl", "mod", "instance", "object", "trait", "protocol", "extension", "package", "define", "defp",
+    "actor", "newtype", "macro", "typealias",
+}  # fmt: skip
+# Marks of pointers stand behind the last word only: between words the words match them, and with two ways to match one
+# text a declaration of 20 pointers costs a million steps.
+_BRACED_FUNCTION = re.compile(
+    r"^(?P<indent>[ \t]*)(?:(?:[\w<>\[\],.:*&?@]+[ \t]+)+[*&]*)?(?P<name>[A-Za-z_~$][\w$]*(?:::~?[A-Za-z_]\w*)?)[ \t]*"
+    r"\([^;{}()]*(?:\([^()]*\)[^;{}()]*)*\)[^;{}()\n=]{0,80}\n?[ \t]*\{",
+    re.MULTILINE,
+)
+_BRACED_END = re.compile(r"\)[^;{}()\n=]{0,80}\n?[ \t]*\{")  # of each match; quick to look for
+_BRACED = {"java", "c", "cpp", "csharp", "javascript", "typescript", "php"}
+_BRACED_LIMIT = 600_000  # characters; the expression is the slow one
+_CONTROL = {
+    "if", "for", "while", "switch", "catch", "return", "else", "do", "sizeof", "with", "synchronized", "using", "lock",
+    "foreach", "function", "new",
+}  # fmt: skip
+_ASSIGNED_FUNCTION = re.compile(
+    r"^(?P<indent>[ \t]*)(?:local[ \t]+)?(?P<name>[A-Za-z_$][\w$]*(?:\.[A-Za-z_$][\w$]*)+)[ \t]*="
+    r"[ \t]*(?:async[ \t]+)?(?:function\b|\([^)\n]*\)[ \t]*=>)",
+    re.MULTILINE,
+)
+_HASKELL_SIGNATURE = re.compile(r"^(?P<indent>)(?P<name>[a-z_][\w']*)[ \t]*::", re.MULTILINE)
+_SHELL_FUNCTION = re.compile(r"^(?P<indent>[ \t]*)(?P<name>[A-Za-z_][\w:-]*)[ \t]*\(\)", re.MULTILINE)
+_ZIG_TYPE = re.compile(r"^\s*=\s*(?:(?:packed|extern)\s+)?(?:struct|union|enum|opaque|@This)\b")
+_JS_FUNCTION = re.compile(r"^[^=\n]*=\s*(?:async\b|function\b|\(|<)")
+_SCOPES = re.compile(r"\.|::|\#")
+_C_BODY = re.compile(r"^[^;]*?(?:\{|:|\bfinal\b)|^\s*$")
+# Each alternative begins with what a search can skip to: that a comment begins a line or follows a blank is looked at
+# behind its marker.
+_HASH, _SLASHES, _DASHES = r"\#(?<!\S\#)[^\n]*", r"//(?<!\S//)[^\n]*", r"--(?<!\S--)[^\n]*"
+_COMMENTS = {
+    "slash": SpanFinder([Enclosure("/*", "*/")], _SLASHES),
+    "hash": SpanFinder([], _HASH),
+    "python": SpanFinder([Enclosure('"""', '"""'), Enclosure("'''", "'''")], _HASH),
+    "dash": SpanFinder([Enclosure("--[[", "]]"), Enclosure("{-", "-}")], _DASHES),
+    "ruby": SpanFinder([Enclosure("=begin", "\n=end", begins_line=True)], _HASH),
+    "php": SpanFinder([Enclosure("/*", "*/")], f"{_SLASHES}|{_HASH}"),
+    "elixir": SpanFinder([Enclosure('"""', '"""')], _HASH),
+}
+_COMMENT_STYLE = {
+    "python": "python", "ruby": "ruby", "bash": "hash", "elixir": "elixir", "lua": "dash", "haskell": "dash",
+    "sql": "dash", "php": "php", "hcl": "hash", "dockerfile": "hash", "yaml": "hash", "toml": "hash", "r": "hash",
+    "perl": "hash", "make": "hash", "julia": "hash",
+}  # fmt: skip
+_PROSE = {"markdown", "text", "rst", "html", "json", "xml", "css", ""}
+_LICENCE_WORDS = ("license", "licence", "copyright", "all rights reserved", "spdx", "warrant")
+_LICENCE = re.compile("|".join(_LICENCE_WORDS), re.IGNORECASE)
+_MARKER = re.compile(
+    r"^[ \t]*(?:/\*+|\*+/?|//+[!/]?|#+|--+(?:\[\[)?|\]\]|\{-|-\}|\"\"\"|'''|=begin|=end)|\*/|\]\]|-\}|\"\"\"|'''",
+    re.MULTILINE,
+)
+_WORDY_MARKERS = ("=begin", "=end")  # the other ones have no letters
+_COMMENT_LIMIT = 20_000  # characters of one file
+LONG = (
+    _COMMENT_LIMIT // 2
+)  # characters: comments of a shorter text do not reach the limit, whatever is put between them
+
+
+@dataclass(frozen=True, slots=True)
+class Definition:
+    """A defined name, where it is in the text, and its value."""
+
+    name: str
+    offset: int  # characters
+    value: float
+
+
+def definitions(text: str, language: str, lines: Sequence[int] | None = None) -> list[Definition]:
+    """Every definition in order of place. A dotted name is followed by its last part at the same place.
+
+    `lines`, from 0, are those that have one of `KEYWORDS`, if that is known.
+    """
+    matches = _DEFINITION.finditer(text) if lines is None else _of_lines(text, lines)
+    found = list(_keyword_definitions(matches, language))
+    others = [
+        _definition(match, FUNCTION)
+        for pattern in _extra_patterns(text, language)
+        for match in pattern.finditer(text)
+        if match["name"].lower() not in _CONTROL
+    ]
+    named = [each for item in sorted(found + others, key=attrgetter("offset")) for each in _with_last_part(item)]
+    if not others:  # an expression by itself finds nothing twice
+        return named
+    firsts = dict[tuple[str, int], Definition]()
+    for item in named:
+        firsts.setdefault((item.name, item.offset), item)
+    return list(firsts.values())
+
+
+def comment_spans(text: str, language: str) -> list[tuple[int, int]]:
+    """Where comments and docstrings are, in characters. None in prose and data."""
+    if language in _PROSE:
+        return []
+    return [(span.start, span.end) for span in _COMMENTS[_style(language)].spans(text)]
+
+
+def comments(text: str, language: str) -> str:
+    """The comments and docstrings of a text, without licence blocks. Markers that have no letters may be there."""
+    spans = comment_spans(text, language)
+    found = "\n".join([text[start:stop] for start, stop in spans])
+    licences = _names_licence(found)
+    if licences or len(text) > LONG:
+        found = "\n".join(_blocks(text, spans, licences))
+    if len(found) > _COMMENT_LIMIT or any(marker in found for marker in _WORDY_MARKERS):
+        return _MARKER.sub(" ", found)[:_COMMENT_LIMIT]
+    return found
+
+
+def comments_within(text: str, language: str) -> str | None:
+    """The comments of a part of a file if they are the same whatever stands around it, else None.
+
+    Where there are such of all parts, and the file is not `LONG`, they are together what `comments` finds in the whole.
+    """
+    spans = comment_spans(text, language)
+    parts = [text[start:stop] for start, stop in spans]
+    found = "\n".join(parts)
+    if _names_licence(found) or any(marker in found for marker in _WORDY_MARKERS):
+        return None
+    enclosures = () if language in _PROSE else _COMMENTS[_style(language)].enclosures
+    present = [enclosure for enclosure in enclosures if enclosure.opener in text]
+    if present:
+        ends, starts = [0, *(stop for _, stop in spans)], [*(start for start, _ in spans), len(text)]
+        others = "\n".join([text[end:start] for end, start in zip(ends, starts, strict=True)])
+        for enclosure in present:
+            opener, closer = enclosure.opener, enclosure.closer
+            if opener in others or any(part.startswith(opener) and not part.endswith(closer) for part in parts):
+                return None
+    return found
+
+
+def _style(language: str) -> str:
+    return _COMMENT_STYLE.get(language, "slash")
+
+
+def _blocks(text: str, spans: Sequence[tuple[int, int]], licences: bool) -> Iterator[str]:
+    """Comments with only blanks between them, each begun by the end of a line, until there are enough."""
+    size, block, end = 0, "", -1
+    for start, stop in [*spans, (len(text) + 1, len(text) + 1)]:
+        if (block and not text[end:start].isspace()) or start > len(text):
+            if not (licences and _names_licence(block)):
+                yield block
+                size += len(block)
+            block = ""
+            if size > _COMMENT_LIMIT:
+                return
+        block += "\n" + text[start:stop]
+        end = stop
+
+
+def _names_licence(text: str) -> bool:
+    if not text.isascii():  # some letters beyond are other cases of ASCII ones, says the expression
+        return _LICENCE.search(text) is not None
+    lowered = text.lower()
+    return any(word in lowered for word in _LICENCE_WORDS)
+
+
+def _of_lines(text: str, lines: Sequence[int]) -> Iterator[re.Match[str]]:
+    """As the expression would find them in the whole text: no match is longer than its line."""
+    if not lines:
+        return
+    before = list(accumulate(map(len, text.split("\n")), initial=0))  # characters, without the ends of lines
+    for line in lines:
+        if match := _DEFINITION.match(text, before[line] + line):
+            yield match
+
+
+def _keyword_definitions(matches: Iterable[re.Match[str]], language: str) -> Iterator[Definition]:
+    for match in matches:
+        keyword, rest = match["keyword"], match["rest"]
+        if language in _C_LIKE and keyword in _FOREIGN:
+            continue
+        if language in ("c", "cpp") and keyword in ("struct", "enum", "union", "class") and not _C_BODY.match(rest):
+            continue
+        value = _value(keyword, rest, language)
+        if value == MINOR and _columns(match["indent"]) > 4:
+            continue
+        yield _definition(match, value)
+
+
+def _value(keyword: str, rest: str, language: str) -> float:
+    if language == "zig" and keyword == "const" and _ZIG_TYPE.match(rest):
+        return TYPE
+    if language in ("javascript", "typescript") and keyword == "const" and _JS_FUNCTION.match(rest):
+        return FUNCTION
+    return _KINDS[keyword]
+
+
+def _extra_patterns(text: str, language: str) -> Iterator[re.Pattern[str]]:
+    """Those that may match."""
+    if language in _BRACED and len(text) <= _BRACED_LIMIT and _BRACED_END.search(text):
+        yield _BRACED_FUNCTION
+    if language in ("lua", "javascript", "typescript") and ("function" in text or "=>" in text):
+        yield _ASSIGNED_FUNCTION
+    if language == "haskell":
+        yield _HASKELL_SIGNATURE
+    if language == "bash" and "()" in text:
+        yield _SHELL_FUNCTION
+
+
+def _definition(match: re.Match[str], value: float) -> Definition:
+    nested = NESTED if _columns(match["indent"]) > 4 else 0.0
+    return Definition(match["name"], match.start("name"), value - nested)
+
+
+def _columns(indent: str) -> int:
+    return len(indent.expandtabs(4))
+
+
+def _with_last_part(item: Definition) -> tuple[Definition, ...]:
+    last = _SCOPES.split(item.name)[-1]
+    return (item, Definition(last, item.offset, item.value)) if last and last != item.name else (item,)

@@ -1,0 +1,1 @@
+"""What a query finds in a snapshot: words, names, phrases, symbols and vectors."""

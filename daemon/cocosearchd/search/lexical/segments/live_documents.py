@@ -1,0 +1,121 @@
+"""The living files of some parts, numbered through: where each is, and what its place says of it."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.search.lexical import features
+from cocosearchd.search.lexical.segments.path_names import PathNames
+from cocosearchd.search.lexical.segments.segment import Part
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+# Files whose cosines say how cosines lie in the index: their mean is off by 0.03 deviations, for all files alike.
+SAMPLE = 1024
+MASKS = 8  # filters on files, kept for the next question: one costs half a microsecond a file
+
+
+class MaskCache:
+    """Masks of living files by the filter that they are of; the least recently used goes first. Safe in threads."""
+
+    def __init__(self, entries: int = MASKS) -> None:
+        self._entries, self._masks = entries, OrderedDict[Hashable, Mask]()
+        self._lock = threading.Lock()
+
+    def mask(self, key: Hashable, make: Callable[[], Mask]) -> Mask:
+        """The mask of a key, made if it is not there. Not to be written to."""
+        with self._lock:
+            mask = self._masks.pop(key, None)
+        if mask is None:
+            mask = make()
+            mask.flags.writeable = False
+        with self._lock:
+            self._masks[key] = mask
+            while len(self._masks) > self._entries:
+                self._masks.popitem(last=False)
+        return mask
+
+
+@dataclass(frozen=True, eq=False)
+class Living:
+    """The living files, parts in order, numbers running through: F files. Compared by identity."""
+
+    paths: tuple[str, ...]  # (F,)
+    languages: tuple[str, ...]  # (F,)
+    local: tuple[Ints, ...]  # by part: where in its segment each living file is, ascending
+    ends: Ints  # by part: the number after its last living file
+    sample: Ints  # at most about `SAMPLE` files, chosen by their paths
+    places: dict[str, Floats]  # test, prose, hub, depth, lsize: (F,)
+    masks: MaskCache = field(default_factory=MaskCache, repr=False)  # goes with the files: nothing else holds them
+
+    def by_part(self, files: Ints) -> list[Ints]:
+        """Numbers of living files, ascending, as numbers in the segment of each part."""
+        cuts = np.searchsorted(files, self.ends[:-1])
+        some = np.split(files, cuts) if self.local else []
+        return [local[each - start] for local, start, each in zip(self.local, self.starts, some, strict=True)]
+
+    @property
+    def starts(self) -> list[int]:
+        """By part: the number of its first living file."""
+        return [0, *self.ends.tolist()][: len(self.ends)]
+
+
+Choice = Callable[[Living], Mask | None]  # (F,): which files may be shown; None: all
+
+
+def living_files(parts: Sequence[Part], names: Sequence[PathNames]) -> Living:
+    """The living files of parts; `names`: of their segments."""
+    files = [_mask(each) for each in parts]
+    sizes = [np.log1p(each.segment.characters).astype(np.float32) for each in parts]
+    draws = of_living(parts, [each.draw for each in names])
+    local = tuple(np.arange(each.segment.file_count)[mask] for each, mask in zip(parts, files, strict=True))
+    return Living(
+        paths=_chosen([each.paths for each in names], files),
+        languages=_chosen([each.languages for each in names], files),
+        local=local,
+        ends=np.cumsum([len(each) for each in local], dtype=np.int64),
+        sample=np.flatnonzero(draws <= SAMPLE / max(len(draws), 1)),
+        places={
+            "test": of_living(parts, [each.test for each in names]),
+            "prose": of_living(parts, [each.prose for each in names]),
+            "hub": of_living(parts, [each.hub for each in names]),
+            "depth": features.beside_others(of_living(parts, [each.depth for each in names])),
+            "lsize": features.standardised(of_living(parts, sizes)),
+        },
+    )
+
+
+def of_living(parts: Sequence[Part], arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """Values of the files of each part, as (F,) of the living ones."""
+    return joined([array[_mask(part)] for part, array in zip(parts, arrays, strict=True)])
+
+
+def files_of(parts: Sequence[Part], chunks: Sequence[Mask]) -> Mask:
+    """(F,): the living files that have some of the chunks, by part (C,)."""
+    having = [np.logical_or.reduceat(mask, each.segment.chunk_starts) for each, mask in zip(parts, chunks, strict=True)]
+    found: Mask = of_living(parts, having)
+    return found
+
+
+def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+    """One after the other."""
+    if len(arrays) == 1:
+        return arrays[0]
+    return np.concatenate(arrays) if arrays else np.zeros(0, np.float32)
+
+
+def _mask(part: Part) -> slice | Mask:
+    return slice(0, part.segment.file_count) if part.alive is None else part.alive
+
+
+def _chosen(texts: Sequence[tuple[str, ...]], masks: Sequence[slice | Mask]) -> tuple[str, ...]:
+    found: list[str] = []
+    for each, mask in zip(texts, masks, strict=True):
+        found.extend(each if isinstance(mask, slice) else (text for text, ok in zip(each, mask, strict=True) if ok))
+    return tuple(found)

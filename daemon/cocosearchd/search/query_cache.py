@@ -1,0 +1,196 @@
+"""Answers kept for equal and for nearly equal questions. Derived: dropping it loses time, not answers.
+
+Level 1 is keyed by the digest of the whole plan, level 2 by the query's vector within equal filters, profile and words
+that tell. Both hold for one state of one index only: a commit to one index costs the others nothing. A state is a
+generation and the number of what was in memory of it, as commits may get there in another order than they were made in.
+Values are frozen all the way down, so that no caller can change what another one gets.
+"""
+
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.model import Hit
+from cocosearchd.search.plan import Plan, digest, kindred
+from cocosearchd.store.chunks.file_states import FileState
+
+Vector = NDArray[np.float32]
+State = tuple[int, int]  # generation, moves
+
+SIMILAR = 0.95  # cosine from which a question counts as the same (CocoSearch, retrieval.md)
+ENTRY_BYTES = 1200  # measured with tracemalloc: an entry without hits
+HIT_BYTES = 700  # measured with tracemalloc: a hit without its texts and scores
+TEXT_BYTES = 50  # sys.getsizeof: a short text without its characters
+SCORE_BYTES = 90  # sys.getsizeof: a number with its pair, whose name is shared, and its place in the tuple
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Ranked hits of one generation, before context. `files` is the state of their files in it.
+
+    `moves` are those of the lexical index when the question came, 0 without one: hits are of then or later.
+    """
+
+    generation: int
+    hits: tuple[Hit, ...]
+    files: tuple[FileState, ...]
+    notes: tuple[str, ...] = ()
+    moves: int = 0
+
+    @property
+    def state(self) -> State:
+        """What they hold for."""
+        return self.generation, self.moves
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatistics:
+    """Counts since the start. `bytes` is an estimate of what is held now."""
+
+    entries: int
+    bytes: int
+    exact_hits: int
+    semantic_hits: int
+    misses: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    found: Found
+    family: bytes
+    slot: int  # row in the family's matrix, -1 without a vector
+    size: int
+    expires: float
+
+
+class Cache:
+    """Both levels for all indexes, bounded in bytes; the least recently used answer goes first.
+
+    `index` is what tells two indexes apart for good (their number, never their name). Not thread-safe: it lives in the
+    event loop.
+    """
+
+    def __init__(self, max_bytes: int, ttl_s: float, clock: Callable[[], float] = monotonic) -> None:
+        self._max_bytes, self._ttl_s, self._clock = max_bytes, ttl_s, clock
+        self._entries: OrderedDict[tuple[int, bytes], _Entry] = OrderedDict()
+        self._families: dict[tuple[int, State, bytes], _Family] = {}
+        self._bytes = self._exact = self._semantic = self._misses = 0
+
+    def exact(self, index: int, state: State, plan: Plan) -> Found | None:
+        """The answer to this very plan in this state."""
+        found = self._valid((index, digest(plan)), state)
+        self._exact += found is not None
+        return found
+
+    def similar(self, index: int, state: State, plan: Plan, vector: Vector) -> Found | None:
+        """The answer to the most similar question with the same filters, profile and telling words."""
+        family = self._families.get((index, state, digest(kindred(plan))))
+        found = None
+        while family is not None and found is None and (near := family.nearest(vector)) is not None:
+            found = self._valid((index, near), state)  # None: it was too old, and is gone now
+        self._semantic += found is not None
+        return found
+
+    def missed(self) -> None:
+        """Count a question that neither level could answer."""
+        self._misses += 1
+
+    def put(self, index: int, plan: Plan, vector: Vector | None, found: Found) -> None:
+        """Keep an answer; one that would take more than an eighth of the whole cache is not worth the others."""
+        key, family = (index, digest(plan)), digest(kindred(plan))
+        self._drop(key)
+        size = _size(found, vector)
+        if size * 8 > self._max_bytes:
+            return
+        slot = -1
+        if vector is not None and vector.any():
+            group = self._families.setdefault((index, found.state, family), _Family(len(vector)))
+            slot = group.add(key[1], vector)
+        self._entries[key] = _Entry(found, family, slot, size, self._clock() + self._ttl_s)
+        self._bytes += size
+        while self._bytes > self._max_bytes:
+            self._drop(next(iter(self._entries)))
+
+    def last_known(self, index: int, plan: Plan) -> Found | None:
+        """The answer to this plan at any generation, for when PostgreSQL is away. Counts nothing."""
+        entry = self._entries.get((index, digest(plan)))
+        return entry.found if entry is not None and entry.expires > self._clock() else None
+
+    def forget(self, index: int) -> None:
+        """Drop what is kept for one index; the others keep everything."""
+        for key in [key for key in self._entries if key[0] == index]:
+            self._drop(key)
+
+    def statistics(self) -> CacheStatistics:
+        """See `CacheStatistics`."""
+        return CacheStatistics(len(self._entries), self._bytes, self._exact, self._semantic, self._misses)
+
+    def _valid(self, key: tuple[int, bytes], state: State) -> Found | None:
+        entry = self._entries.get(key)
+        if entry is None or entry.found.state != state:
+            return None  # one of another state stays, for when PostgreSQL is away
+        if entry.expires <= self._clock():
+            self._drop(key)
+            return None
+        self._entries.move_to_end(key)
+        return entry.found
+
+    def _drop(self, key: tuple[int, bytes]) -> None:
+        entry = self._entries.pop(key, None)
+        if entry is None:
+            return
+        self._bytes -= entry.size
+        place = (key[0], entry.found.state, entry.family)
+        if entry.slot >= 0 and self._families[place].remove(entry.slot):
+            del self._families[place]
+
+
+class _Family:
+    """Vectors of the questions that differ in their words only, in a matrix that grows by doubling."""
+
+    __slots__ = ("free", "keys", "matrix")
+
+    def __init__(self, dimension: int) -> None:
+        self.matrix: Vector = np.zeros((1, dimension), dtype=np.float32)  # most have one question
+        self.keys: list[bytes] = []
+        self.free: list[int] = []
+
+    def add(self, key: bytes, vector: Vector) -> int:
+        slot = self.free.pop() if self.free else len(self.keys)
+        if slot == len(self.keys):
+            self.keys.append(key)
+        if slot == len(self.matrix):
+            self.matrix = np.concatenate([self.matrix, np.zeros_like(self.matrix)])
+        self.matrix[slot], self.keys[slot] = vector, key
+        return slot
+
+    def remove(self, slot: int) -> bool:
+        """True when nothing is left."""
+        self.matrix[slot] = 0
+        self.free.append(slot)
+        return len(self.free) == len(self.keys)
+
+    def nearest(self, vector: Vector) -> bytes | None:
+        if len(vector) != self.matrix.shape[1]:
+            return None
+        cosines = self.matrix[: len(self.keys)] @ vector
+        best = int(cosines.argmax())
+        return self.keys[best] if cosines[best] >= SIMILAR else None
+
+
+def _size(found: Found, vector: Vector | None) -> int:
+    texts = sum(len(hit.content) + len(hit.path) for hit in found.hits)
+    # Python keeps one, two or four bytes for each character of a text; code is nearly always of the first kind.
+    wide = 1 if all(hit.content.isascii() for hit in found.hits) else 4
+    scopes = sum(len(file.scopes or b"") for file in found.files)
+    more = sum(map(_more, found.hits)) + (0 if vector is None else vector.nbytes)
+    return ENTRY_BYTES + wide * texts + HIT_BYTES * len(found.hits) + scopes + more
+
+
+def _more(hit: Hit) -> int:
+    names = (hit.block_type, hit.hierarchy, hit.symbol_type, hit.symbol_name, hit.symbol_signature)
+    return sum(TEXT_BYTES + len(name) for name in names if name) + SCORE_BYTES * len(hit.scores)

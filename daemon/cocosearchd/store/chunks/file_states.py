@@ -1,0 +1,50 @@
+"""What the index says of some files at one moment: small reads of the search flow."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from cocosearchd.model import Filter, IndexRecord
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.statements import statement
+from cocosearchd.store.filters import filter_sql
+from cocosearchd.store.index_records import gone
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """A file as indexed: `generation` last changed it; `scopes` are those of `languages.scopes`, None if not known."""
+
+    path: str
+    content_hash: bytes
+    generation: int
+    scopes: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileStates:
+    """Files by path, as of one generation; unknown paths are left out."""
+
+    generation: int
+    files: dict[str, FileState]
+
+
+async def file_states(db: Database, record: IndexRecord, paths: Sequence[str]) -> FileStates:
+    """The generation of an index and some of its files, as of one snapshot. Raises `NotFound` if the index is gone."""
+    async with db.connection() as connection:
+        cursor = connection.cursor(binary=True)
+        await cursor.execute(statement("file_states", record), {"filenames": list(paths)})
+        row = await cursor.fetchone()
+    if row is None:
+        raise gone(record)
+    generation, *columns = row
+    return FileStates(generation, {values[0]: FileState(*values) for values in zip(*columns, strict=True)})
+
+
+async def passing_chunks(db: Database, record: IndexRecord, path: str, where: Filter) -> int:
+    """How many chunks of one file pass a filter."""
+    condition, values = filter_sql(where)
+    async with db.connection() as connection:
+        query = statement("passing_chunks", record, filter=condition)
+        row = await (await connection.execute(query, values | {"filename": path})).fetchone()
+    assert row, "an aggregate has a row"
+    return int(row[0])

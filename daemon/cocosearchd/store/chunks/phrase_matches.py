@@ -1,0 +1,82 @@
+"""Which chunks hold quoted phrases: of files, of chunks that are known, or of all. Texts are read, so keep them few."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cocosearchd.errors import TIMED_OUT, CocoSearchError
+from cocosearchd.model import Filter, IndexRecord
+from cocosearchd.store.chunks.queries import Key
+from cocosearchd.store.chunks.rows import Row
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.statements import statement
+from cocosearchd.store.filters import Condition, filter_sql, of_chunks, phrase_words
+
+Starts = dict[str, NDArray[np.int64]]  # path -> first bytes of the chunks that hold the phrases, ascending
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """Of some files: the chunks that hold all phrases, and the generation of each file that is there."""
+
+    starts: Starts
+    generations: Mapping[str, int]
+
+
+async def holding_in_files(db: Database, record: IndexRecord, where: Filter, paths: Sequence[str]) -> Read:
+    """The chunks of some files that hold the phrases of a filter and pass its symbols. Nothing about files counts."""
+    return await _read(db, record, "phrases_in_files", where, {"filenames": list(paths)})
+
+
+async def holding_in_chunks(db: Database, record: IndexRecord, where: Filter, keys: Sequence[Key]) -> Read:
+    """Those of some chunks that hold the phrases of a filter and pass its symbols. Nothing about files counts."""
+    values = {
+        "filenames": [path for path, _, _ in keys],
+        "starts": [start for _, start, _ in keys],
+        "ends": [end for _, _, end in keys],
+    }
+    return await _read(db, record, "phrases_in_chunks", where, values)
+
+
+async def holding_anywhere(db: Database, record: IndexRecord, where: Filter, limit_ms: int) -> Starts | None:
+    """All chunks that pass a filter; None if finding them takes longer than `limit_ms`."""
+    condition, values = filter_sql(where)
+    try:
+        async with db.connection() as connection, connection.transaction():
+            await connection.execute(statement("set_phrase_scan"), {"limit_ms": limit_ms})
+            cursor = connection.cursor(binary=True)
+            await cursor.execute(statement("phrases_anywhere", record, filter=condition), values)
+            return {path: _starts_of(packed) for path, packed in await cursor.fetchall()}
+    except CocoSearchError as error:
+        if error.code == TIMED_OUT:
+            return None
+        raise
+
+
+async def expected(db: Database, record: IndexRecord, where: Filter) -> int:
+    """About how many texts `holding_anywhere` has to read for the phrases of a filter. Nothing is read for that."""
+    ((plan,),) = await _rows(db, record, "estimate_matches", phrase_words(where), {})
+    return int(plan[0]["Plan"]["Plan Rows"])
+
+
+def _starts_of(packed: bytes) -> NDArray[np.int64]:
+    """First bytes of chunks as a statement packs them, ascending."""
+    return np.sort(np.frombuffer(packed, ">i8").astype(np.int64))
+
+
+async def _read(db: Database, record: IndexRecord, name: str, where: Filter, values: dict[str, Any]) -> Read:
+    rows = await _rows(db, record, name, of_chunks(where), values)
+    found = {path: _starts_of(packed) for path, _, packed in rows if packed}
+    return Read(found, {path: generation for path, generation, _ in rows})
+
+
+async def _rows(
+    db: Database, record: IndexRecord, name: str, condition: Condition, values: dict[str, Any]
+) -> Sequence[Row]:
+    async with db.connection() as connection:
+        cursor = connection.cursor(binary=True)
+        await cursor.execute(statement(name, record, filter=condition[0]), condition[1] | values)
+        return await cursor.fetchall()

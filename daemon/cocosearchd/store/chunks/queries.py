@@ -1,0 +1,371 @@
+"""The statements of both flows: `replace_files` is the one write transaction, the searches are the one read path."""
+
+import math
+from collections.abc import AsyncIterator, Iterable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pgvector import HalfVector
+from psycopg import sql
+
+from cocosearchd.errors import IdentityMismatch
+from cocosearchd.model import Filter, Fingerprint, IndexRecord
+from cocosearchd.store.chunks.arrays import array
+from cocosearchd.store.chunks.file_states import FileState, FileStates
+from cocosearchd.store.chunks.manifest import StoredFile, stored_file
+from cocosearchd.store.chunks.row_changes import ONE_PLAN, in_turns, write_chunks, write_files
+from cocosearchd.store.chunks.rows import (
+    FINGERPRINTS,
+    Candidate,
+    FileChange,
+    FileChunks,
+    FileWrite,
+    Key,
+    Row,
+    StoredChunk,
+    WantedRows,
+    candidate,
+    columns_of,
+    stored_chunk,
+    with_symbol,
+)
+from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.statements import compose, named_statements, statement
+from cocosearchd.store.filters import filter_sql, only_paths, without_paths
+from cocosearchd.store.index_records import gone, identity_digest, pack_fingerprint
+
+__all__ = [
+    "Candidate",
+    "FileChunks",
+    "FileWrite",
+    "Key",
+    "StoredChunk",
+    "chunks_with_files",
+    "delete_file",
+    "file_chunks",
+    "keyword_search",
+    "list_symbols",
+    "rank_texts",
+    "refresh_fingerprints",
+    "replace_file",
+    "replace_files",
+    "stored_files",
+    "symbols_at",
+    "vector_search",
+]
+
+# Measured on 1M x 256: below this many matches an exact scan of them beats the vector index in time and in recall.
+EXACT_MATCHES = 10_000
+BREADTH = 100  # hnsw.ef_search: recall at 10 is .97 to .99 on 100k to 1M vectors
+MAX_BREADTH = 1000  # pgvector's limit
+# Chunks of an index from which on planning how to read some of them, at twice the price of doing it, is done once. Of a
+# smaller one the plan may be to read all of it, and would be kept while it grows.
+PLANNED_ONCE = 10_000
+ENOUGH_HITS = 50  # with fewer hits for all terms, any of the rare ones will do
+ANY_TERM_ROWS, ANY_TERMS = 2000, 16  # ranking a row costs 2.5 to 5 microseconds and more with each term
+
+
+async def replace_file(db: Database, record: IndexRecord, write: FileWrite) -> int:
+    """Make the rows of a file what `write` says; see `replace_files`."""
+    return await replace_files(db, record, (write,))
+
+
+async def delete_file(db: Database, record: IndexRecord, path: str) -> int:
+    """Forget a file; the generation after it. Not an error if it is not there."""
+    return await replace_files(db, record, (), (path,))
+
+
+async def replace_files(
+    db: Database, record: IndexRecord, writes: Sequence[FileWrite], gone: Sequence[str] = ()
+) -> int:
+    """Make the rows of files what `writes` say and forget `gone`, in one transaction; the generation after it.
+
+    No path may be named twice. Only chunks whose content differs are written; where the others are now is said by the
+    row of their file. Where nothing differs but fingerprints there is no new generation. Raises `NotFound` if the index
+    is gone, `IdentityMismatch` if it now belongs to another embedder, and `Outdated` if a file was compared with what
+    is no longer stored and now needs chunks that were not made; then nothing is written.
+    """
+    wanted = [row async for row in in_turns(WantedRows(write, record.dimension) for write in writes)]
+    paths = sorted([*(write.path for write in writes), *gone])
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute(statement("lock_files", record), {"filenames": array(paths)}, prepare=ONE_PLAN)
+        changes = await _changes(connection, record, wanted)
+        changed = [change for change in changes if change.differs]
+        if same := [change.file for change in changes if not change.differs]:
+            await connection.execute(statement("set_fingerprints", record), columns_of(same, FINGERPRINTS))
+        found = await _row(connection, statement("delete_files", record), {"filenames": array(gone)}) if gone else None
+        if not changed and not (found and found[0]):
+            return await _generation(connection, record)
+        await write_chunks(connection, record, changed)
+        # Late: until the commit no other change of this index can be committed.
+        generation = await _bump(connection, record)
+        await write_files(connection, record, changed, generation)
+    return generation
+
+
+async def stored_files(db: Database, record: IndexRecord, paths: Sequence[str]) -> list[StoredFile]:
+    """What is stored of files, in their order: with that they can be compared before their rows are made."""
+    async with db.connection() as connection:
+        return await _stored(connection, record, paths)
+
+
+async def refresh_fingerprints(
+    db: Database, record: IndexRecord, seen: Sequence[tuple[str, bytes, Fingerprint]]
+) -> frozenset[str]:
+    """Store the fingerprints of files whose content hash is the stored one; the paths of these files.
+
+    `seen` is (path, content hash, fingerprint). Nothing becomes a new generation.
+    """
+    values = {
+        "filenames": array(path for path, _, _ in seen),
+        "hashes": array(content_hash for _, content_hash, _ in seen),
+        "fingerprints": array(pack_fingerprint(fingerprint) for _, _, fingerprint in seen),
+    }
+    async with db.connection() as connection:
+        rows = await (await connection.execute(statement("refresh_fingerprints", record), values)).fetchall()
+    return frozenset(row[0] for row in rows)
+
+
+async def vector_search(
+    db: Database,
+    record: IndexRecord,
+    vector: NDArray[np.float32],
+    where: Filter,
+    limit: int,
+    exact_matches: int = EXACT_MATCHES,
+) -> tuple[Candidate, ...]:
+    """The chunks nearest to `vector`, shape (dimension,), nearest first; `score` is the cosine similarity.
+
+    Exact without a vector index and where no more than `exact_matches` chunks are expected to match, else through the
+    index. The zero vector is near to nothing.
+    """
+    if not np.any(vector):
+        return ()
+    condition, values = filter_sql(where)
+    values |= {"vector": HalfVector(vector), "limit": limit}
+    async with db.connection() as connection:
+        condition = await _of_live(connection, record, condition)
+        if await _use_vector_index(connection, record, where, exact_matches):
+            async with connection.transaction():
+                breadth = {"breadth": min(max(BREADTH, 2 * limit), MAX_BREADTH)}
+                await connection.execute(statement("set_vector_scan"), breadth)
+                found = await _candidates(connection, record, "vector_nearest", condition, values)
+            if len(found) >= limit:
+                return found
+        return await _candidates(connection, record, "vector_exact", condition, values)
+
+
+async def keyword_search(
+    db: Database, record: IndexRecord, text: str, where: Filter, limit: int, any_term: bool = False
+) -> tuple[Candidate, ...]:
+    """Chunks that hold every term of `text` (already split as `FileWrite.keywords` does), by PostgreSQL's text rank.
+
+    With `any_term`, few such chunks are followed by chunks that hold some of the rarer terms, weighted by rarity: these
+    score below 1, those above.
+    """
+    condition, values = filter_sql(where)
+    values |= {"text": text.replace("\0", ""), "limit": limit}
+    async with db.connection() as connection:
+        condition = await _of_live(connection, record, condition)
+        found = await _candidates(connection, record, "keyword_all", condition, values)
+        if not any_term or len(found) >= min(limit, ENOUGH_HITS):
+            return found
+        terms = await _rare_terms(connection, record, text)
+        others = await _candidates(connection, record, "keyword_any", condition, values | terms) if terms else ()
+    keys = {hit.key for hit in found}
+    raised = tuple(replace(hit, score=1 + hit.score) for hit in found)
+    return (raised + tuple(hit for hit in others if hit.key not in keys))[:limit]
+
+
+async def first_passing(db: Database, record: IndexRecord, where: Filter, limit: int) -> tuple[Candidate, ...]:
+    """Chunks that pass a filter, by path and place; their score is 0."""
+    condition, values = filter_sql(where)
+    async with db.connection() as connection:
+        condition = await _of_live(connection, record, condition)
+        return await _candidates(connection, record, "first_passing", condition, values | {"limit": limit})
+
+
+async def rank_texts(db: Database, asked: str, texts: Sequence[str]) -> tuple[float, ...]:
+    """What `keyword_search` would score texts, all split as `FileWrite.keywords` does; 0 without every term."""
+    if not texts:
+        return ()
+    values = {"asked": asked.replace("\0", ""), "texts": [text.replace("\0", "") for text in texts]}
+    async with db.connection() as connection:
+        rows = await (await connection.execute(statement("rank_texts"), values)).fetchall()
+    return tuple(float(row[0]) for row in rows)
+
+
+async def chunks_with_files(
+    db: Database, record: IndexRecord, keys: Sequence[Key], size: int = 0
+) -> tuple[tuple[Candidate, ...], FileStates]:
+    """The chunks of `keys`, in their order, without those that are not there any more; and their files, of one moment.
+
+    `size` is about how many chunks the index has. Raises `NotFound` if the index is gone.
+    """
+    async with db.connection() as connection, connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement("chunks_with_files", record), _asked(keys), prepare=size >= PLANNED_ONCE)
+        rows = await cursor.fetchall()
+    if not rows:
+        raise gone(record)
+    found, files = list[Candidate](), dict[str, FileState]()
+    for *columns, content_hash, written, scopes in rows:
+        path = columns[0]
+        if path is not None:
+            found.append(candidate(columns[:-1]))
+        if path not in files and written is not None:
+            files[path] = FileState(path, content_hash, written, scopes)
+    return tuple(found), FileStates(rows[0][-4], files)
+
+
+async def list_symbols(db: Database, record: IndexRecord, where: Filter, limit: int) -> tuple[Candidate, ...]:
+    """Chunks that are definitions and pass the filter, by path and place, each with a symbol that passes."""
+    condition, values = filter_sql(where)
+    async with db.connection() as connection, connection.cursor(binary=True) as cursor:
+        query = statement("list_symbols", record, filter=await _of_live(connection, record, condition))
+        await cursor.execute(query, values | {"limit": limit})
+        return _with_symbols(await cursor.fetchall(), where)
+
+
+async def symbols_at(db: Database, record: IndexRecord, keys: Sequence[Key], where: Filter) -> tuple[Candidate, ...]:
+    """The chunks of `keys` as `list_symbols` gives them, in any order, without those that are not there any more."""
+    async with db.connection() as connection, connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement("symbols_at", record), _asked(keys))
+        return _with_symbols(await cursor.fetchall(), where)
+
+
+def _asked(keys: Sequence[Key]) -> dict[str, str]:
+    return {
+        "filenames": array(path for path, _, _ in keys),
+        "starts": array(start for _, start, _ in keys),
+        "ends": array(end for _, _, end in keys),
+    }
+
+
+def _with_symbols(rows: Iterable[Sequence[Any]], where: Filter) -> tuple[Candidate, ...]:
+    return tuple(
+        with_symbol(candidate(row), tuple(zip(kinds or (), names or (), strict=True)), where)
+        for *row, kinds, names in rows
+    )
+
+
+async def file_chunks(
+    db: Database, record: IndexRecord, paths: Sequence[str] | None, batch: int = 2000
+) -> AsyncIterator[FileChunks]:
+    """Files with their chunks, by path, all as of one moment; `paths` None: every file. Missing ones are left out.
+
+    Rows come in batches of `batch`, so an index of any size passes through little memory. Holds a connection until it
+    is exhausted or closed. Whoever wants to know how far it is reads the generation first.
+    """
+    values = {"filenames": None if paths is None else list(paths)}
+    async with (
+        db.connection() as connection,
+        connection.transaction(),
+        connection.cursor("file_chunks", binary=True) as cursor,
+    ):
+        cursor.itersize = batch
+        await cursor.execute(statement("file_chunks", record), values)
+        head, chunks = None, list[StoredChunk]()
+        async for row in cursor:
+            if head is not None and head[0] != row[0]:
+                yield FileChunks(*(*head, tuple(chunks)))
+                chunks = []
+            head = row[:3]
+            if row[3] is not None:
+                chunks.append(stored_chunk(row[3:]))
+        if head is not None:
+            yield FileChunks(*(*head, tuple(chunks)))
+
+
+async def _changes(connection: Connection, record: IndexRecord, wanted: Sequence[WantedRows]) -> list[FileChange]:
+    """What differs from what is stored, file by file."""
+    if not wanted:
+        return []
+    stored = await _stored(connection, record, [rows.write.path for rows in wanted])
+    pairs = zip(wanted, stored, strict=True)
+    return [change async for change in in_turns(rows.change(each) for rows, each in pairs)]
+
+
+async def _stored(connection: Connection, record: IndexRecord, paths: Sequence[str]) -> list[StoredFile]:
+    async with connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement("stored_files", record), {"filenames": array(paths)})
+        return [stored_file(row) for row in await cursor.fetchall()]
+
+
+async def _bump(connection: Connection, record: IndexRecord) -> int:
+    identity = {"identity": identity_digest(record.identity)}
+    row = await _row(connection, statement("bump_generation", record), identity, prepare=ONE_PLAN)
+    if row is None:
+        await _generation(connection, record)
+        raise IdentityMismatch(f"index {record.name} was given another embedder meanwhile", "index the file again")
+    return int(row[0])
+
+
+async def _generation(connection: Connection, record: IndexRecord) -> int:
+    row = await _row(connection, statement("generation"), {"number": record.number})
+    if row is None:
+        raise gone(record)
+    return int(row[0])
+
+
+async def _use_vector_index(connection: Connection, record: IndexRecord, where: Filter, exact_matches: int) -> bool:
+    """Whether enough chunks match for an approximate search to find the best of them."""
+    row = await _row(connection, statement("has_vector_index", record), {})
+    if not row or not row[0]:
+        return False
+    if where.symbol_name or where.phrases:
+        return False  # nothing can estimate them, and counting costs as much as comparing
+    if where.languages or where.symbol_types:
+        condition, values = filter_sql(without_paths(where))
+        plan = await _row(connection, statement("estimate_matches", record, filter=condition), values)
+        if plan and plan[0][0]["Plan"]["Plan Rows"] <= exact_matches:
+            return False
+    if where.paths or where.not_paths:
+        condition, values = filter_sql(only_paths(where))
+        counted = await _row(connection, statement("count_path_matches", record, filter=condition), values)
+        return counted is not None and counted[0] > exact_matches
+    return True
+
+
+async def _of_live(connection: Connection, record: IndexRecord, condition: sql.Composable) -> sql.Composable:
+    """A condition, and that a row is no spare one. Asking each row costs more than asking whether there are any."""
+    row = await _row(connection, statement("has_spares", record), {})
+    if not row or not row[0]:
+        return condition
+    return compose(named_statements()["passing_live"], record, filter=condition)
+
+
+async def _rare_terms(connection: Connection, record: IndexRecord, text: str) -> dict[str, Any]:
+    """The values of the statement keyword_any for the rarest terms of `text`; empty if it has none.
+
+    Rarest first, as many as are expected to match no more rows than can be ranked in time.
+    """
+    statement_ = statement("term_frequencies", record)
+    rows = await (await connection.execute(statement_, {"text": text.replace("\0", "")})).fetchall()
+    chosen, weights, expected = list[str](), list[float](), 0.0
+    for term, frequency, total in rows[:ANY_TERMS]:
+        expected += frequency * total
+        if chosen and expected > ANY_TERM_ROWS:
+            break
+        quoted = "'" + term.replace("\\", "\\\\").replace("'", "''") + "'"
+        chosen.append(quoted)
+        weights.append(math.log1p((total * (1 - frequency) + 0.5) / (total * frequency + 0.5)))  # BM25's idf
+    scale = sum(weights)
+    if not chosen:
+        return {}
+    return {"terms": chosen, "weights": [weight / scale for weight in weights], "query": " | ".join(chosen)}
+
+
+async def _candidates(
+    connection: Connection, record: IndexRecord, name: str, condition: sql.Composable, values: dict[str, Any]
+) -> tuple[Candidate, ...]:
+    async with connection.cursor(binary=True) as cursor:
+        await cursor.execute(statement(name, record, filter=condition), values)
+        return tuple(candidate(row) for row in await cursor.fetchall())
+
+
+async def _row(
+    connection: Connection, query: sql.Composed | bytes, values: dict[str, Any], *, prepare: bool = False
+) -> Row | None:
+    return await (await connection.execute(query, values, prepare=prepare)).fetchone()

@@ -1,0 +1,1 @@
+"""Connections: the pool, preflight checks, the instance lock, migrations, SQL files."""

@@ -1,0 +1,349 @@
+"""Database: the connection pool of one PostgreSQL, and the one place where driver errors become ours."""
+
+import asyncio
+import sys
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+import psycopg
+from pgvector.psycopg import register_vector_async
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg_pool import AsyncConnectionPool, PoolTimeout
+
+from cocosearchd.config.settings import DatabaseSettings
+from cocosearchd.errors import (
+    TIMED_OUT,
+    CocoSearchError,
+    InvalidInput,
+    NotFound,
+    Refused,
+    StoreSilent,
+    StoreUnavailable,
+)
+from cocosearchd.runtime.masking import HARMLESS, mask_urls
+from cocosearchd.store.connection.liveness_check import SILENCE_S, PatientConnection, Silent
+from cocosearchd.store.connection.preflight import cannot_connect, check_sessions, checked
+
+CONNECT_TIMEOUT_S, CHECKOUT_TIMEOUT_S, LOCK_TIMEOUT_MS = 5, 10.0, 2000
+# The pool tries again with pauses that double; whoever comes after it gave up makes it try at once. So that a server is
+# used as soon as it is back, it gives up early, and callers ask again.
+RECONNECT_S = 0.5
+IDLE_S = 20.0  # until a connection beyond pool_min that was not used is closed, and with it a process of the server
+OUTLIVE_S = 60.0  # the longest statement of who writes
+
+# A prepared plan outlives changed settings and grown tables: a filtered vector query then kept an index scan with a
+# recall of one half. Without a threshold nothing is prepared; with this one, what is asked to be. On somebody else's
+# server nothing is, as a pooler between may give each transaction another session.
+_CONNECT: Mapping[str, Any] = {"autocommit": True, "prepare_threshold": None, "connect_timeout": CONNECT_TIMEOUT_S}
+_ONLY_WHEN_ASKED = sys.maxsize
+
+Connection = PatientConnection
+
+
+class Silence:
+    """Whether the server said nothing when it was asked last."""
+
+    def __init__(self) -> None:
+        self.known = False
+
+    async def check(self, connection: Connection) -> None:
+        """Of each connection that is handed out: a restarted server costs no caller an error, a frozen one no time."""
+        try:
+            with connection.patient(SILENCE_S):
+                await connection.execute("")
+        except Silent:
+            self.known = True
+            raise
+        self.known = False
+
+
+class Database:
+    """A pool of connections to a PostgreSQL that was checked to be usable. Made by `open`."""
+
+    def __init__(
+        self,
+        pool: AsyncConnectionPool[Connection],
+        conninfo: str,
+        versions: tuple[str, str],
+        patience_s: float,
+        silence: Silence,
+    ) -> None:
+        self._pool, self._conninfo, self._patience_s, self._silence = pool, conninfo, patience_s, silence
+        self.server_version, self.pgvector_version = versions
+        # Questions and saves find a connection, however many indexes are read whole or cleaned up.
+        self._long_work = asyncio.Semaphore(max(1, pool.max_size // 2))
+
+    @classmethod
+    @asynccontextmanager
+    async def open(
+        cls,
+        dsn: str,
+        settings: DatabaseSettings,
+        checkout_timeout_s: float = CHECKOUT_TIMEOUT_S,
+        successor: int | None = None,
+    ) -> AsyncIterator["Database"]:
+        """Check the server (PostgreSQL >= 14, pgvector >= 0.8) and hold a pool to it.
+
+        Whoever asks for a connection waits `checkout_timeout_s` for a server that is being restarted, and `SILENCE_S`
+        for one that is frozen. A statement is waited for a little longer than it may take.
+        `successor` is the number of a series of processes, of which one lives at a time: what those before this one
+        began in the database has ended, one way or the other, before this returns. A process that is killed does not
+        end its transactions: a commit that the server has received may still be under way.
+        Installs the extension where it is available and allowed. Raises `StoreUnavailable`, one sentence and a hint
+        for each cause, and never shows a password.
+        """
+        conninfo = _conninfo(dsn, settings)
+        limit_ms, silence = settings.statement_timeout_ms, Silence()
+        patience_s = limit_ms / 1000 + SILENCE_S if limit_ms else None
+        versions = await _check(conninfo, successor, patience_s, own=not settings.url)
+        pool = AsyncConnectionPool[Connection](
+            conninfo,
+            connection_class=PatientConnection,
+            min_size=settings.pool_min,
+            max_size=settings.pool_max,
+            timeout=checkout_timeout_s,
+            max_idle=IDLE_S,
+            reconnect_timeout=RECONNECT_S,
+            configure=partial(_configure, successor, patience_s),
+            check=silence.check,
+            open=False,
+            kwargs={**_CONNECT, "prepare_threshold": None if settings.url else _ONLY_WHEN_ASKED},
+        )
+        async with pool:
+            yield cls(pool, conninfo, versions, checkout_timeout_s, silence)
+
+    @property
+    def silent(self) -> bool:
+        """Whether the server was there and said nothing, when it was asked last."""
+        return self._silence.known
+
+    async def renew(self) -> None:
+        """Replace all connections, each once it is free: a server's process keeps what it knows of dropped tables."""
+        await self._pool.drain()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection in autocommit mode. For modules of the store only.
+
+        Raises `StoreUnavailable` when the server cannot be reached, `CocoSearchError` for what else it refuses.
+        """
+        async with self._connected(self._patience_s) as connection:
+            yield connection
+
+    async def reach(self, patience_s: float) -> None:
+        """As `ping`, waiting no longer than this for a server that is being restarted."""
+        async with self._connected(patience_s) as connection:
+            await connection.execute("select 1")
+
+    @asynccontextmanager
+    async def _connected(self, patience_s: float) -> AsyncIterator[Connection]:
+        try:
+            async with AsyncExitStack() as stack:
+                yield await self._checked_out(stack, patience_s)
+        except psycopg.Error as error:
+            self._silence.known |= isinstance(error, Silent)
+            raise _translated(error) from error
+
+    @asynccontextmanager
+    async def long_connection(self) -> AsyncIterator[Connection]:
+        """As `connection`, for work that may take minutes and waits for its turn: half of all connections at most."""
+        async with self._long_work, self.connection() as connection:
+            yield connection
+
+    async def _checked_out(self, stack: AsyncExitStack, patience_s: float) -> Connection:
+        """A connection that goes back with the stack. Raises `PoolTimeout`, `Silent`."""
+        began = time.monotonic()
+        while True:
+            left = began + patience_s - time.monotonic()
+            try:
+                return await stack.enter_async_context(self._pool.connection(timeout=min(left, RECONNECT_S)))
+            except PoolTimeout:
+                if self._silence.known and time.monotonic() - began >= SILENCE_S:
+                    raise Silent("the server is silent") from None
+                if left <= RECONNECT_S:
+                    raise
+
+    @asynccontextmanager
+    async def session(self, settings: Mapping[str, str]) -> AsyncIterator[Connection]:
+        """A connection of its own with other settings, for long work. It is closed at the end, whatever happens, and
+        with it everything that belongs to a session. Raises as `connection` does.
+        """
+        given = conninfo_to_dict(self._conninfo).get("options") or ""
+        options = " ".join([str(given), *(f"-c {name}={value}" for name, value in settings.items())])
+        try:
+            connection = await PatientConnection.connect(make_conninfo(self._conninfo, options=options), **_CONNECT)
+            try:
+                yield connection
+            finally:
+                await connection.close()  # does not wait, so a cancelled task gets here too
+        except psycopg.Error as error:
+            raise _translated(error) from error
+
+    async def outlive(self, successor: int, limit_s: float = OUTLIVE_S) -> None:
+        """Wait until nothing is under way that processes of a series have begun, none of which may be alive any more.
+
+        For who reads beside such processes: rows that were read before would be without that. Raises `StoreUnavailable`
+        after `limit_s`.
+        """
+        end = time.monotonic() + limit_s
+        while True:
+            try:
+                async with self.connection() as connection:
+                    return await _outlive(connection, successor)
+            except StoreUnavailable:
+                if time.monotonic() >= end:
+                    raise
+
+    async def ping(self) -> None:
+        """Raises `StoreUnavailable` when the server does not answer."""
+        async with self.connection() as connection:
+            await connection.execute("select 1")
+
+
+def _conninfo(dsn: str, settings: DatabaseSettings) -> str:
+    given = None
+    with suppress(psycopg.ProgrammingError):
+        given = conninfo_to_dict(dsn)  # {} where all is in the environment, or in a service file
+    if given is None or _misread(dsn):
+        # Neither the driver's message nor its traceback: they quote the DSN, and with it the password.
+        raise StoreUnavailable(
+            "the database URL cannot be read",
+            "write postgresql://user:password@host:5432/database, in a password %40, %2F and %25 for @, / and %",
+        )
+    # Whoever is told a generation may rely on it: it must be on disk, whatever the server's default is.
+    ours = {
+        "synchronous_commit": "on",
+        "statement_timeout": str(settings.statement_timeout_ms),
+        "lock_timeout": str(LOCK_TIMEOUT_MS),
+        # What idles is the pool's affair: if the server ended it, the next question would wait for new connections.
+        "idle_session_timeout": "0",
+        # How the driver writes bytes and reads times, whatever the server's defaults are.
+        "standard_conforming_strings": "on",
+        "datestyle": "ISO",
+    }
+    name = given.get("application_name") or "cocosearchd"
+    # Files hold any character, whatever PGCLIENTENCODING says of a terminal.
+    return make_conninfo(dsn, options=_options(given, ours), application_name=name, client_encoding="utf8")
+
+
+def _misread(dsn: str) -> bool:
+    """Whether an @ or a / of a password was taken for its end: the rest would be shown as a part of the address."""
+    scheme, _, rest = dsn.partition("://")
+    address, _, path = rest.partition("/")
+    return scheme in ("postgresql", "postgres") and (address.count("@") > 1 or "@" in path.partition("?")[0])
+
+
+def _options(given: Mapping[str, Any], settings: Mapping[str, str]) -> str:
+    """The `options` of a DSN with settings of ours behind its own; the last one of a name counts."""
+    return " ".join([str(given.get("options") or ""), *(f"-c {name}={value}" for name, value in settings.items())])
+
+
+async def _configure(successor: int | None, patience_s: float | None, connection: Connection) -> None:
+    """Of each new connection of a pool."""
+    connection.patience_s = patience_s
+    await register_vector_async(connection)
+    if successor is not None:
+        await connection.execute("select pg_advisory_lock_shared(%s)", (successor,))
+
+
+async def _outlive(connection: Connection, successor: int) -> None:
+    """Wait until no connection of a process before this one is left. Raises `StoreUnavailable`."""
+    try:
+        await connection.execute("select pg_advisory_lock(%s)", (successor,))  # no longer than lock_timeout
+        await connection.execute("select pg_advisory_unlock(%s)", (successor,))
+    except psycopg.errors.LockNotAvailable:
+        raise StoreUnavailable(
+            "PostgreSQL still works for a process that has ended", "wait for it, or see `cocosearchctl status`"
+        ) from None
+
+
+async def _check(conninfo: str, successor: int | None, patience_s: float | None, *, own: bool) -> tuple[str, str]:
+    """Versions of server and pgvector of a database that can be used. Raises `StoreUnavailable`."""
+    connect = partial(PatientConnection.connect, conninfo, **_CONNECT)
+    try:
+        connection = await connect()
+    except psycopg.OperationalError as error:
+        raise cannot_connect(conninfo, error) from None
+    connection.patience_s = patience_s
+    try:
+        async with connection:
+            vector = await checked(connection)
+            if not own:
+                await check_sessions(connection, connect)
+            if successor is not None:
+                await _outlive(connection, successor)
+            return connection.info.parameter_status("server_version") or "", vector
+    except psycopg.Error as error:
+        raise _translated(error) from error
+
+
+# In this order, for errors that have a cause people can act on.
+_CAUSES: tuple[tuple[type[psycopg.Error], Callable[[str, str], CocoSearchError], str, str], ...] = (
+    (
+        Silent,
+        StoreSilent,
+        "PostgreSQL is there, and answers nothing",
+        "look at its processes, its disk and the network; it is used again as soon as it answers",
+    ),
+    (PoolTimeout, StoreUnavailable, "PostgreSQL does not answer", "wait for it, or see `cocosearchctl status`"),
+    (
+        psycopg.errors.QueryCanceled,
+        partial(CocoSearchError, code=TIMED_OUT),
+        "the database took too long",
+        "narrow the query, or raise database.statement_timeout_ms",
+    ),
+    (
+        psycopg.errors.LockNotAvailable,
+        partial(CocoSearchError, code=TIMED_OUT),
+        "another operation holds the tables of this index",
+        "try again when it has ended",
+    ),
+    (
+        psycopg.errors.InvalidRegularExpression,
+        InvalidInput,
+        "a pattern of this filter cannot be used",
+        "see that each [ has its ] and ranges ascend",
+    ),
+    (psycopg.errors.UndefinedTable, NotFound, "the tables of this index are gone", "see `cocosearchctl list`"),
+    (
+        psycopg.errors.DiskFull,
+        StoreUnavailable,
+        "the disk of the database is full",
+        "free some space; work goes on by itself",
+    ),
+    (
+        psycopg.errors.InvalidSchemaName,
+        StoreUnavailable,
+        "no schema of the search_path is there",
+        "name one that is, by ALTER ROLE or in the options of COCOSEARCH_DATABASE_URL",
+    ),
+    (
+        psycopg.errors.ReadOnlySqlTransaction,
+        StoreUnavailable,
+        "the database is read-only",
+        "name a primary server in COCOSEARCH_DATABASE_URL",
+    ),
+)
+
+
+def _translated(error: psycopg.Error) -> CocoSearchError:
+    for kind, ours, message, hint in _CAUSES:
+        if isinstance(error, kind):
+            return ours(message, hint)
+    line = (str(error).strip().splitlines() or [type(error).__name__])[0]
+    if isinstance(error, psycopg.errors.InsufficientPrivilege):
+        return Refused(f"the database refuses: {line}", "give the user of COCOSEARCH_DATABASE_URL this right")
+    if isinstance(error, psycopg.OperationalError):
+        lost = error.sqlstate is None or error.sqlstate[:2] in ("08", "57")  # connection, operator's intervention
+        what = "PostgreSQL went away" if lost else "PostgreSQL could not do this now"
+        return StoreUnavailable(f"{what}: {line}", "wait for it, or see `cocosearchctl status`")
+    return CocoSearchError(f"the database reports: {line}", "this is a defect; please report it")
+
+
+def without_password(dsn: str) -> str:
+    """The DSN as it may be shown: its parameters that are no secrets."""
+    shown = {name: mask_urls(str(value)) for name, value in conninfo_to_dict(dsn).items() if name in HARMLESS}
+    return make_conninfo("", **shown)

@@ -1,0 +1,86 @@
+"""One daemon uses a registry at a time, which a lock in the database sees to.
+
+Two of them would index the same roots into the same tables, each as the disk looks from where it runs, and neither
+would hear of what the other writes. The lock belongs to a session, so that nothing is left of a daemon that was killed.
+"""
+
+import hashlib
+import logging
+import secrets
+
+import anyio
+from anyio.abc import TaskStatus
+
+from cocosearchd.errors import StoreUnavailable
+from cocosearchd.store.connection.database import Connection, Database
+from cocosearchd.store.connection.liveness_check import SILENCE_S
+from cocosearchd.store.connection.statements import statement
+
+log = logging.getLogger(__name__)
+
+TAKEN_S = 5.0  # for the session of a daemon that has just ended
+LOOK_S, AGAIN_S = 10.0, 1.0
+
+
+class Taken(StoreUnavailable):
+    """Another daemon uses the registry."""
+
+
+async def hold(db: Database, *, task_status: TaskStatus[None]) -> None:
+    """Be the only daemon of this registry until cancelled; `task_status` is told when it is so.
+
+    A session that is lost is replaced. Raises `Taken` when another daemon uses the registry, be it at the start or
+    after that; before there was a session, any `StoreUnavailable`.
+    """
+    name, told, lost = f"cocosearchd-{secrets.token_hex(8)}", False, False
+    while True:
+        try:
+            async with db.session({}) as connection:
+                await _take(connection, name)
+                if not told:
+                    task_status.started()
+                elif lost:
+                    log.info("sole_use_again")
+                told, lost = True, False
+                await _until_lost(connection)
+        except StoreUnavailable as error:
+            if isinstance(error, Taken) or not told:
+                raise
+            if not lost:  # once, however long the server is away
+                log.warning("sole_use_lost", extra={"error": error.message})
+            lost = True
+            await anyio.sleep(AGAIN_S)
+
+
+async def _until_lost(connection: Connection) -> None:
+    while True:
+        await anyio.sleep(LOOK_S)
+        with connection.patient(SILENCE_S):
+            await connection.execute("select 1")
+
+
+async def _take(connection: Connection, name: str) -> None:
+    """Returns when the lock is held. Raises `Taken`."""
+    with connection.patient(SILENCE_S):
+        await connection.execute(statement("name_session"), {"name": name})
+        key = await key_of(connection)
+        end = anyio.current_time() + TAKEN_S
+        while True:
+            row = await (await connection.execute(statement("try_sole_use"), {"key": key})).fetchone()
+            if row and row[0]:
+                return
+            row = await (await connection.execute(statement("sole_user"), {"key": key})).fetchone()
+            ours = row is not None and row[0] == name  # the server has not heard yet that a session is lost
+            if row and not ours and anyio.current_time() >= end:
+                raise Taken(
+                    f"another cocosearchd, from {row[1]}, uses this database",
+                    "stop that one, or give this one a database or a schema of its own in COCOSEARCH_DATABASE_URL",
+                )
+            await anyio.sleep(AGAIN_S if ours else AGAIN_S / 10)
+
+
+async def key_of(connection: Connection) -> int:
+    """Of the registry, which need not be there yet. Positive, as the halves by which PostgreSQL shows a lock are."""
+    row = await (await connection.execute(statement("registry_schema"))).fetchone()
+    schema = row[0] if row and row[0] else ""
+    return int.from_bytes(hashlib.blake2b(schema.encode(), digest_size=7).digest())

@@ -1,0 +1,144 @@
+"""Whether a PostgreSQL can be used, and if not, one sentence of why and a hint. Never a password."""
+
+import re
+from collections.abc import Awaitable, Callable
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from cocosearchd.errors import StoreUnavailable
+from cocosearchd.store.connection.liveness_check import PatientConnection
+from cocosearchd.store.server.binaries import MIN_PGVECTOR
+
+MIN_SERVER = 140_000  # PostgreSQL 14, as server_version_num
+EXTENSION_LOCK = 0x636F_636F_0001  # advisory: CREATE EXTENSION IF NOT EXISTS fails when raced
+
+
+async def checked(connection: PatientConnection) -> str:
+    """The version of pgvector in a database that can be used. Raises `StoreUnavailable`."""
+    check_server_version(connection.info.server_version)
+    _check_encoding(connection)
+    return await _ensure_pgvector(connection)
+
+
+def check_server_version(version: int) -> None:
+    """Raises `StoreUnavailable` for a server_version_num that is too old."""
+    if version < MIN_SERVER:
+        shown = f"{version // 10_000}.{version % 10_000}"
+        raise StoreUnavailable(
+            f"PostgreSQL {shown} is too old: 14 or newer is needed",
+            "upgrade it, or unset COCOSEARCH_DATABASE_URL to use the embedded server",
+        )
+
+
+async def check_sessions(connection: PatientConnection, connect: Callable[[], Awaitable[PatientConnection]]) -> None:
+    """A pooler may give each transaction another session: what the locks of ours hold is then held by nobody, for ever.
+
+    `connect` makes another connection. It gets the session that `connection` had, or keeps it from getting that again.
+    """
+    before = await _session(connection)
+    async with await connect() as other, other.transaction():
+        other.patience_s = connection.patience_s
+        pooled = await _session(other) == before or await _session(connection) != before
+    if pooled:
+        raise StoreUnavailable(
+            "a pooler gives each transaction another session of PostgreSQL",
+            "name PostgreSQL itself in COCOSEARCH_DATABASE_URL, or a pool that keeps sessions (pool_mode = session)",
+        )
+
+
+async def _session(connection: PatientConnection) -> int:
+    row = await (await connection.execute("select pg_backend_pid()")).fetchone()
+    assert row
+    return int(row[0])
+
+
+def _check_encoding(connection: PatientConnection) -> None:
+    """Another encoding lacks characters that files have; SQL_ASCII knows none."""
+    encoding = connection.info.parameter_status("server_encoding")
+    if encoding != "UTF8":
+        raise StoreUnavailable(
+            f"database {connection.info.dbname} is encoded as {encoding}: UTF8 is needed",
+            "make another (createdb -T template0 -E UTF8 NAME) and name it in COCOSEARCH_DATABASE_URL",
+        )
+
+
+async def _ensure_pgvector(connection: PatientConnection) -> str:
+    installed = """
+    select extversion, nspname, to_regtype('halfvec') is not null
+    from pg_extension join pg_namespace n on n.oid = extnamespace where extname = 'vector'
+    """
+    row = await (await connection.execute(installed)).fetchone()
+    if row is None:
+        await _create_pgvector(connection)
+        row = await (await connection.execute(installed)).fetchone()
+    version = str(row[0]) if row else ""
+    numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
+    if numbers < MIN_PGVECTOR:
+        raise StoreUnavailable(
+            f"pgvector {version} is too old: 0.8 or newer is needed",
+            "install a newer pgvector on the server, then run ALTER EXTENSION vector UPDATE",
+        )
+    if row and not row[2]:
+        user, path = connection.info.user, ", ".join(dict.fromkeys(("public", row[1])))
+        raise StoreUnavailable(
+            f"pgvector is in schema {row[1]} of database {connection.info.dbname}, where user {user} does not look",
+            f"name that schema in the search_path: ALTER ROLE {user} SET search_path = {path}",
+        )
+    return version
+
+
+async def _create_pgvector(connection: PatientConnection) -> None:
+    database = connection.info.dbname
+    try:
+        async with connection.transaction():
+            await connection.execute("select pg_advisory_xact_lock(%s)", (EXTENSION_LOCK,))
+            await connection.execute("create extension if not exists vector")
+    except psycopg.errors.InsufficientPrivilege:
+        raise StoreUnavailable(
+            f"pgvector is not enabled in database {database}, and user {connection.info.user} may not enable it",
+            f"let a superuser run CREATE EXTENSION vector in database {database}",
+        ) from None
+    except (psycopg.errors.FeatureNotSupported, psycopg.errors.UndefinedFile):
+        raise StoreUnavailable(
+            "the server has no pgvector",
+            "install pgvector 0.8 or newer on the server (Debian: the package postgresql-<major>-pgvector)",
+        ) from None
+
+
+def cannot_connect(conninfo: str, error: psycopg.OperationalError) -> StoreUnavailable:
+    """One sentence and a hint for why a connection was refused."""
+    given = conninfo_to_dict(conninfo)
+    user, database = given.get("user") or "", given.get("dbname") or given.get("user") or ""
+    host, port = given.get("host") or "localhost", given.get("port") or 5432
+    text = str(error)
+    # libpq leaves no SQLSTATE on a failed connection, so its messages must do; the server's may be translated.
+    if "password authentication failed" in text or "no password supplied" in text or "Ident authentication" in text:
+        return StoreUnavailable(
+            f"PostgreSQL at {host}:{port} does not accept the password of user {user}",
+            "correct the user and the password in COCOSEARCH_DATABASE_URL",
+        )
+    if f'database "{database}" does not exist' in text:
+        return StoreUnavailable(
+            f"PostgreSQL at {host}:{port} has no database {database}",
+            f"create it (createdb {database}) or name another in COCOSEARCH_DATABASE_URL",
+        )
+    if f'role "{user}" does not exist' in text:
+        return StoreUnavailable(
+            f"PostgreSQL at {host}:{port} has no user {user}", "correct the user in COCOSEARCH_DATABASE_URL"
+        )
+    if "too many" in text or "connection slots" in text:
+        return StoreUnavailable(
+            f"PostgreSQL at {host}:{port} has no connection left for user {user}",
+            "allow more on the server: twice database.pool_max and some are used at most",
+        )
+    if "unsupported startup parameter" in text:
+        return StoreUnavailable(
+            f"what answers at {host}:{port} is a pooler that refuses settings of a session",
+            "name PostgreSQL itself in COCOSEARCH_DATABASE_URL; a few connections are kept open and used again",
+        )
+    reason = (text.strip().splitlines() or ["no answer"])[0]
+    return StoreUnavailable(
+        f"PostgreSQL at {host}:{port} cannot be reached: {reason.rpartition('failed: ')[2] or reason}",
+        "check that it runs and that host and port in COCOSEARCH_DATABASE_URL are right",
+    )

@@ -1,0 +1,400 @@
+"""A private PostgreSQL below the state directory: initialise, start, adopt, stop.
+
+The truth about the server is what answers on its socket and which process runs on its data, never the pid file.
+Whoever starts it may die: the server goes on and the next `ensure` adopts it.
+"""
+
+import fcntl
+import hashlib
+import logging
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from psycopg.conninfo import make_conninfo
+
+from cocosearchd.errors import StoreUnavailable
+from cocosearchd.store.server import roles
+from cocosearchd.store.server.accounts import Account, initialising_account, is_shared, server_account
+from cocosearchd.store.server.binaries import Install, copy_install, find_install
+from cocosearchd.store.server.directories import foreign, hand_over, own, owner
+from cocosearchd.store.server.processes import (
+    Process,
+    children,
+    handle,
+    identify,
+    listener_uid,
+    process,
+    processes,
+    send_signal,
+)
+from cocosearchd.store.server.server_log import trim
+
+log = logging.getLogger(__name__)
+
+DATABASE, PORT = "postgres", "5432"  # the port is only part of the socket's name
+SOCKET = f".s.PGSQL.{PORT}"
+# A server for one user, idle most of the time. Measured on 18.4: 5 processes, 13 MB and 19 wakeups a minute when idle,
+# against 9 processes, 17 MB and 430 with PostgreSQL's defaults. wal_writer_delay stays: it widens what a crash loses.
+DEFAULTS = {
+    "max_connections": "50",
+    "shared_buffers": "128MB",
+    "maintenance_work_mem": "512MB",  # holds the graph of ~500k vectors while it is built
+    "dynamic_shared_memory_type": "posix",
+    "wal_level": "minimal",
+    "max_wal_senders": "0",
+    "max_logical_replication_workers": "0",
+    "max_wal_size": "1GB",
+    "checkpoint_timeout": "30min",
+    "wal_recycle": "off",  # else a gigabyte of used log stays for hours after a large index, for more of it to come
+    "bgwriter_delay": "10s",
+    "autovacuum_naptime": "5min",
+    "jit": "off",
+    "random_page_cost": "1.1",
+    "log_checkpoints": "off",
+    "log_min_error_statement": "panic",  # statements hold source code; the log does not
+    "log_line_prefix": "'%m [%p] '",
+}
+SOCKET_GONE_S, STARTING_LIMIT_S, SILENT_LIMIT_S, STOP_LIMIT_S = 5.0, 900.0, 60.0, 60.0
+PATH_SAFE = re.compile(rb"[\w/.+@-]{1,85}")  # sun_path holds ~104 bytes, and the directory stands in a config list
+
+
+class EmbeddedPostgres:
+    """One server with its data in `home`. Every method blocks: call it in a thread.
+
+    `home` is the daemon's (lock, configuration, log, copied programs); `home/pg` and the socket's directory belong to
+    the account the server runs as (`accounts`). As root, nothing inside a directory of that account is created or
+    written by name, since the account could put a symbolic link there.
+
+    `settings` are lines of postgresql.conf over `DEFAULTS`; `bin_dir` is a directory of PostgreSQL's programs.
+    """
+
+    def __init__(self, home: Path, settings: Mapping[str, str], bin_dir: str = "") -> None:
+        home = home.parent.resolve() / home.name  # one name, however the directory is called: processes are known by it
+        self.home, self.data, self.run = home, home / "pg" / "data", home / "run"
+        self.conf, self.log, self.bin_dir = home / "postgresql.conf", home / "postgres.log", bin_dir
+        if not PATH_SAFE.fullmatch(os.fsencode(self.run)):
+            digest = hashlib.sha256(os.fsencode(home)).hexdigest()[:12]
+            self.run = Path("/tmp") / f"cocosearch-{os.geteuid()}-{digest}"  # noqa: S108 - owner and mode are checked
+        self.settings = DEFAULTS | dict(settings)
+        self.dsn = make_conninfo(host=str(self.run), port=PORT, user=roles.DAEMON, dbname=DATABASE)
+        self.superuser_dsn = make_conninfo(self.dsn, user=roles.SUPERUSER)
+        self._child: subprocess.Popen[bytes] | None = None  # None also when the server was adopted
+        self._seen: Process | None = None  # the server's process when last looked for: spares a search
+        self._choose_account()
+
+    def _choose_account(self) -> None:
+        """Sets whom the server runs as, and as whom one may still run that was started before."""
+        data_owner = owner(self.home / "pg")
+        self.account = server_account(self.home, data_owner)
+        self.uid = self.account.uid if self.account else os.geteuid()
+        self._uids = {self.uid} if data_owner is None else {self.uid, data_owner}
+
+    def ensure(self) -> str:
+        """Initialise, start or adopt the server; return its DSN once it answers. Idempotent, safe to race.
+
+        Call it again whenever the server cannot be reached. Raises `StoreUnavailable`.
+        """
+        with self._locked():
+            install = self._install()
+            self._initialise(install)
+            self._configure(install)
+            trim(self.log)
+            self._start(install)
+            roles.prepare_roles(self.superuser_dsn)
+        return self.dsn
+
+    def stop(self) -> None:
+        """Fast shutdown, waiting for it; a server that does not follow is told to stop at once. Idempotent."""
+        server = self._postmaster()
+        if server is None:
+            return
+        for order, patience_s in ((signal.SIGINT, STOP_LIMIT_S), (signal.SIGQUIT, 10.0)):
+            deadline = time.monotonic() + patience_s
+            send_signal(server, order)
+            self._resume()
+            while time.monotonic() < deadline:
+                current = self._postmaster()
+                if current is None or current.pid != server.pid:
+                    return
+                time.sleep(0.02)
+
+    def _resume(self) -> None:
+        """Who has stopped its processes does not keep it from being told anything."""
+        for pid in self.pids():
+            if running := process(pid):
+                send_signal(running, signal.SIGCONT)
+
+    def pids(self) -> tuple[int, ...]:
+        """The server's processes, its first one in front; empty when it does not run."""
+        server = self._postmaster()
+        if server is None:
+            return ()
+        return (server.pid, *children(server.pid))
+
+    def running(self) -> bool:
+        """Whether there is a server, as `pids` says; cheap enough to ask every second."""
+        return self._postmaster() is not None
+
+    def reachable(self) -> bool:
+        """Whether there is a server, and its socket: somebody may clean that away. As cheap as `running`."""
+        return self.running() and (self.run / SOCKET).exists()
+
+    def handle(self) -> int | None:
+        """What becomes readable when the running server ends, as `processes.handle` has it."""
+        server = self._postmaster()
+        found = None if server is None else handle(server.pid)
+        if found is not None and self._postmaster() != server:
+            os.close(found)  # of whoever has its number now
+            return None
+        return found
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Prepares `home` and holds its lock, so that racing daemons take turns."""
+        own(self.home, os.geteuid(), 0o711 if self.account else 0o700)
+        self._check_reach()
+        with (self.home / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # until closed; the server does not inherit it
+            self._choose_account()  # who had the lock before may have settled it
+            self._take_over()
+            own(self.home / "pg", self.uid, 0o700)
+            own(self.run, self.uid, 0o700)
+            yield
+
+    def _check_reach(self) -> None:
+        """Raises `StoreUnavailable` where the account may not pass to `home`."""
+        if self.account is None or self._reachable(self.home):
+            return
+        blocked = next(path for path in (*reversed(self.home.parents), self.home) if not self._reachable(path))
+        raise StoreUnavailable(
+            f"PostgreSQL does not run as root, and {self.account.label} cannot reach {self.home}",
+            f"use a state directory such as /var/lib/cocosearch, or `chmod o+x {blocked}`, "
+            "or set COCOSEARCH_DATABASE_URL",
+        )
+
+    def _take_over(self) -> None:
+        """Gives data of a shared account, or data half handed over, to the account. A crash at any point is made good.
+
+        The directory is root's, and closed, until everything below it has its new owner.
+        """
+        folder, before = self.home / "pg", owner(self.home / "pg")
+        if self.account is None or before is None or before == self.uid:
+            return
+        if self.data.is_symlink() or (before != os.geteuid() and not is_shared(before)):
+            raise foreign(folder)
+        self.stop()
+        if self.running():
+            raise StoreUnavailable("PostgreSQL runs as another user, and does not stop", f"see {self.log}")
+        own(folder, os.geteuid(), 0o700, former=before)
+        if is_shared(before):
+            hint = f"if other programs run as it, delete {folder} and index again"
+            log.warning("database_was_shared", extra={"uid": before, "now": self.account.label, "hint": hint})
+        shutil.rmtree(folder / "data.part", ignore_errors=True)
+        (self.data / "postgresql.auto.conf").unlink(missing_ok=True)  # ALTER SYSTEM, by whoever had that account
+        if (run_owner := owner(self.run)) is not None and is_shared(run_owner):
+            shutil.rmtree(self.run)
+        hand_over(folder, self.account)
+
+    def _install(self) -> Install:
+        """The programs to run, as copies where the account cannot reach the originals."""
+        version_file = self.data / "PG_VERSION"
+        text = version_file.read_text("ascii", "replace").strip() if version_file.exists() else ""
+        try:
+            install = find_install(self.bin_dir, int(text) if text.isdigit() else None)
+        except StoreUnavailable as error:
+            if not text:
+                raise
+            hint = f"{error.hint}; or delete {self.home / 'pg'} and index again: an index is derived data"
+            raise StoreUnavailable(error.message, hint) from None
+        if self._reachable(install.bin / "postgres"):
+            return install
+        return copy_install(install, self.home / "install")
+
+    def _initialise(self, install: Install) -> None:
+        if self.data.exists():
+            return
+        part = self.data.with_name("data.part")
+        shutil.rmtree(part, ignore_errors=True)  # of an initialisation that was killed
+        # --locale=C alone does not lower-case beyond ASCII; the builtin provider does, and sorts by code point.
+        builtin = ("--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8")
+        locale = builtin if install.major >= 17 else ("--locale=C.UTF-8",)
+        # Its memory is in files below `part`, where nobody else who runs as a lent account can open it.
+        memory = ("--set", "dynamic_shared_memory_type=mmap") if install.major >= 16 else ()
+        command = (install.bin / "initdb", "-D", part, "-U", roles.SUPERUSER, "-A", "peer", "-E", "UTF8")
+        with self._lent(part) as account:
+            made = self._call(*command, *locale, *memory, account=account)
+        if made.returncode:
+            raise _does_not_start("initdb failed", made.stdout, self.home)
+        part.rename(self.data)
+
+    @contextmanager
+    def _lent(self, part: Path) -> Iterator[Account | None]:
+        """The account that `initdb` runs as; what it makes in `part` belongs to the server's account afterwards."""
+        if self.account is None or self.account.name:
+            yield self.account
+            return
+        account, folder = initialising_account(self.account), part.parent
+        os.chown(folder, os.geteuid(), account.gid)
+        folder.chmod(0o710)  # by its group alone: others that run as the lent user are kept out
+        part.mkdir(0o700)
+        os.chown(part, account.uid, account.gid)
+        yield account
+        hand_over(part, self.account)
+        own(folder, self.uid, 0o700)
+
+    def _configure(self, install: Install) -> None:
+        """Writes the configuration; one that differs, or other programs, restart a running server."""
+        files = {"hba_file": (self.home / "pg_hba.conf", roles.access_rules())}
+        files["ident_file"] = (self.home / "pg_ident.conf", roles.user_map())
+        fixed = {
+            **{name: f"'{path}'" for name, (path, _) in files.items()},
+            "listen_addresses": "''",
+            "port": PORT,
+            "unix_socket_permissions": "0700",
+            "unix_socket_directories": f"'{self.run}'",
+        }
+        if install.major >= 18:
+            fixed["io_method"] = "sync"  # saves three idle processes
+        lines = (f"{name} = {value}\n" for name, value in sorted((self.settings | fixed).items()))
+        conf = f"# {install.bin} {install.stamp}\n" + "".join(lines)
+        wanted = dict(files.values()) | {self.conf: conf}  # the last one completes it
+        if all(path.exists() and path.read_text() == text for path, text in wanted.items()):
+            return
+        self.stop()
+        for name in ("pg_hba.conf", "pg_ident.conf"):  # never used, and older ones let everybody in
+            (self.data / name).unlink(missing_ok=True)
+        for path, text in wanted.items():
+            path.write_text(text)
+            path.chmod(0o644)
+
+    def _start(self, install: Install) -> None:
+        """Waits until the server answers, starting it where none runs."""
+        begin, launched_at = time.monotonic(), None  # launched_at: length of the log at our last launch
+        self._resume()
+        self._check_listener()
+        while state := self._answer(install):
+            waited = time.monotonic() - begin
+            if self._postmaster() is None:
+                self._check_launch(launched_at, waited)
+                launched_at = self._launch(install)
+            elif waited > SOCKET_GONE_S and not (self.run / SOCKET).exists():
+                self.stop()  # somebody cleaned the socket away
+                launched_at = None
+            # 1: it is starting, which may be a long recovery; 2: nothing answers.
+            if waited > (STARTING_LIMIT_S if state == 1 else SILENT_LIMIT_S):
+                raise StoreUnavailable("PostgreSQL does not answer", f"see {self.log}")
+            time.sleep(0.05)
+
+    def _check_listener(self) -> None:
+        """Raises `StoreUnavailable` where a process of another user listens on the server's socket."""
+        uid = listener_uid(self.run / SOCKET)
+        if uid not in (None, self.uid):
+            raise StoreUnavailable(f"user {uid} listens on {self.run / SOCKET}", f"end that program, remove {self.run}")
+
+    def _answer(self, install: Install) -> int:
+        """pg_isready's exit code; 0 means that the server accepts connections.
+
+        It is asked as the caller: the server would log that the account itself may not connect.
+        """
+        ask = ("-q", "-t", "2", "-h", self.run, "-p", PORT, "-U", roles.SUPERUSER, "-d", DATABASE)
+        command = [str(part) for part in (install.bin / "pg_isready", *ask)]
+        return subprocess.run(command, capture_output=True, check=False, **self._options(None)).returncode
+
+    def _launch(self, install: Install) -> int:
+        for name in (SOCKET, f"{SOCKET}.lock"):
+            (self.run / name).unlink(missing_ok=True)
+        # A pid file without its server lies. Processes that a killed server left behind are still noticed, by the
+        # key of their shared memory.
+        (self.data / "postmaster.pid").unlink(missing_ok=True)
+        with self.log.open("ab") as output:  # a file, never a pipe: a pipe's reader may die before the server
+            length = output.tell()
+            command = [str(install.bin / "postgres"), "-D", str(self.data), "-c", f"config_file={self.conf}"]
+            options = self._options(self.account) | {"cwd": self.data}  # known by it before it goes there itself
+            self._child = subprocess.Popen(command, stdout=output, stderr=output, **options)
+        return length
+
+    def _check_launch(self, launched_at: int | None, waited: float) -> None:
+        """Raises `StoreUnavailable` if our last launch ended by itself for good."""
+        if launched_at is None:
+            return
+        with self.log.open("rb") as output:
+            output.seek(launched_at)
+            text = output.read().decode("utf-8", "replace")
+        # Processes of a killed server still end their queries: try again.
+        if "shared memory block" not in text or waited > SILENT_LIMIT_S:
+            raise _does_not_start("PostgreSQL does not start", text, self.home)
+        time.sleep(0.2)
+
+    def _postmaster(self) -> Process | None:
+        """The server's first process. Its children show the same command line until they have named themselves."""
+        if self._child and self._child.poll() is not None:
+            self._child = None
+        if self._child:
+            return process(self._child.pid) or Process(self._child.pid, os.getpid(), "")
+        if self._seen and self._seen == process(self._seen.pid):
+            return self._seen
+        servers = [running for running in processes() if self._is_server(running)]
+        pids = {running.pid for running in servers}
+        self._seen = next((running for running in servers if running.parent not in pids), None)
+        return self._seen
+
+    def _is_server(self, candidate: Process) -> bool:
+        """Tell a server of this data from a process that calls itself by its command line."""
+        if f" -D {self.data} -c config_file=" not in candidate.command:
+            return False
+        identity = identify(candidate.pid)
+        if identity is None or identity.uid not in self._uids:
+            return False
+        if identity.program or identity.directory:
+            folder = identity.directory.removesuffix(" (deleted)")
+            return "postgres" in Path(identity.program).name and folder in ("", str(self.data))
+        return not is_shared(identity.uid) or str(candidate.pid) == _first_line(self.data / "postmaster.pid")
+
+    def _reachable(self, path: Path) -> bool:
+        return self.account is None or self._call("/bin/sh", "-c", 'test -x "$0"', path).returncode == 0
+
+    def _call(self, *command: object, account: Account | None = None) -> subprocess.CompletedProcess[str]:
+        """Runs a program as the account; both outputs in `stdout`."""
+        texts = [str(part) for part in command]
+        options = self._options(account or self.account) | {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+        return subprocess.run(texts, text=True, errors="replace", check=False, **options)
+
+    def _options(self, account: Account | None) -> dict[str, Any]:
+        """How its programs are started: as the account, with no environment of ours (PGPORT would win over us)."""
+        options: dict[str, Any] = {
+            "env": {"LC_ALL": "C", "PATH": os.defpath},
+            "cwd": "/",
+            "stdin": subprocess.DEVNULL,
+            "start_new_session": True,
+        }
+        if account:
+            options |= {"user": account.uid, "group": account.gid, "extra_groups": []}
+        return options
+
+
+def _first_line(path: Path) -> str:
+    try:
+        return path.read_text("ascii", "replace").partition("\n")[0]
+    except OSError:
+        return ""
+
+
+def _does_not_start(what: str, output: str, home: Path) -> StoreUnavailable:
+    """The error for `output`: the cause people can act on is in its FATAL, PANIC or error line."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()]
+    causes = [line for line in lines if re.search(r"FATAL|PANIC|error:", line)]
+    cause = re.sub(r"^.*?(?=FATAL|PANIC|error:)", "", (causes or lines or ["no output"])[-1])[:500]
+    hint = (
+        f"see {home / 'postgres.log'}; if the data is damaged, delete {home / 'pg'} and index again: it is derived data"
+    )
+    if "No space left" in output:
+        hint = f"free some space on the disk of {home}"
+    return StoreUnavailable(f"{what}: {cause}", hint)

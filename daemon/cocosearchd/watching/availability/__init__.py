@@ -1,0 +1,1 @@
+"""Whether a root and its files can be there at all: missing, unmounted, not answering."""

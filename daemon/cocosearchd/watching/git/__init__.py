@@ -1,0 +1,1 @@
+"""Repositories read without trusting them: git is started in one place only."""

@@ -1,0 +1,240 @@
+"""The values of git's configuration that shape ignore rules: the user's as git reads it, a repository's with care.
+
+The user may include and name files anywhere. A repository may only say values: files that it names are read where they
+are inside of it, and its text is parsed by a git that knows nothing of the repository.
+"""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from cocosearchd.model import encode_path
+from cocosearchd.runtime.files.regular_files import IrregularFile, passes, read_regular, resolve_inside
+from cocosearchd.watching.git.git_command import GitCall, Refused, Silent, run_git, user_config_files
+
+MAX_CONFIG_BYTES = 1 << 20  # of one file
+MAX_HEAD_BYTES = 8192  # `ref: ` and a name, or an object id
+MAX_OUTPUT_BYTES = 8 << 20
+MAX_INCLUDE_DEPTH, MAX_INCLUDED = 10, 32  # the depth is git's own (config.c)
+_LIST = ("config", "-z", "--list")
+_CONDITION = b"includeif."
+_TRUE = (b"true", b"yes", b"on", b"1")
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigLine:
+    """A key, in lower case but for what a repository chose in it, and its value. `origin` is the file it is from."""
+
+    key: bytes
+    value: bytes
+    origin: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class UserConfig:
+    """The system's and the user's configuration, in order of precedence, the last one wins."""
+
+    lines: tuple[ConfigLine, ...] = ()
+
+    @property
+    def files(self) -> tuple[bytes, ...]:
+        """The files that it comes from or may come from."""
+        return tuple(sorted({file for line in self.lines for file in _files_of(line, b"")}))
+
+    @property
+    def has_conditions(self) -> bool:
+        """Whether what is included depends on the repository."""
+        return any(line.key.startswith(_CONDITION) for line in self.lines)
+
+    def trusts(self, directory: bytes) -> bool:
+        """Whether `safe.directory` names a repository whose owner is somebody else: git-config(1)."""
+        trusted = False
+        for line in self.lines:
+            if line.key == b"safe.directory":
+                value = os.path.expanduser(line.value)
+                below = value.endswith(b"/*") and (directory + b"/").startswith(value[:-1])
+                trusted = bool(value) and (trusted or below or value == b"*" or os.path.normpath(value) == directory)
+        return trusted
+
+
+@dataclass(frozen=True, slots=True)
+class GitConfig:
+    """What is configured for one repository.
+
+    `excludes_file` is absolute, None where none is named; `excludes_inside` if it is to be read only inside of the
+    repository. `files` are those that the configuration comes from or may come from. `remarks` say what of the
+    repository's own configuration was not used, and why.
+    """
+
+    excludes_file: bytes | None = None
+    excludes_inside: bool = False
+    ignore_case: bool = False
+    object_format: str = "sha1"
+    files: tuple[bytes, ...] = field(default=(), compare=False)
+    remarks: tuple[str, ...] = ()
+
+
+def read_user_config() -> UserConfig:
+    """Ask git for what the system and the user configure for every repository. Raises `Refused` and `Silent`."""
+    return UserConfig(tuple(_user_lines()))
+
+
+def read_git_config(top: bytes, git_dir: bytes, common_dir: bytes, user: UserConfig, *, trusted: bool) -> GitConfig:
+    """Read what holds for the repository whose work tree is `top`. Of one that is not `trusted` nothing is read.
+
+    Blocking. Raises `Refused`, `Silent`, and `OSError` for a file that cannot be read now.
+    """
+    reader = _RepositoryConfig((top, git_dir, common_dir))
+    lines: Sequence[ConfigLine] = user.lines
+    try:
+        lines = _lines_for(git_dir, user) if trusted else user.lines
+    except Refused as error:
+        reader.remarks.append(f"what you include by conditions is not used: {error}")
+    own = list(reader.lines(os.path.join(common_dir, b"config"))) if trusted else []
+    if _last(own, b"extensions.worktreeconfig", b"false").lower() in _TRUE:
+        own += reader.lines(os.path.join(git_dir, b"config.worktree"))
+    chosen = next((line for line in reversed([*lines, *own]) if line.key == b"core.excludesfile"), None)
+    value = chosen.value if chosen is not None else b""
+    absolute = os.path.join(top, os.path.expanduser(value)) if value else None
+    format_ = _last(own, b"extensions.objectformat", b"sha1").lower()
+    files = {file for line in lines for file in _files_of(line, git_dir)}
+    return GitConfig(
+        excludes_file=absolute,
+        excludes_inside=chosen in own or (bool(value) and absolute != os.path.expanduser(value)),
+        ignore_case=_last([*lines, *own], b"core.ignorecase", b"false").lower() in _TRUE,
+        object_format="sha256" if format_ == b"sha256" else "sha1",
+        files=tuple(sorted({os.path.normpath(file) for file in (*files, *reader.files)})),
+        remarks=tuple(reader.remarks),
+    )
+
+
+class _RepositoryConfig:
+    """Reads files of a repository's configuration, and what they include inside of it."""
+
+    def __init__(self, directories: Sequence[bytes]) -> None:
+        self._directories = directories
+        self.files = list[bytes]()
+        self.remarks = list[str]()
+
+    def lines(self, file: bytes, depth: int = 0) -> Iterator[ConfigLine]:
+        """The lines of a file, each include replaced by what it includes; none of a file that is not there."""
+        self.files.append(file)
+        try:
+            text = read_regular(resolve_inside(file, self._directories), limit=MAX_CONFIG_BYTES)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            if passes(error):
+                raise
+            self.remarks.append(f"{encode_path(file)} is not read: {error.strerror}")
+            return
+        for key, value in _parse(text):
+            line = ConfigLine(key, value, file)
+            yield line
+            if key == b"include.path" and value:
+                yield from self._included(line, depth)
+            elif key.startswith(_CONDITION):
+                self.remarks.append(f"{encode_path(file)}: a repository's conditional includes are not followed")
+
+    def _included(self, line: ConfigLine, depth: int) -> Iterator[ConfigLine]:
+        if depth >= MAX_INCLUDE_DEPTH or len(self.files) > MAX_INCLUDED:
+            self.remarks.append(f"{encode_path(line.origin)} includes too many files: the rest is not read")
+            return
+        yield from self.lines(os.path.join(os.path.dirname(line.origin), os.path.expanduser(line.value)), depth + 1)
+
+
+def _parse(text: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of each line of a configuration. Raises `Refused` and `Silent`."""
+    call = GitCall(
+        arguments=(*_LIST, "--no-includes", "--file", ".git/values"),
+        texts={"values": text},
+        output_limit=MAX_OUTPUT_BYTES,
+    )
+    yield from map(_key_and_value, run_git(call).split(b"\0")[:-1])
+
+
+def _user_lines(git_dir: bytes | None = None) -> Iterator[ConfigLine]:
+    """Lines as git reads them. Raises `Silent`, and `Refused` for a file that git would read without end."""
+    call = GitCall(arguments=(*_LIST, "--show-origin"), git_dir=git_dir, user=True, output_limit=MAX_OUTPUT_BYTES)
+    for file in user_config_files():
+        _read_users(file)
+    try:
+        output = run_git(call)
+    except Silent:
+        _require_regular_includes()
+        raise
+    fields = iter(output.split(b"\0"))
+    for origin, entry in zip(fields, fields, strict=False):  # what follows the last NUL is nothing
+        kind, _, name = origin.partition(b":")
+        if kind == b"file":
+            yield ConfigLine(*_key_and_value(entry), name)
+
+
+def _read_users(file: bytes) -> bytes:
+    """A file of the user's configuration, empty where git is to say what is wrong. Raises `Refused` for an odd one."""
+    try:
+        if os.path.samefile(file, os.devnull):  # people switch configuration off by it
+            return b""
+        return read_regular(file, limit=MAX_CONFIG_BYTES, follow_links=True)
+    except IrregularFile as error:
+        raise Refused(f"{encode_path(file)} of your git configuration is not read: {error.strerror}") from error
+    except OSError:
+        return b""
+
+
+def _readable_lines(text: bytes) -> Sequence[tuple[bytes, bytes]]:
+    """Keys and values of a configuration; nothing where git cannot parse it, which the caller reports."""
+    try:
+        return tuple(_parse(text))
+    except Silent:
+        return ()
+
+
+def _require_regular_includes() -> None:
+    """Look for the odd file that git cannot read, once it failed. Raises `Refused` if there is one.
+
+    Conditions are not looked at: what one names is no less odd while it does not hold.
+    """
+    files = list(user_config_files())
+    for file in files:  # grows meanwhile
+        for key, value in _readable_lines(_read_users(file)):
+            included = key == b"include.path" or (key.startswith(_CONDITION) and key.endswith(b".path"))
+            if included and value and len(files) < MAX_INCLUDED:
+                files.append(os.path.join(os.path.dirname(file), os.path.expanduser(value)))
+
+
+def _lines_for(git_dir: bytes, user: UserConfig) -> Sequence[ConfigLine]:
+    """The user's configuration with what its conditions include for one repository.
+
+    git reads HEAD of the repository for that, so it must be a file that ends. Raises `Refused` and `Silent`.
+    """
+    if not user.has_conditions:
+        return user.lines
+    try:
+        read_regular(os.path.join(git_dir, b"HEAD"), limit=MAX_HEAD_BYTES, follow_links=True)
+    except OSError:
+        return user.lines
+    for file in user.files:
+        _read_users(file)
+    return tuple(_user_lines(git_dir))
+
+
+def _key_and_value(entry: bytes) -> tuple[bytes, bytes]:
+    """Key, lower case but for what stands between its first and last dot, and value; a key alone is true."""
+    name, newline, value = entry.partition(b"\n")
+    section, _, rest = name.partition(b".")
+    middle, dot, variable = rest.rpartition(b".")
+    return section.lower() + b"." + middle + dot + variable.lower(), value if newline else b"true"
+
+
+def _last(lines: Sequence[ConfigLine], key: bytes, default: bytes) -> bytes:
+    return next((line.value for line in reversed(lines) if line.key == key), default)
+
+
+def _files_of(line: ConfigLine, git_dir: bytes) -> Iterator[bytes]:
+    """The files that a line of the user's configuration comes from and refers to, there or not."""
+    yield line.origin
+    if line.value and line.key.startswith((b"include.", _CONDITION)):
+        yield os.path.join(os.path.dirname(line.origin), os.path.expanduser(line.value))
+    if line.key.startswith(b"includeif.onbranch:"):
+        yield os.path.join(git_dir, b"HEAD")

@@ -1,0 +1,49 @@
+"""Which backend watches a root: as configured, by the kind of its file system, else the best one that starts."""
+
+import os
+import sys
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from cocosearchd.config.settings import WatchingSettings
+from cocosearchd.watching.hints.base import Hints, HintsUnavailable, Sink
+from cocosearchd.watching.hints.inotify import InotifyHints
+from cocosearchd.watching.hints.mounts import REMOTE, file_system, remote_below
+from cocosearchd.watching.hints.polling import PollingHints
+from cocosearchd.watching.hints.watchfiles import WatchfilesHints
+
+
+def open_hints(root: bytes, sync_dir: bytes, settings: WatchingSettings, sink: Sink) -> tuple[Hints, str | None]:
+    """A started backend, and why it is not the preferred one. Blocking; `sync_dir` is made if it is missing."""
+    reasons = list[str]()
+    try:
+        os.makedirs(sync_dir, mode=0o700, exist_ok=True)
+    except OSError as error:
+        reasons.append(f"the directory for syncs cannot be made: {error.strerror}")
+        settings = replace(settings, backend="polling")
+    for make in _candidates(root, sync_dir, settings, reasons):
+        hints = make()
+        try:
+            hints.start(sink)
+        except HintsUnavailable as unavailable:
+            reasons.append(f"{hints.name}: {unavailable}")
+        else:
+            return hints, "; ".join(reasons) or None
+    raise AssertionError("polling always starts")
+
+
+def _candidates(
+    root: bytes, sync_dir: bytes, settings: WatchingSettings, reasons: list[str]
+) -> Iterable[Callable[[], Hints]]:
+    kind = settings.backend
+    if kind == "auto" and (remote := file_system(root)) in REMOTE:
+        reasons.append(f"{remote} does not report changes made elsewhere")
+        kind = "polling"
+    if kind in ("auto", "inotify") and sys.platform == "linux":
+        yield lambda: InotifyHints(root, sync_dir, unseen=remote_below(root))
+    elif kind == "inotify":
+        reasons.append("inotify: exists on Linux only")
+    # On Linux watchfiles is built on inotify too: where that fails, so does this, but with less to say.
+    if kind == "watchfiles" or (kind in ("auto", "inotify") and sys.platform != "linux"):
+        yield lambda: WatchfilesHints(root, sync_dir, settings.debounce_ms)
+    yield PollingHints

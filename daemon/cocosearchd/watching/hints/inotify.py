@@ -1,0 +1,327 @@
+"""Linux: watches each directory that is listed, sees overflow, and never reads a directory itself.
+
+The scanner calls `watch` before it lists a directory, so nothing is created unseen between the two. A new directory
+is only named; the scan that follows watches it. Opening and reading files makes no events here: the indexer's own
+reads must not fill the queue.
+"""
+
+import contextlib
+import errno
+import os
+import select
+import sys
+import threading
+import time
+from collections.abc import Collection
+from pathlib import Path
+
+from cocosearchd.runtime.files.nofollow import without_links
+from cocosearchd.watching.hints.base import Cookie, Dirty, DirtyTree, Hint, HintsUnavailable, Lost, Sink
+from cocosearchd.watching.hints.mounts import MountWatch
+
+if sys.platform == "linux":
+    from inotify_simple import Event, INotify, flags
+
+    _DIRECTORY = flags.ONLYDIR | flags.DONT_FOLLOW | flags.EXCL_UNLINK
+    _MASK = (
+        flags.CREATE
+        | flags.DELETE
+        | flags.MODIFY
+        | flags.ATTRIB
+        | flags.CLOSE_WRITE
+        | flags.MOVED_FROM
+        | flags.MOVED_TO
+        | flags.DELETE_SELF
+        | flags.MOVE_SELF
+        | _DIRECTORY
+    )
+    _SYNC_MASK = flags.CREATE | flags.DELETE_SELF | flags.MOVE_SELF | _DIRECTORY
+    _ABOVE_MASK = flags.MOVE_SELF | flags.ONLYDIR
+    _PARENT_MASK = flags.CREATE | flags.DELETE | flags.MOVED_FROM | flags.MOVED_TO | _ABOVE_MASK
+
+_LIMITS = Path("/proc/sys/fs/inotify")
+# Other programs of this user need watches too, and the kernel counts per user.
+SHARE_OF_WATCHES = 0.75
+# A file that git replaces makes four events, told in two or three pieces when they are taken in as they come; a program
+# that rewrites a tree is let go on for a moment instead. The kernel holds thousands of events meanwhile, and a cookie
+# may come so much later.
+BURST_READS, BURST_S, GATHER_S = 16, 0.02, 0.005
+
+
+class Burst:
+    """Tells a program that rewrites a tree, whose events are worth gathering, from a person who saves files."""
+
+    def __init__(self) -> None:
+        self._read_at, self._reads = 0.0, 0
+
+    def pause(self, now: float, hints: Collection[Hint]) -> float:
+        """How long to let events gather, in seconds, after a read that told so much. `now` is of a monotonic clock.
+
+        Questions that come one after another each have a cookie: they are no tree that changes, and wait for it.
+        """
+        if hints and all(isinstance(hint, Cookie) for hint in hints):
+            return 0.0
+        self._reads = self._reads + 1 if now - self._read_at < BURST_S else 0
+        self._read_at = now
+        return GATHER_S if self._reads >= BURST_READS else 0.0
+
+
+class InotifyHints:
+    """See `Hints`. `sync_dir` must exist and lie outside of the root."""
+
+    name = "inotify"
+    exact = True
+
+    def __init__(self, root: bytes, sync_dir: bytes, budget: int | None = None, unseen: tuple[bytes, ...] = ()) -> None:
+        """`budget` bounds the number of watches; by default a share of the kernel's limit.
+
+        `unseen` are directories whose file system makes no events.
+        """
+        self._unseen = unseen
+        self._root, self._sync_dir = root, sync_dir
+        self._budget = _default_budget() if budget is None else budget
+        self._lock = threading.Lock()  # over the maps and the calls that change what they describe
+        self._path_of: dict[int, bytes] = {}
+        self._descriptor_of: dict[bytes, int] = {}
+        self._children: dict[bytes, set[bytes]] = {}
+        self._blind: set[bytes] = set()
+        self._trouble: str | None = None
+        self._sync = self._parent = -1
+        self._above = set[int]()  # the parent and all above it
+        self._mounts: MountWatch | None = None
+        self._closed = False
+
+    @property
+    def trouble(self) -> str | None:
+        """The limit that was hit, with the command that raises it."""
+        return self._trouble
+
+    def start(self, sink: Sink) -> None:
+        """Raises `HintsUnavailable` if there are no more inotify instances."""
+        try:
+            self._inotify = INotify(nonblocking=True)
+        except OSError as error:
+            raise HintsUnavailable(_instances(error)) from error
+        try:
+            self._wake_read, self._wake_write = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        except OSError as error:
+            self._inotify.close()
+            raise HintsUnavailable(_instances(error)) from error
+        try:
+            self._mounts = MountWatch(self._root)
+            self._sync = self._inotify.add_watch(self._sync_dir, _SYNC_MASK)
+            self._path_of[self._inotify.add_watch(self._root, _MASK)] = b""
+        except OSError as error:
+            self._release()
+            raise HintsUnavailable(_watches(error)) from error
+        self._watch_above()
+        self._thread = threading.Thread(target=self._drain, args=(sink,), name="inotify", daemon=True)
+        self._thread.start()
+
+    def watch(self, directory: bytes) -> None:
+        """Adds a watch, or learns that the directory has a new name."""
+        with self._lock:
+            if self._closed:
+                return
+            if any(directory == place or directory.startswith(place + b"/") for place in self._unseen):
+                return
+            if directory not in self._descriptor_of and len(self._descriptor_of) >= self._budget:
+                self._miss(directory, f"more than {self._budget} directories")
+                return
+            place = os.path.join(self._root, directory)
+            try:
+                descriptor = self._inotify.add_watch(place, _MASK)
+            except OSError as error:
+                if error.errno in (errno.ENOSPC, errno.ENOMEM):
+                    self._miss(directory, _watches(error))
+                return  # gone again or unreadable: its parent's watch tells, and so does the listing that follows
+            if self._path_of.get(descriptor, directory) != directory and self._through_link(directory, place):
+                return
+            self._blind.discard(directory)
+            if not self._blind:
+                self._trouble = None
+            self._enter(directory, descriptor)
+
+    def blind(self) -> tuple[bytes, ...]:
+        """Directories that got no watch."""
+        with self._lock:
+            return (*self._unseen, *self._blind)
+
+    def close(self) -> None:
+        """Ends the thread."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            os.write(self._wake_write, b"x")
+        self._thread.join()
+        self._release()
+
+    def _through_link(self, directory: bytes, place: bytes) -> bool:
+        """Whether a link was put on the way to a directory that is watched under its real name."""
+        try:
+            return without_links(place) != os.path.join(without_links(self._root), directory).rstrip(b"/")
+        except OSError:  # more links than can be followed
+            return True
+
+    def _release(self) -> None:
+        self._closed = True
+        self._inotify.close()
+        os.close(self._wake_read)
+        os.close(self._wake_write)
+        if self._mounts is not None:
+            self._mounts.close()
+
+    def _watch_above(self) -> None:
+        """A root that is renamed, removed or made again is told by its parent; not being able to is no loss.
+
+        One that is away with a directory above it for a moment is the same one before and after, and whoever looked
+        meanwhile found nothing.
+        """
+        directory = self._root
+        while (above := os.path.dirname(directory)) != directory:
+            # Where it cannot be watched: the root's identity is looked at on every sync and every second as well.
+            with contextlib.suppress(OSError):
+                nearest = directory == self._root
+                descriptor = self._inotify.add_watch(above, _PARENT_MASK if nearest else _ABOVE_MASK)
+                self._above.add(descriptor)
+                self._parent = descriptor if nearest else self._parent
+            directory = above
+
+    def _miss(self, directory: bytes, why: str) -> None:
+        self._blind.add(directory)
+        self._trouble = f"directories that are polled: {len(self._blind)}, as {why}; {_raise_limit('max_user_watches')}"
+
+    def _enter(self, directory: bytes, descriptor: int) -> None:
+        # A moved directory keeps its descriptor, so what it was called before is not trusted.
+        before = self._path_of.get(descriptor)
+        if before is not None and before != directory and self._descriptor_of.get(before) == descriptor:
+            del self._descriptor_of[before]
+        self._path_of[descriptor] = directory
+        self._descriptor_of[directory] = descriptor
+        if directory:
+            self._children.setdefault(directory.rpartition(b"/")[0], set()).add(directory)
+
+    def _drain(self, sink: Sink) -> None:
+        poller = select.poll()
+        poller.register(self._inotify.fileno(), select.POLLIN)
+        poller.register(self._wake_read, select.POLLIN)
+        mounts = self._mounts
+        assert mounts is not None
+        poller.register(mounts.fileno(), select.POLLPRI)
+        closing, burst = select.poll(), Burst()
+        closing.register(self._wake_read, select.POLLIN)
+        while True:
+            ready = poller.poll()
+            hints = dict[Hint, None]()  # a set that keeps the order
+            try:
+                with self._lock:
+                    if self._closed:
+                        return
+                    for event in self._inotify.read(timeout=0):
+                        self._translate(event, hints)
+            except OSError as error:
+                hints[Lost(f"inotify cannot be read: {error.strerror}")] = None
+            if mounts.changed(any(handle == mounts.fileno() for handle, _ in ready)):
+                hints[Lost("a file system was mounted or unmounted")] = None
+            if hints:
+                sink(tuple(hints))
+            if pause := burst.pause(time.monotonic(), hints):
+                closing.poll(pause * 1000)
+
+    def _translate(self, event: "Event", hints: dict[Hint, None]) -> None:
+        if event.mask & flags.Q_OVERFLOW:
+            hints[Lost("the kernel's queue of events overflowed")] = None
+        elif event.wd == self._sync:
+            self._of_sync(event, hints)
+        elif event.wd in self._above:
+            if event.mask & flags.MOVE_SELF:
+                hints[Lost("a directory above the root was moved")] = None
+            elif event.wd == self._parent and os.fsencode(event.name) == os.path.basename(self._root):
+                hints[Lost("the root was replaced")] = None
+        elif event.wd in self._path_of:
+            self._of_directory(event, self._path_of[event.wd], hints)
+
+    def _of_sync(self, event: "Event", hints: dict[Hint, None]) -> None:
+        if event.mask & flags.CREATE:
+            hints[Cookie(os.fsencode(event.name))] = None
+        elif event.mask & (flags.DELETE_SELF | flags.MOVE_SELF | flags.UNMOUNT):
+            hints[Lost("the sync directory was removed")] = None
+
+    def _of_directory(self, event: "Event", directory: bytes, hints: dict[Hint, None]) -> None:
+        if event.mask & flags.UNMOUNT:
+            hints[Lost("a file system was unmounted")] = None
+        elif event.mask & flags.IGNORED:
+            self._leave(event.wd, directory)
+        elif not event.name:
+            if not directory and event.mask & (flags.DELETE_SELF | flags.MOVE_SELF):
+                hints[Lost("the root was moved or removed")] = None
+            elif not directory and event.mask & flags.ATTRIB:
+                hints[DirtyTree(b"")] = None
+        else:
+            name = os.fsencode(event.name)
+            path = directory + b"/" + name if directory else name
+            if event.mask & flags.ISDIR:
+                if event.mask & flags.MOVED_FROM:
+                    self._forget(path)
+                elif event.mask & flags.DELETE:
+                    self._blind.discard(path)
+                hints[DirtyTree(path)] = None
+            else:
+                hints[Dirty(path)] = None
+
+    def _leave(self, descriptor: int, directory: bytes) -> None:
+        """The kernel has removed the watch, as the directory is gone."""
+        del self._path_of[descriptor]
+        if self._descriptor_of.get(directory) == descriptor:
+            del self._descriptor_of[directory]
+            self._children.get(directory.rpartition(b"/")[0], set()).discard(directory)
+            if not self._children.get(directory, True):
+                del self._children[directory]
+
+    def _forget(self, top: bytes) -> None:
+        """The directory went elsewhere: its watches speak of paths that are not known."""
+        stack = [top]
+        self._children.get(top.rpartition(b"/")[0], set()).discard(top)
+        while stack:
+            directory = stack.pop()
+            stack.extend(self._children.pop(directory, ()))
+            self._blind.discard(directory)
+            descriptor = self._descriptor_of.pop(directory, None)
+            if descriptor is not None and self._path_of.get(descriptor) == directory:
+                del self._path_of[descriptor]
+                try:
+                    self._inotify.rm_watch(descriptor)
+                except OSError:
+                    continue  # the kernel was faster
+
+
+def _default_budget() -> int:
+    try:
+        return int(int((_LIMITS / "max_user_watches").read_text()) * SHARE_OF_WATCHES)
+    except (OSError, ValueError):
+        return 1 << 16
+
+
+def _instances(error: OSError) -> str:
+    if error.errno == errno.EMFILE:  # of the process or of the user
+        try:
+            os.close(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+        except OSError:
+            return "no file handles are left; raise the daemon's limit (ulimit -n, LimitNOFILE= in its unit)"
+        return f"no inotify instances are left; {_raise_limit('max_user_instances')}"
+    return f"inotify cannot be used: {error.strerror}"
+
+
+def _watches(error: OSError) -> str:
+    if error.errno == errno.ENOSPC:
+        return "the kernel has no more inotify watches for this user"
+    return f"the root cannot be watched: {error.strerror}"
+
+
+def _raise_limit(name: str) -> str:
+    try:
+        doubled = 2 * int((_LIMITS / name).read_text())
+    except (OSError, ValueError):
+        doubled = 1 << 20
+    return f"raise the limit with: sysctl fs.inotify.{name}={doubled}"

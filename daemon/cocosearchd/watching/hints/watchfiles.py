@@ -1,0 +1,99 @@
+"""macOS and Windows, or by choice: notify's recursive watch through `watchfiles`.
+
+It hides lost events and misses what happens in directories it does not watch yet, so it is not `exact`: hints come
+quickly, but a sync is a scan. Every directory it names, and every name that is gone, is looked at with all below it.
+"""
+
+import os
+import stat
+import threading
+import time
+from pathlib import Path
+
+import watchfiles
+
+from cocosearchd.watching.hints.base import Cookie, Dirty, DirtyTree, Hint, HintsUnavailable, Lost, Sink
+
+STEP_SHARE = 10  # of the debounce: how long quiet must last to report at once
+START_S, PROBE_S, PROBE = 10.0, 0.05, b"probe"
+_FAILURES = (OSError, RuntimeError)  # WatchfilesRustInternalError is a RuntimeError
+
+
+class WatchfilesHints:
+    """See `Hints`. `sync_dir` must exist and lie outside of the root."""
+
+    name = "watchfiles"
+    exact = False
+    trouble: str | None = None
+
+    def __init__(self, root: bytes, sync_dir: bytes, debounce_ms: int) -> None:
+        self._root, self._sync_dir, self._debounce_ms = root, sync_dir, debounce_ms
+        self._stop, self._started = threading.Event(), threading.Event()
+        self._failure: str | None = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, sink: Sink) -> None:
+        """Returns when the first event has come through. Raises `HintsUnavailable`."""
+        self._thread = threading.Thread(target=self._run, args=(sink,), name="watchfiles", daemon=True)
+        self._thread.start()
+        probe, end = Path(os.fsdecode(os.path.join(self._sync_dir, PROBE))), time.monotonic() + START_S
+        while not self._started.wait(PROBE_S):
+            if self._failure is not None or time.monotonic() > end:
+                self.close()
+                raise HintsUnavailable(f"watchfiles does not work here: {self._failure or 'no events arrive'}")
+            try:
+                probe.write_bytes(b"")
+                probe.unlink()
+            except OSError as error:
+                self.close()
+                raise HintsUnavailable(f"no file can be made in the directory for syncs: {error.strerror}") from error
+
+    def watch(self, directory: bytes) -> None:
+        """The watch is recursive already."""
+
+    def blind(self) -> tuple[bytes, ...]:
+        """Nowhere for certain, but see `exact`."""
+        return ()
+
+    def close(self) -> None:
+        """Ends the thread, within about the debounce time."""
+        self._stop.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _run(self, sink: Sink) -> None:
+        try:
+            for changes in watchfiles.watch(
+                os.fsdecode(self._root),
+                os.fsdecode(self._sync_dir),
+                watch_filter=None,
+                debounce=self._debounce_ms,
+                step=max(1, self._debounce_ms // STEP_SHARE),
+                stop_event=self._stop,
+                rust_timeout=1000,
+                raise_interrupt=False,
+                ignore_permission_denied=True,
+            ):
+                hints = dict.fromkeys(self._hint(os.fsencode(path)) for _, path in changes)
+                self._report(hints, sink)
+        except _FAILURES as error:
+            self._failure = str(error)
+            if self._started.is_set():
+                sink((Lost(f"watchfiles failed: {error}"),))
+
+    def _report(self, hints: dict[Hint, None], sink: Sink) -> None:
+        if Cookie(PROBE) in hints:
+            self._started.set()
+            del hints[Cookie(PROBE)]
+        if hints:
+            sink(tuple(hints))
+
+    def _hint(self, path: bytes) -> Hint:
+        if path.startswith(self._sync_dir + b"/"):
+            return Cookie(os.path.basename(path))
+        relative = path[len(self._root) + 1 :]
+        try:
+            mode = os.lstat(path).st_mode
+        except OSError:
+            return DirtyTree(relative)
+        return DirtyTree(relative) if stat.S_ISDIR(mode) else Dirty(relative)

@@ -1,0 +1,1 @@
+"""Which paths are in: built-in exclusions, git's ignore rules, the user's patterns."""

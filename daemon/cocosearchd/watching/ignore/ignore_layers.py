@@ -1,0 +1,84 @@
+"""Ignore files in effect for the entries of a directory, the nearest first, and the decision they come to. Pure."""
+
+import os
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from cocosearchd.watching.git.repository import GitRules
+from cocosearchd.watching.ignore import default_patterns, patterns
+from cocosearchd.watching.ignore.patterns import EMPTY, Patterns
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """An ignore file in effect: `base` is the length of its directory in paths relative to the root, with `/`.
+
+    Above the root, `outer` is what precedes paths of the root in paths relative to the file's directory.
+    """
+
+    patterns: Patterns
+    base: int
+    outer: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """What applies to the entries of one directory. Layers are in order of precedence.
+
+    `rules` are of the repository that the directory is in; its work tree starts `base` bytes into paths relative to
+    the root, or `outer` above it.
+    """
+
+    out: bool  # excluded itself, so everything in it is
+    hidden: bool = False  # excluded itself, but git tracks something in it
+    ours: tuple[Layer, ...] = ()
+    gits: tuple[Layer, ...] = ()
+    rules: GitRules | None = None
+    base: int = 0
+    outer: bytes = b""
+
+    @property
+    def ignore_case(self) -> bool:
+        return self.rules is not None and self.rules.ignore_case
+
+    def tracks(self, path: bytes) -> bool:
+        return self.rules is not None and self.rules.keeps(self.outer + path[self.base :])
+
+
+def parts_below(top: bytes, directory: bytes) -> list[bytes]:
+    return os.path.relpath(directory, top).split(b"/") if directory != top else []
+
+
+def by_git(folder: Folder, path: bytes, name: bytes) -> bool:
+    return (
+        folder.hidden
+        or default_patterns.OUTPUT_DIRECTORIES.ignores(path, name) is True
+        or first_decision(folder.gits, path, name) is True
+    )
+
+
+def first_decision(layers: Iterable[Layer], path: bytes, name: bytes) -> bool | None:
+    for layer in layers:
+        decision = layer.patterns.ignores(layer.outer + path[layer.base :], name)
+        if decision is not None:
+            return decision
+    return None
+
+
+def omission(place: str, parsed: Patterns) -> str:
+    """What to say of patterns that are not used; empty if all are."""
+    if not parsed.omitted:
+        return ""
+    bounds = (
+        f"at most {patterns.MAX_WILDCARDS:,} with wildcards, of {patterns.MAX_WILDCARD_BYTES:,} bytes each"
+        f" and {patterns.MAX_WILDCARDS_BYTES:,} together, are"
+    )
+    return f"{place}: {parsed.omitted:,} of its patterns are not used ({bounds})"
+
+
+def patterns_of_settings(*lines: str) -> Patterns:
+    return patterns.parse("\n".join(lines).encode()) if lines else EMPTY
+
+
+def parse_patterns(text: bytes, ignore_case: bool) -> Patterns:
+    return patterns.parse(text, ignore_case=ignore_case) if text.strip() else EMPTY

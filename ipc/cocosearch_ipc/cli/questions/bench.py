@@ -1,0 +1,273 @@
+"""`bench`: this machine's own figures, through the running daemon. Leaves nothing behind, also when it is interrupted.
+
+What is indexed and changed is a scratch copy of some of Python's own library: the same on every machine. Questions are
+asked of the user's index where there is one, without the cache and with it.
+"""
+
+import argparse
+import contextlib
+import os
+import platform
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits, program, query
+from cocosearch_ipc.render import output, tables
+
+Env = Mapping[str, str]
+
+PREFIX = "cocosearch-bench-"
+SAVES, STARTS = 10, 10
+PATIENCE_S = 60.0
+QUESTIONS = (
+    "where are errors handled",
+    "open a connection with a timeout",
+    "parse command line arguments",
+    "read settings from the environment",
+    "write the result to a file",
+    "compare two versions",
+    "wait until everything is done",
+    "convert bytes to text",
+    "remove what is left over",
+    "log a warning",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """What was measured `n` times. `p50` and `p95` are of nearest rank."""
+
+    name: str
+    unit: str
+    n: int
+    p50: float
+    p95: float | None = None
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Measure and print. Raises `client.CallFailed`."""
+    path = address.rpc_socket(env)
+    client.call(path, "status")
+    if args.index:
+        client.call(path, "index_stats", {"index": args.index})  # better now than when all has been measured
+    _sweep(path)
+    machine = _machine()
+    progress = _Progress(quiet=args.json)
+    with _scratch(path, args.files, progress) as (root, indexed):
+        figures = [*indexed, *_saves(path, root, progress)]
+        index = args.index or _own_index(path) or root.name
+        figures += [*_questions(path, index, progress), *_starts(env, index, progress)]
+        status = client.call(path, "status")
+    progress.say("")
+    machine["load_after"] = round(os.getloadavg()[0], 2)
+    if args.json:
+        memory = status["rss_bytes"]
+        asked = None if index.startswith(PREFIX) else index
+        found = {"machine": machine, "asked": asked, "figures": [asdict(f) for f in figures], "rss_bytes": memory}
+        output.document(found)
+    else:
+        _print(machine, figures, status, index)
+    return exits.OK
+
+
+def _print(machine: Mapping[str, Any], figures: Sequence[Figure], status: Mapping[str, Any], index: str) -> None:
+    output.line(
+        f"cocosearchd {status['version']} on {machine['cpus']} x {machine['processor']}, Python {machine['python']}, "
+        f"load {machine['load_before']} to {machine['load_after']}"
+    )
+    output.line("")
+    rows = [("figure", "p50", "p95", "unit", "n")]
+    for figure in figures:
+        worst = "" if figure.p95 is None else f"{figure.p95:,.1f}"
+        rows.append((figure.name, f"{figure.p50:,.1f}", worst, figure.unit, str(figure.n)))
+    for line in tables.table(rows):
+        output.line(line)
+    rss = status["rss_bytes"]
+    parts = ", ".join(f"{name} {tables.size(count)}" for name, count in rss.items() if name != "total")
+    output.line("")
+    output.line(f"memory  {tables.size(rss.get('total', 0))} ({parts})")
+    asked = "the scratch index" if index.startswith(PREFIX) else f"the index {index}"
+    output.line(f"Questions were asked of {asked}; files were those of a scratch directory, which is gone.")
+    if machine["load_before"] > machine["cpus"] / 2:
+        output.note("note: the machine was busy; times of a busy machine say little")
+
+
+@contextlib.contextmanager
+def _scratch(path: str, files: int, progress: "_Progress") -> Iterator[tuple[Path, list[Figure]]]:
+    """An index of a scratch directory, and how fast it was made; both are gone afterwards."""
+    root = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-")).resolve()
+    try:
+        size = _fill(root, files)
+        progress.say(f"indexing {files} files")
+        began = time.perf_counter()
+        client.call(path, "index_codebase", {"path": str(root), "name": root.name})
+        *_, last = client.stream(path, "follow", {"index": root.name}, 300.0)
+        took = time.perf_counter() - began
+        if not last["chunks"]:
+            raise _broken(f"nothing of {root} was indexed ({last['failed']} files failed)")
+        yield (
+            root,
+            [
+                Figure("index: files", "1/s", 1, last["done"] / took),
+                Figure("index: chunks", "1/s", 1, last["chunks"] / took),
+                Figure("index: source", "kB/s", 1, size / took / 1000),
+            ],
+        )
+    finally:
+        before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C would leave the index behind
+        with contextlib.suppress(client.CallFailed):
+            client.call(path, "clear_index", {"index": root.name})
+        shutil.rmtree(root, ignore_errors=True)
+        signal.signal(signal.SIGINT, before)
+
+
+def _fill(root: Path, count: int) -> int:
+    """Copy `count` of the library's modules below `root`; their bytes."""
+    library = Path(sysconfig.get_path("stdlib"))
+    sources = [file for file in sorted(library.glob("*.py")) if file.stat().st_size < 200_000]
+    sources += [file for file in sorted(library.glob("*/*.py")) if "site-packages" not in file.parts]
+    for number, source in enumerate(sources[:count]):
+        shutil.copyfile(source, root / f"{number:03}_{source.name}")
+    return sum(file.stat().st_size for file in root.iterdir())
+
+
+def _saves(path: str, root: Path, progress: "_Progress") -> Iterator[Figure]:
+    """From a saved file to an answer that has it."""
+    times = list[float]()
+    for number in range(SAVES):
+        progress.say(f"saving {number + 1} of {SAVES}")
+        name = f"saved_just_now_{number}"
+        (root / "saved.py").write_text(f"def {name}():\n    return {number}\n", "utf-8")
+        began = time.perf_counter()
+        while not _found(path, name, root.name):
+            if time.perf_counter() - began > PATIENCE_S:
+                raise _broken(f"a saved file was not found within {PATIENCE_S:g} s")
+        times.append((time.perf_counter() - began) * 1000)
+    yield _figure("save to answer", "ms", times)
+
+
+def _found(path: str, name: str, index: str) -> bool:
+    reply = client.call(path, "search", {"query": name, "index": index, "limit": 1})
+    return bool(reply["results"]) and name in reply["results"][0]["content"]
+
+
+def _broken(message: str) -> client.CallFailed:
+    return client.CallFailed(message, "cocosearchctl doctor", code=0)
+
+
+def _questions(path: str, index: str, progress: "_Progress") -> Iterator[Figure]:
+    progress.say(f"asking {index}")
+    for name, cached, rounds in (("question, cold", False, 3), ("question, cached", True, 10)):
+        times, served = list[float](), list[float]()
+        for _ in range(rounds):
+            for text in QUESTIONS:
+                began = time.perf_counter()
+                asked = {"query": text, "index": index} | ({} if cached else {"use_cache": False})
+                reply = client.call(path, "search", asked)
+                if cached and reply["cache"] == "miss":
+                    continue  # this one has filled the cache
+                times.append((time.perf_counter() - began) * 1000)
+                served.append(reply["timings_ms"]["total"])
+        yield _figure(name, "ms", times)
+        yield _figure(f"{name}: in the daemon", "ms", served)
+
+
+def _starts(env: Env, index: str, progress: "_Progress") -> Iterator[Figure]:
+    """What a query costs as a command, beside a Python that does nothing."""
+    commands = (
+        ("python -c pass", [sys.executable, "-c", "pass"]),
+        ("cocosearchctl query", [program.own(env), "query", QUESTIONS[0], "--index", index, "--limit", "3"]),
+    )
+    cpu = list[float]()
+    for name, command in commands:
+        progress.say(f"starting {name}")
+        samples = [_cost(command, env) for _ in range(STARTS)]
+        cpu.append(_figure("", "", [used for used, _ in samples]).p50)
+        yield _figure(f"{name}: CPU", "ms", [used for used, _ in samples])
+        yield _figure(f"{name}: wall", "ms", [wall for _, wall in samples])
+    yield Figure("query: CPU of a bare Python", "x", STARTS, cpu[1] / cpu[0])
+
+
+def _cost(command: Sequence[str], env: Env) -> tuple[float, float]:
+    """CPU and wall milliseconds of a command."""
+    before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    subprocess.run(command, env=dict(env), check=True, capture_output=True)
+    wall, after = time.perf_counter() - began, resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return used * 1000, wall * 1000
+
+
+def _figure(name: str, unit: str, values: Sequence[float]) -> Figure:
+    ranked = sorted(values)
+    at: Callable[[int], float] = lambda percent: ranked[(len(ranked) - 1) * percent // 100]  # noqa: E731
+    return Figure(name, unit, len(ranked), at(50), at(95))
+
+
+def _own_index(path: str) -> str | None:
+    """The index a plain query would use, else the largest one."""
+    own = [index for index in client.call(path, "list_indexes")["indexes"] if not index["name"].startswith(PREFIX)]
+    with contextlib.suppress(client.CallFailed):
+        named = str(client.call(path, "index_stats", query.with_place({}))["index"])
+        return named if not named.startswith(PREFIX) else None
+    return str(max(own, key=lambda index: index["chunks"])["name"]) if own else None
+
+
+def _sweep(path: str) -> None:
+    """Clear what a killed run left behind."""
+    for index in client.call(path, "list_indexes")["indexes"]:
+        owner = index["name"].removeprefix(PREFIX).partition("-")[0]
+        if index["name"].startswith(PREFIX) and owner.isdecimal() and not _alive(int(owner)):
+            client.call(path, "clear_index", {"index": index["name"]})
+            shutil.rmtree(index["root"], ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def _machine() -> dict[str, Any]:
+    return {
+        "processor": _processor(),
+        "cpus": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "system": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+        "load_before": round(os.getloadavg()[0], 2),
+    }
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+class _Progress:
+    """One line on standard error that is written over; nothing where that is no terminal."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._live = sys.stderr.isatty() and not quiet
+
+    def say(self, text: str) -> None:
+        """What is going on."""
+        if self._live:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()

@@ -1,0 +1,187 @@
+"""Verbs about indexes: up, list, stats, sync, reindex, clear."""
+
+import argparse
+import os
+import shlex
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.cli.questions import query_options
+from cocosearch_ipc.cli.running import daemon_process
+from cocosearch_ipc.cli.setup import listener
+from cocosearch_ipc.render import output, tables
+from cocosearch_ipc.render.answers import lacking
+from cocosearch_ipc.render.progress import Progress
+
+Env = Mapping[str, str]
+REFUSED = "refused"  # the state of an index that was made by another embedder
+AGAIN_S = 0.05
+SHORT_S = 0.5  # a person who waits longer sees what is going on
+LONG_S = 300.0  # of one call: the daemon gives up on those that take twice as long
+
+
+def up(args: argparse.Namespace, env: Env) -> int:
+    """Start the daemon if needed, watch a directory, follow until it is searchable."""
+    path = os.path.realpath(args.path)
+    if not (args.path and os.path.isdir(path)):
+        wrong = f"there is no directory {args.path or repr(args.path)}"
+        if args.path and os.path.exists(path):
+            wrong = f"{args.path} is not a directory"
+        output.error(wrong, "give the project's directory", as_json=args.json)
+        return exits.USAGE
+    progress = Progress()
+    try:
+        daemon_process.ensure_running(env, progress.say)
+    except KeyboardInterrupt:
+        progress.say(f"{args.path} is as it was: `cocosearchctl up` again to watch it")
+        raise
+    listener.warn_of_trouble(client.call(address.rpc_socket(env), "status"), progress.say)
+    params = {"path": path} | _given(name=args.name, topics=args.topic)
+    reply = client.call(address.rpc_socket(env), "index_codebase", params)
+    last = reply["progress"]
+    if not args.no_wait:
+        last = _follow(env, reply["index"], last, progress)
+        if args.wait:
+            waited = client.call(address.rpc_socket(env), "sync", {"index": reply["index"]}, 60.0)
+            if not waited["fresh"]:
+                progress.say(f"{reply['index']}: not fresh: {lacking(waited['reason'], waited['pending'])}")
+    if args.json:
+        output.document(reply | {"progress": last})
+    else:
+        _say_up(reply, last, progress)
+    return exits.FAILED if last["state"] == REFUSED else exits.OK
+
+
+def _follow(env: Env, index: str, last: dict[str, Any], progress: Progress) -> dict[str, Any]:
+    try:
+        for value in client.stream(address.rpc_socket(env), "follow", {"index": index}, 600.0):
+            if isinstance(value, dict):
+                last = value
+                progress.show(value)
+    except KeyboardInterrupt:
+        progress.say(f"indexing of {index} goes on in the background; `cocosearchctl status` shows it")
+        raise
+    finally:
+        progress.close()
+    return last
+
+
+def _say_up(reply: dict[str, Any], last: dict[str, Any], progress: Progress) -> None:
+    took = tables.duration(time.monotonic() - progress.began)
+    counts, root = _counts(last), output.printable(reply["root"], keep="")
+    if not reply["created"]:
+        output.line(f"{reply['index']}: {root} is already watched, nothing changed ({last['state']}, {counts})")
+    else:
+        output.line(f"{reply['index']}: {root} is watched ({last['state']}, {counts}, after {took})")
+    for note in reply.get("notes") or ():
+        output.line(f"{reply['index']}: {output.printable(note, keep='')}")
+    if last["state"] == REFUSED:
+        output.error(str(last["reason"]))
+        return
+    if last["failed"]:
+        output.line(f"{last['failed']} files did not index: `cocosearchctl status` says why")
+    example = f'cocosearchctl query "where are errors handled" --index {shlex.quote(reply["index"])}'
+    output.line(f"try:  {example}")
+
+
+def _counts(last: dict[str, Any]) -> str:
+    skipped = f" ({last['skipped']:,} of them skipped)" if last.get("skipped") else ""
+    return f"{last['done']:,} files{skipped}, {tables.count(last['chunks'])} chunks"
+
+
+def list_indexes(args: argparse.Namespace, env: Env) -> int:
+    """All indexes."""
+    reply = client.call(address.rpc_socket(env), "list_indexes")
+    if args.json:
+        output.document(reply)
+    elif args.names:
+        for index in reply["indexes"]:
+            output.line(index["name"])
+    else:
+        for line in tables.indexes(reply["indexes"], output.Style.of(sys.stdout, env)):
+            output.line(line)
+    return exits.OK
+
+
+def stats(args: argparse.Namespace, env: Env) -> int:
+    """Counts of one index."""
+    params = query.with_place(_given(index=args.name)) | _given(include_failures=args.failures)
+    reply = query.waited(env, "index_stats", params | query_options.patience(args))
+    if args.json:
+        output.document(reply)
+    else:
+        for line in tables.stats(reply, output.Style.of(sys.stdout, env)):
+            output.line(line)
+    return exits.OK
+
+
+def sync(args: argparse.Namespace, env: Env) -> int:
+    """Wait until every change made before is searchable; exit code 1 when that is not so in time."""
+    params = query.with_place(_given(index=args.named or args.name))
+    end = time.monotonic() + args.timeout
+    reply = _synced(env, params, min(args.timeout, SHORT_S))
+    progress = Progress()
+    while not reply["fresh"] and reply["index"] not in reply.get("refused", ()) and time.monotonic() < end:
+        # It is answered at once where waiting is of no use now: of a missing root, of files that fail.
+        time.sleep(AGAIN_S)
+        if progress.live:
+            progress.show(next(client.stream(address.rpc_socket(env), "follow", {"index": reply["index"]})))
+        reply = _synced(env, params, min(end - time.monotonic(), SHORT_S if progress.live else LONG_S))
+    progress.close()
+    if args.json:
+        output.document(reply)
+    else:
+        state = "fresh" if reply["fresh"] else f"not fresh: {lacking(reply['reason'], reply['pending'])}"
+        several = reply["fresh"] and reply.get("indexes")
+        refused = reply.get("refused") or {}
+        if reply["index"] not in refused:
+            output.line(f"{', '.join(several) if several else reply['index']}: {state}")
+        for name, why in refused.items():
+            output.line(f"{name}: not fresh: {output.printable(why, keep='')}")
+    return exits.OK if reply["fresh"] else exits.FAILED
+
+
+def _synced(env: Env, params: dict[str, Any], timeout_s: float) -> dict[str, Any]:
+    timeout_s = max(0.0, timeout_s)
+    asked = params | {"timeout_ms": int(timeout_s * 1000)}
+    reply: dict[str, Any] = client.call(address.rpc_socket(env), "sync", asked, timeout_s + 30.0)
+    return reply
+
+
+def reindex(args: argparse.Namespace, env: Env) -> int:
+    """Index every file again, with the settings of now."""
+    reply = client.call(address.rpc_socket(env), "reindex", query.with_place(_given(index=args.name)))
+    progress = Progress()
+    last = reply if args.no_wait else _follow(env, reply["index"], reply, progress)
+    if args.json:
+        output.document(last)
+    else:
+        output.line(f"{last['index']}: {last['state']}, {_counts(last)}")
+    return exits.OK
+
+
+def clear(args: argparse.Namespace, env: Env) -> int:
+    """Forget an index, after a question on a terminal."""
+    if not args.yes:
+        if not sys.stdin.isatty():
+            hint = f"cocosearchctl clear {shlex.quote(args.name)} --yes"
+            output.error("clear asks before it forgets an index", hint, as_json=args.json)
+            return exits.USAGE
+        output.note(f"Forget the index {args.name}? Files on disk stay as they are. [y/N] ")
+        if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+            return exits.FAILED
+    reply = client.call(address.rpc_socket(env), "clear_index", {"index": args.name})
+    if args.json:
+        output.document(reply)
+    else:
+        output.line(f"{reply['index']} is gone ({reply['files']:,} files, {reply['chunks']:,} chunks)")
+    return exits.OK
+
+
+def _given(**params: Any) -> dict[str, Any]:
+    """Only what was said: an older daemon knows the rest by default."""
+    return {name: value for name, value in params.items() if value not in (None, [], False)}

@@ -1,0 +1,102 @@
+"""`query` with any of its options: filters, explanations, `--open`. A plain one never gets here (see `main`)."""
+
+import argparse
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from cocosearch_ipc.cli import exits, query
+from cocosearch_ipc.render import answers, output
+from cocosearch_ipc.render.explain_view import explanation
+from cocosearch_ipc.render.line_range import on_disk
+
+Env = Mapping[str, str]
+
+LONGEST_SYNC_S = 540.0  # the daemon gives up on a call after ten minutes
+# How programs are told to go to a line; all others know `+LINE PATH`, as vi, emacs, nano and their kin do.
+GOTO = ("code", "code-insiders", "codium", "cursor", "windsurf", "positron")  # --goto PATH:LINE
+COLON = ("subl", "sublime_text", "zed", "zeditor", "hx", "helix")  # PATH:LINE
+JETBRAINS = ("idea", "pycharm", "charm", "goland", "webstorm", "phpstorm", "rubymine", "clion", "rustrover", "rider")
+SHORT = ("mate", "kate", "xed")  # -l LINE PATH
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Ask; print the hits and, with `--explain` or `--why-not`, how they came about."""
+    params = params_of(args)
+    if args.open is not None:
+        return open_hit(params, env, args.open, as_json=args.json)
+    how = "json" if args.json else args.format
+    around = "lines_before" in params or "lines_after" in params
+    reply = query.run(params, env, how, full=args.full or around)
+    if how == "text":
+        for line in explanation(reply, output.Style.of(sys.stdout, env)):
+            output.line(line)
+    return exits.OK
+
+
+def open_hit(params: dict[str, Any], env: Env, number: int, *, as_json: bool = False) -> int:
+    """Open `$VISUAL` or `$EDITOR` at the `number`th hit, in place of this process."""
+    reply = query.asked(params, env)
+    hits = reply["results"]
+    if not 1 <= number <= len(hits):
+        output.error(f"there is no hit {number}", f"there are {len(hits)}", as_json=as_json)
+        return exits.FAILED
+    command = editing(hits[number - 1], reply["query"], env)
+    output.flush()
+    try:
+        os.execvp(command[0], command)  # noqa: S606 - the user's own editor
+    except OSError as error:
+        output.error(f"cannot start {command[0]}: {error.strerror}", "set EDITOR", as_json=as_json)
+    return exits.FAILED
+
+
+def editing(hit: Mapping[str, Any], asked: str, env: Env) -> list[str]:
+    """The command that opens a hit of a question in the user's editor."""
+    path = os.path.join(query.roots(env)[hit["index"]], on_disk(hit["path"]))
+    return editor(env.get("VISUAL") or env.get("EDITOR") or "vi", path, answers.place(hit, asked))
+
+
+def editor(program: str, path: str, line: int) -> list[str]:
+    """How `program`, a command with its options, is told to go to a line."""
+    try:
+        words = shlex.split(program) or ["vi"]
+    except ValueError:  # a quotation that does not end
+        words = [program]
+    name = os.path.basename(words[0]).removesuffix(".sh")
+    if name in GOTO:
+        return [*words, "--goto", f"{path}:{line}"]
+    if name in COLON:
+        return [*words, f"{path}:{line}"]
+    if name in JETBRAINS:
+        return [*words, "--line", str(line), path]
+    if name in SHORT:
+        return [*words, "-l", str(line), path]
+    return [*words, f"+{line}", path]
+
+
+def patience(args: argparse.Namespace) -> dict[str, Any]:
+    """How long an answer waits for changes, if that was given."""
+    if args.sync_timeout is None:
+        return {}
+    return {"sync_timeout_ms": round(min(args.sync_timeout, LONGEST_SYNC_S) * 1000)}
+
+
+def params_of(args: argparse.Namespace) -> dict[str, Any]:
+    """Parameters of `search`: only those that were given."""
+    several = ("language", "path", "not_path", "symbol_type", "topic")
+    plain: tuple[str, ...] = ("limit", "symbol_name", "min_score", "profile", "reranker", "why_not")
+    plain += ("lines_before", "lines_after", "budget_chars", "budget_tokens")
+    found: dict[str, Any] = {"query": " ".join(args.words)}
+    found |= {f"{name}s": getattr(args, name) for name in several if getattr(args, name)}
+    found |= {name: getattr(args, name) for name in plain if getattr(args, name) is not None}
+    found |= {name: True for name in ("all_indexes", "all_chunks", "explain") if getattr(args, name)}
+    found |= patience(args)
+    if args.lines_around is not None:
+        found = {"lines_before": args.lines_around, "lines_after": args.lines_around} | found
+    if indexes := [name for given in args.index for name in given.split(",") if name]:
+        found |= {"index": indexes[0]} if len(indexes) == 1 else {"indexes": indexes}
+    off = {"no_hybrid": "use_hybrid", "no_cache": "use_cache", "no_smart_context": "smart_context"}
+    off |= {"no_linked": "linked"}
+    return found | {name: False for flag, name in off.items() if getattr(args, flag)}

@@ -1,0 +1,228 @@
+"""`mcp`: MCP over standard input and output for clients that want a process; lines go to the daemon and back.
+
+Knows the framing (a JSON message a line) and three things of MCP, so that a session outlives a restart of the daemon:
+what was sent to begin it is sent again, unanswered requests are answered with an error, everything else passes unread.
+Nothing is started or connected before the client sends its first message. When a daemon has gone, the next message
+starts another one; who only listens to resources is connected as soon as there is one. The first line to the daemon is
+no message of MCP: it names the directory that the client works in, and whether somebody said so.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits
+from cocosearch_ipc.cli.running import daemon_process
+from cocosearch_ipc.protocol import INVALID_REQUEST, MAX_LINE_BYTES
+from cocosearch_ipc.render import output
+
+Env = Mapping[str, str]
+
+LOST = {"code": -32001, "message": "cocosearchd was restarted while it answered; ask again"}
+TOO_LONG = {"code": INVALID_REQUEST, "message": f"a message has at most {MAX_LINE_BYTES >> 20} MiB; send less at once"}
+RECONNECT_S = 20.0
+REPLAYED = "cocosearch-bridge-again"  # the id of an `initialize` that the client did not send
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Relay until standard input ends."""
+    said = args.project or env.get("COCOSEARCH_PROJECT") or (_cwd() if args.project_from_cwd else "")
+    place = {"cwd": os.path.abspath(os.path.expanduser(said)), "said": True} if said else {"cwd": _cwd()}
+    relay = Relay(env, place, sys.stdin.buffer, sys.stdout.buffer)
+    relay.run()
+    return exits.OK
+
+
+def _cwd() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
+
+
+class Relay:
+    """One MCP session between a client (`source`, `target`) and daemons that come and go."""
+
+    def __init__(self, env: Env, place: dict[str, Any], source: BinaryIO, target: BinaryIO) -> None:
+        self._env, self._place, self._source, self._target = env, place, source, target
+        self._connecting = threading.Lock()
+        self._lock = threading.Lock()  # guards what follows, and writes to `target`
+        self._socket: socket.socket | None = None
+        self._beginning: list[bytes] = []  # initialize, notifications/initialized
+        self._subscribed: dict[str, bytes] = {}  # URI of a resource -> the request by which the client hears of it
+        self._waiting: dict[str, Any] = {}  # ids of requests that the daemon has not answered
+        self._down: threading.Thread | None = None
+
+    def run(self) -> None:
+        """Pass lines on until the client ends its side, then let the daemon's last answers through."""
+        for line in self._source:
+            if line.strip():
+                self._up(line)
+        self._subscribed = {}  # nobody listens any more
+        with self._lock:
+            connection, down = self._socket, self._down
+        if connection is not None and down is not None:
+            with contextlib.suppress(OSError):
+                end = time.monotonic() + RECONNECT_S
+                while self._waiting and down.is_alive() and time.monotonic() < end:
+                    time.sleep(0.01)
+                connection.shutdown(socket.SHUT_RDWR)
+            down.join(1.0)
+
+    def _up(self, line: bytes) -> None:
+        message = _parsed(line)
+        method, rid = message.get("method"), message.get("id")
+        asks = json.dumps(rid) if method and rid is not None else ""
+        if len(line) > MAX_LINE_BYTES:  # the daemon would end the session
+            self._refuse({asks: rid} if asks else {}, TOO_LONG)
+            return
+        if method == "initialize":
+            self._beginning, self._subscribed = [], {}
+        if method == "notifications/cancelled":
+            self._given_up(message)
+        for _ in range(2):  # that a daemon went away just now is found out by writing to it
+            try:
+                connection = self._connected()
+            except client.CallFailed as failed:
+                output.error(failed.message, failed.hint)
+                error = {"code": failed.code, "message": failed.message, "data": {"hint": failed.hint}}
+                self._refuse({asks: rid} if asks else {}, error)
+                return
+            if asks:
+                with self._lock:
+                    self._waiting[asks] = rid
+            try:
+                connection.sendall(line)
+            except OSError:
+                self._drop(connection, keep=asks)
+                if asks and asks not in self._waiting:
+                    return  # the other thread saw the end first, and has answered
+            else:
+                self._remember(message, line)
+                return
+        with self._lock:
+            self._waiting.pop(asks, None)
+        self._refuse({asks: rid} if asks else {}, LOST)
+
+    def _given_up(self, message: dict[str, Any]) -> None:
+        """The daemon does not answer what the client has cancelled."""
+        params = message.get("params")
+        with self._lock:
+            self._waiting.pop(json.dumps(params.get("requestId")) if isinstance(params, dict) else "", None)
+
+    def _remember(self, message: dict[str, Any], line: bytes) -> None:
+        """What another daemon would have to be told again."""
+        method, params = message.get("method"), message.get("params")
+        uri = str(params.get("uri")) if isinstance(params, dict) else ""
+        if method in ("initialize", "notifications/initialized"):
+            self._beginning.append(line)
+        elif method == "resources/subscribe":
+            self._subscribed[uri] = line
+        elif method == "resources/unsubscribe":
+            self._subscribed.pop(uri, None)
+
+    def _connected(self, *, start: bool = True) -> socket.socket:
+        """The connection; a new one, with a daemon started if need be and wanted. Raises `client.CallFailed`."""
+        with self._connecting:
+            with self._lock:
+                if self._socket is not None:
+                    return self._socket
+            return self._begun(self._open(start=start))
+
+    def _begun(self, connection: socket.socket) -> socket.socket:
+        """A new connection that has got as far as the one before."""
+        try:
+            connection.sendall(json.dumps({"cocosearch": self._place}).encode() + b"\n")
+            if self._beginning:  # begin the session again on the client's behalf
+                connection.sendall(_with_id(self._beginning[0]) + b"".join(self._beginning[1:]))
+                connection.sendall(b"".join(map(_with_id, tuple(self._subscribed.values()))))
+        except OSError as error:
+            connection.close()
+            raise client.CallFailed(f"cocosearchd went away: {error.strerror}", "cocosearchctl logs") from None
+        down = threading.Thread(target=self._relay_down, args=(connection,), daemon=True)
+        with self._lock:
+            self._socket, self._down = connection, down
+        down.start()
+        self._tell_of_a_gap()
+        return connection
+
+    def _open(self, *, start: bool) -> socket.socket:
+        path = address.bridge_socket(self._env)
+        if start and not client.reachable(path):
+            daemon_process.ensure_running(self._env, output.note)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(path)
+        except OSError as error:
+            connection.close()
+            raise client.CallFailed(f"cannot connect to {path}: {error.strerror}", "cocosearchctl doctor") from None
+        client.require_own_peer(connection, path)
+        return connection
+
+    def _relay_down(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError), connection.makefile("rb") as lines:
+            for line in lines:
+                message = _parsed(line)
+                if message.get("id") == REPLAYED and "method" not in message:
+                    continue
+                with self._lock:
+                    if "method" not in message:
+                        self._waiting.pop(json.dumps(message.get("id")), None)
+                    self._target.write(line)
+                    self._target.flush()
+        self._drop(connection)
+
+    def _drop(self, connection: socket.socket, keep: str = "") -> None:
+        """The daemon is gone: answer what it owes but `keep`; the next message connects again."""
+        with self._lock:
+            if connection is not self._socket:
+                return
+            self._socket.close()
+            self._socket = None
+            owed = {asked: rid for asked, rid in self._waiting.items() if asked != keep}
+            self._waiting = {keep: self._waiting[keep]} if keep in self._waiting else {}
+        self._refuse(owed, LOST)
+        if self._subscribed:
+            threading.Thread(target=self._listen_again, daemon=True).start()
+
+    def _listen_again(self) -> None:
+        while True:
+            daemon_process.await_socket(address.bridge_socket(self._env))
+            with contextlib.suppress(client.CallFailed):
+                self._connected(start=False)
+                return
+
+    def _tell_of_a_gap(self) -> None:
+        """What the client listens to may have changed while there was no daemon."""
+        with self._lock, contextlib.suppress(OSError):
+            for uri in tuple(self._subscribed):
+                told = {"jsonrpc": "2.0", "method": "notifications/resources/updated", "params": {"uri": uri}}
+                self._target.write(json.dumps(told).encode() + b"\n")
+            self._target.flush()
+
+    def _refuse(self, owed: dict[str, Any], error: dict[str, Any]) -> None:
+        with self._lock, contextlib.suppress(OSError):
+            for rid in owed.values():
+                self._target.write(json.dumps({"jsonrpc": "2.0", "id": rid, "error": error}).encode() + b"\n")
+            self._target.flush()
+
+
+def _with_id(line: bytes) -> bytes:
+    return json.dumps(_parsed(line) | {"id": REPLAYED}).encode() + b"\n"
+
+
+def _parsed(line: bytes) -> dict[str, Any]:
+    """The message of a line; empty for what is none (the daemon will say so)."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return {}
+    return message if isinstance(message, dict) else {}

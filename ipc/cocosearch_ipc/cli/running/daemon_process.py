@@ -1,0 +1,257 @@
+"""Starts and stops the daemon: through its installed service if there is one, else as a detached process."""
+
+import json
+import os
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits, program
+from cocosearch_ipc.cli.running import service_manager, termination
+from cocosearch_ipc.protocol import Failure
+from cocosearch_ipc.trust import ownership
+
+Env = Mapping[str, str]
+
+START_S, STOP_S = 180.0, 40.0  # a first start makes a database; a stop drains and lets PostgreSQL write a checkpoint
+ANSWER_S = 5.0  # for a daemon to say that it stops; one that started less than YOUNG_S ago may not listen yet
+YOUNG_S = 10.0
+POLL_S, LONG_S = 0.05, 1.0
+LOOK_S = 1.0  # between two looks for a daemon by whoever only listens
+LOCK_S = 10.0  # from a process to its lock: imports
+MAX_LOG_BYTES = 8 << 20
+
+
+def ensure_running(env: Env, say: Callable[[str], object]) -> bool:
+    """Start the daemon unless it runs; returns whether it was started. Raises `client.CallFailed`."""
+    running = _version(env, say)
+    if running is not None:
+        if running != client.VERSION:
+            say(f"hint: {client.upgrade(running)}")
+        return False
+    first = not (Path(address.state_dir(env)) / "postgres").exists()
+    say(f"starting cocosearchd{' (the first start makes its database)' if first else ''} ...")
+    if service_manager.is_installed(env):
+        service_manager.start(env)
+        _wait(env, None, 0)
+        return True
+    log = Path(address.log_file(env))
+    offset = _prepare(log)
+    with os.fdopen(os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600), "ab") as stream:
+        process = subprocess.Popen(
+            program.command(env),
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            cwd="/",
+            env=dict(env),
+            start_new_session=True,
+        )
+    try:
+        _wait(env, process, offset)
+    except KeyboardInterrupt:
+        say("cocosearchd goes on starting in the background; `cocosearchctl down` stops it")
+        _until_locked(env, process)
+        raise
+    return True
+
+
+def _version(env: Env, say: Callable[[str], object]) -> str | None:
+    """That of the daemon that answers. One with its socket and not yet its database is waited for, until it ends.
+
+    Raises `client.CallFailed` when it goes on saying nothing: another one could not start beside it.
+    """
+    began, patient = time.monotonic(), True
+    while client.reachable(address.rpc_socket(env)):
+        try:
+            return str(client.call(address.rpc_socket(env), "status", timeout_s=5.0)["version"])
+        except client.CallFailed as failed:
+            reason = failed
+        service_manager.look(env)
+        if time.monotonic() - began > START_S:
+            raise _silent(reason)
+        if patient and time.monotonic() - began > LONG_S:
+            say("waiting for cocosearchd, which is there and does not answer ...")
+            patient = False
+        time.sleep(POLL_S)
+    return None
+
+
+def _silent(reason: client.CallFailed) -> client.CallFailed:
+    message = f"cocosearchd did not answer within {START_S:g} s: {reason.message}"
+    return client.CallFailed(message, "look at `cocosearchctl logs`", reason=client.NOT_RUNNING)
+
+
+def stop(env: Env, say: Callable[[str], object]) -> int | None:
+    """Stop the daemon and wait until its process is gone; its pid, or None when none runs. Long waits are said.
+
+    One that does not answer, or does not end, is ended by force within 15 seconds: see `ending.force`.
+    """
+    path = address.rpc_socket(env)
+    service_manager.look(env)  # before its manager is asked to start it once more, by who connects
+    _until_reachable(env, say)
+    if not client.reachable(path) and termination.holder(env) is None:
+        if termination.call_off_restart(env):
+            say("cocosearchd froze, and was about to be started again: it is not")
+        return None
+    termination.forbid_restart(env)
+    pid = _ask_to_stop(env)
+    if pid is None:
+        frozen = termination.holder(env)
+        if frozen is not None:
+            termination.force(frozen.pid, env, say)
+        return frozen and frozen.pid
+    try:
+        _until_gone(pid, env, say)
+    except KeyboardInterrupt:
+        say(f"cocosearchd (pid {pid}) goes on stopping in the background; `cocosearchctl restart` starts it again")
+        raise
+    return pid
+
+
+def _ask_to_stop(env: Env) -> int | None:
+    """The daemon's process, which says that it will stop; None where it says nothing."""
+    holder = termination.holder(env)
+    young_s = YOUNG_S - (time.time() - holder.since) if holder else 0.0
+    try:
+        answer = client.call(address.rpc_socket(env), "shutdown", timeout_s=max(ANSWER_S, young_s))
+    except client.CallFailed as failed:
+        if holder is not None and failed.reason == client.NOT_RUNNING:
+            return holder.pid  # it stops already, or its watchdog has ended it
+        if holder is None or failed.code != client.TIMED_OUT:
+            raise  # it is none of this state, or it has answered
+        return None
+    return int(answer["pid"])
+
+
+def _until_gone(pid: int, env: Env, say: Callable[[str], object]) -> None:
+    lock = Path(address.rpc_socket(env)).with_suffix(".lock")
+    began, end, patient = time.monotonic(), time.monotonic() + STOP_S, True
+    while termination.alive(pid) or termination.locked(lock):
+        if patient and time.monotonic() - began > LONG_S:
+            say(f"stopping cocosearchd (pid {pid}) ...")
+            patient = False
+        if time.monotonic() > end:
+            termination.force(pid, env, say)
+            return
+        time.sleep(POLL_S)
+
+
+def _until_locked(env: Env, process: subprocess.Popen[bytes]) -> None:
+    """Until the daemon has locked its state: from then on `stop` knows of it."""
+    end = time.monotonic() + LOCK_S
+    while process.poll() is None and not termination.locked(termination.state_lock(env)) and time.monotonic() < end:
+        time.sleep(POLL_S)
+
+
+def _until_reachable(env: Env, say: Callable[[str], object]) -> None:
+    """One that starts has locked its state, and has no socket yet; one that stops has none any more."""
+    began, patient = time.monotonic(), True
+    end = began + START_S
+    lock, path = termination.state_lock(env), address.rpc_socket(env)
+    while termination.locked(lock) and not client.reachable(path) and time.monotonic() < end:
+        _not_elsewhere(env, began)
+        if os.path.exists(path) and time.monotonic() - began > ANSWER_S:
+            return  # it is there and takes no connection: frozen
+        if patient:
+            say("waiting for cocosearchd, which starts or stops ...")
+            patient = False
+        time.sleep(POLL_S)
+
+
+def _not_elsewhere(env: Env, since: float) -> None:
+    """Raises `client.CallFailed` when the daemon of this state listens at another place, or nowhere any more.
+
+    The second is so when its socket has been missing `since` for longer than a stop takes: somebody removed it.
+    """
+    holder = termination.holder(env)
+    if holder is None:
+        return
+    pid, at = holder.pid, holder.socket
+    place, mine = os.path.dirname(at), address.rpc_socket(env)
+    if at != mine:
+        message = f"cocosearchd (pid {pid}) is running, with its sockets in {place} and not in {os.path.dirname(mine)}"
+        raise client.CallFailed(message, f"COCOSEARCH_RUNTIME_DIR={shlex.quote(place)}", reason=client.NOT_RUNNING)
+    if not os.path.exists(at) and time.monotonic() - since > STOP_S:
+        message = f"cocosearchd (pid {pid}) is running, but its socket {at} is gone"
+        raise client.CallFailed(message, f"`kill {pid}` loses nothing; then start it again", reason=client.NOT_RUNNING)
+
+
+def last_error(text: str) -> tuple[str, str]:
+    """The last error sentence of a log, and its hint: an `error: ... — hint: ...` line, or a JSON record."""
+    for line in reversed(text.splitlines()):
+        if line.startswith("error: "):
+            message, _, hint = line.removeprefix("error: ").partition(" — hint: ")
+            return message, hint
+        if line.startswith("{"):
+            found = _record(line)
+            if found:
+                return found
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "it said nothing"), ""
+
+
+def _record(line: str) -> tuple[str, str] | None:
+    try:
+        record = json.loads(line)
+    except ValueError:
+        return None
+    if record.get("level") not in ("error", "critical"):
+        return None
+    return str(record.get("error") or record.get("event") or ""), str(record.get("hint") or "")
+
+
+def _prepare(log: Path) -> int:
+    """Make the log's directory; put a large log aside. Returns where this start's records will begin.
+
+    Raises `client.CallFailed` where that directory is not this user's alone.
+    """
+    try:
+        ownership.state_directory(log.parent)
+    except Failure as failure:
+        failed = client.CallFailed(failure.message, failure.hint, code=failure.code)
+        failed.exit_code = exits.NOT_RUNNING
+        raise failed from None
+    if log.exists() and log.stat().st_size > MAX_LOG_BYTES:
+        log.replace(log.with_suffix(".log.1"))
+    return log.stat().st_size if log.exists() else 0
+
+
+def _wait(env: Env, process: subprocess.Popen[bytes] | None, offset: int) -> None:
+    """Until the daemon answers `status`. Raises `client.CallFailed` with what it said when it ends instead."""
+    path, end, ended = address.rpc_socket(env), time.monotonic() + START_S, None
+    while True:
+        try:
+            client.call(path, "status", timeout_s=5.0)
+            return
+        except client.CallFailed as failed:
+            reason = failed
+        if process is not None and process.poll() not in (None, exits.ALREADY_RUNNING):
+            raise _start_failed(env, process.returncode, offset)
+        if process is not None and process.poll() == exits.ALREADY_RUNNING:
+            ended = ended or time.monotonic()
+            _not_elsewhere(env, ended)
+        if process is None:
+            service_manager.look(env)
+        if time.monotonic() > end:
+            raise _silent(reason)
+        time.sleep(POLL_S)
+
+
+def _start_failed(env: Env, code: int, offset: int) -> client.CallFailed:
+    log = Path(address.log_file(env))
+    with log.open("rb") as stream:
+        stream.seek(offset)
+        message, hint = last_error(stream.read().decode("utf-8", "replace"))
+    failed = client.CallFailed(f"cocosearchd did not start: {message}", hint or f"its log is {log}")
+    failed.exit_code = code if code in (exits.ALREADY_RUNNING, exits.BAD_SETTINGS) else exits.NOT_RUNNING
+    return failed
+
+
+def await_socket(path: str) -> None:
+    """Until a daemon is there again that somebody else starts, however long that takes."""
+    time.sleep(LOOK_S)
+    while not client.reachable(path):
+        time.sleep(LOOK_S)

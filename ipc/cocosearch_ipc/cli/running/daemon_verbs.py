@@ -1,0 +1,138 @@
+"""Verbs about the daemon itself: status, down, restart, version, logs."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import BinaryIO
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits
+from cocosearch_ipc.cli.running import daemon_process, service_manager, status_page
+from cocosearch_ipc.cli.setup import listener
+from cocosearch_ipc.render import output, tables
+
+Env = Mapping[str, str]
+
+
+def status(args: argparse.Namespace, env: Env) -> int:
+    """The daemon and its indexes."""
+    reply = client.call(address.rpc_socket(env), "status")
+    if args.open:
+        return status_page.open_page(reply, env, as_json=args.json)
+    if args.json:
+        output.document(reply)
+        return exits.OK
+    for line in tables.status(reply, output.Style.of(sys.stdout, env)):
+        output.line(line)
+    if reply["version"] != client.VERSION:
+        output.note(f"hint: {client.upgrade(reply['version'])}")
+    return exits.OK
+
+
+def down(args: argparse.Namespace, env: Env) -> int:
+    """Stop the daemon; done as well when none runs."""
+    pid = daemon_process.stop(env, output.note)
+    if args.json:
+        output.document({"stopped": pid is not None, "pid": pid})
+    else:
+        output.line("cocosearchd is not running" if pid is None else f"cocosearchd (pid {pid}) has stopped")
+    return exits.OK
+
+
+def restart(args: argparse.Namespace, env: Env) -> int:
+    """Stop the daemon, if one runs, and start the installed one."""
+    before = daemon_process.stop(env, output.note)
+    daemon_process.ensure_running(env, output.note)
+    reply = client.call(address.rpc_socket(env), "status")
+    listener.warn_of_trouble(reply, output.note)
+    if args.json:
+        output.document({"stopped": before, "pid": reply["pid"], "version": reply["version"]})
+    else:
+        output.line(f"cocosearchd {reply['version']} runs (pid {reply['pid']})")
+    return exits.OK
+
+
+def version(args: argparse.Namespace, env: Env) -> int:
+    """The version of this program, and the daemon's where one runs."""
+    running = None
+    if client.reachable(address.rpc_socket(env)):
+        running = client.call(address.rpc_socket(env), "status")["version"]
+    if args.json:
+        output.document({"cocosearchctl": client.VERSION, "cocosearchd": running})
+    else:
+        output.line(f"cocosearchctl {client.VERSION}")
+        output.line(f"cocosearchd {running}" if running else "cocosearchd is not running")
+        if running not in (None, client.VERSION):
+            output.note(f"hint: {client.upgrade(running)}")
+    return exits.OK
+
+
+def logs(args: argparse.Namespace, env: Env) -> int:
+    """The daemon's log, of systemd's journal where it is a service, else of its file; `-f` follows it."""
+    path = Path(address.log_file(env))
+    journal = service_manager.journal(env, args.lines, follow=args.follow)
+    if journal is None and not path.exists():
+        output.error(f"there is no log at {path}", "start the daemon: cocosearchctl up PATH", as_json=args.json)
+        return exits.FAILED
+    style = output.Style.of(sys.stdout, env)
+    for line in _of_journal(journal) if journal else _of_file(path, args.lines, follow=args.follow):
+        output.line(line if args.json else readable(line, style))
+        output.flush()
+    return exits.OK
+
+
+def _of_journal(command: Sequence[str]) -> Iterator[str]:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, errors="replace") as process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            yield line.rstrip("\n")
+
+
+def _of_file(path: Path, count: int, *, follow: bool) -> Iterator[str]:
+    """The last `count` lines, of at most a megabyte; then what comes, also after the log was put aside."""
+    with path.open("rb") as stream:
+        stream.seek(max(0, os.fstat(stream.fileno()).st_size - (1 << 20)))
+        yield from _text(stream.read()).splitlines()[-count:] if count > 0 else ()
+        yield from _coming(path, stream) if follow else ()
+    while follow:
+        with path.open("rb") as stream:
+            yield from _coming(path, stream)
+
+
+def _coming(path: Path, stream: BinaryIO) -> Iterator[str]:
+    """What is written to the log, also after the daemon has cut it, until another file has its name."""
+    rest = b""
+    while True:
+        aside = path.exists() and not os.path.samestat(path.stat(), os.fstat(stream.fileno()))
+        if stream.tell() > os.fstat(stream.fileno()).st_size:
+            stream.seek(0)
+        *lines, rest = (rest + stream.read()).split(b"\n")
+        yield from map(_text, lines)
+        if aside and not lines:
+            return
+        time.sleep(0 if lines else 0.2)
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "replace")
+
+
+def readable(line: str, style: output.Style) -> str:
+    """A JSON log record as `time level event key=value ...`; other lines as they are, without control characters."""
+    try:
+        record = json.loads(line)
+        stamp, level, event = record.pop("timestamp", ""), record.pop("level", ""), record.pop("event", "")
+    except (ValueError, AttributeError, TypeError):
+        return output.printable(line, keep="\t")
+    colour = {"error": output.RED, "critical": output.RED, "warning": output.YELLOW}.get(level, output.DIM)
+    rest = " ".join(f"{key}={value}" for key, value in record.items() if key != "exception")
+    return (
+        output.printable(f"{str(stamp)[:19]} ", keep="")
+        + style.paint(f"{level:<8}", colour)
+        + output.printable(f"{event} {rest}".rstrip(), keep="")
+    )

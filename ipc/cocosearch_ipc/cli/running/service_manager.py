@@ -1,0 +1,319 @@
+"""The daemon as a service: a systemd unit of the user or of the system, or a launchd agent; every verb idempotent."""
+
+import argparse
+import os
+import plistlib
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits, program
+from cocosearch_ipc.cli.running import unit_files
+from cocosearch_ipc.cli.running.unit_files import Found
+from cocosearch_ipc.render import output
+
+Env = Mapping[str, str]
+
+STOP_S = 40.0
+MAY_FAIL = "-"  # before a command whose failure means that there was nothing to do
+LABEL = "org.cocosearch.cocosearchd"
+_SHOWN = ("ActiveState", "SubState", "Result", "ExecMainStatus")
+# What the unit files name as the program, to be replaced by the one that is installed.
+PLACEHOLDERS = ("%h/.local/bin/cocosearchd", "/usr/local/bin/cocosearchd")
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    """A service manager: where its files go, what they hold, and which commands do what."""
+
+    files: dict[Path, bytes]
+    commands: dict[str, tuple[tuple[str, ...], ...]]
+    drop_in: Path | None = None  # where the environment of the service goes
+    units: tuple[str, ...] = ()  # what is started from each file
+
+    def installed(self) -> bool:
+        """Whether every file is there, of whatever version."""
+        return all(path.exists() for path in self.files)
+
+
+def is_installed(env: Env) -> bool:
+    """Whether a service would start the very daemon that `env` means. One with directories of its own is never it."""
+    if env.get("COCOSEARCH_STATE_DIR") or env.get("COCOSEARCH_RUNTIME_DIR"):
+        return False
+    try:
+        return manager(env, system=False).installed()
+    except client.CallFailed:
+        return False
+
+
+def outdated(env: Env) -> tuple[Path, ...]:
+    """Installed files that `service install` would replace now."""
+    files = manager(env, system=False).files
+    current = (Found.CURRENT, Found.CHANGED)
+    return tuple(path for path, content in files.items() if unit_files.look(path, content) not in current)
+
+
+def state(env: Env) -> str:
+    """What systemd says of the user's service (active, inactive, failed, ...); empty elsewhere."""
+    if sys.platform == "darwin":
+        return ""
+    command = ("systemctl", "--user", "is-active", "cocosearchd.service")
+    return subprocess.run(command, check=False, capture_output=True, text=True, env=dict(env)).stdout.strip()
+
+
+def look(env: Env) -> None:
+    """Raises `client.CallFailed` when the installed service has failed: its socket takes questions that nobody reads.
+
+    One that is started again in a while has failed as well, unless it waits for its database.
+    """
+    if sys.platform == "darwin" or not is_installed(env):
+        return
+    command = ("systemctl", "--user", "show", "--property", ",".join(_SHOWN), "cocosearchd.service")
+    said = subprocess.run(command, check=False, capture_output=True, text=True, env=dict(env)).stdout
+    found = dict(line.split("=", 1) for line in said.splitlines() if "=" in line)
+    active, sub, result, code = (found.get(name, "") for name in _SHOWN)
+    again = sub == "auto-restart" and result == "exit-code" and code != str(exits.NOT_RUNNING)
+    if active == "failed" or again:
+        message = (
+            f"the service cocosearchd has failed ({result}{f', exit code {code}' if code not in ('', '0') else ''})"
+        )
+        hint = "journalctl --user -u cocosearchd says why; then cocosearchctl service start"
+        raise client.CallFailed(message, hint, reason=client.NOT_RUNNING)
+
+
+def expect_end(env: Env) -> None:
+    """Tell the manager of the installed service that the daemon is to end: else it would start another."""
+    if sys.platform != "darwin" and is_installed(env):
+        _quiet(("systemctl", "--user", "stop", "--no-block", "cocosearchd.service"), env)
+
+
+def start(env: Env) -> None:
+    """Start the user's service. Raises `client.CallFailed`."""
+    _do(manager(env, system=False), "start")
+
+
+def journal(env: Env, lines: int, *, follow: bool) -> tuple[str, ...] | None:
+    """The command that prints the installed service's records, as the daemon wrote them; None without systemd's."""
+    if sys.platform == "darwin" or not is_installed(env):
+        return None
+    command = ("journalctl", "--user", "--unit", "cocosearchd", "--output", "cat", "--lines", str(lines))
+    return (*command, "--follow") if follow else command
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """`service install|uninstall|start|stop|status [--system]`, each as often as you like."""
+    found = manager(env, system=args.system)
+    if args.what == "status":
+        return _status(args, found, env)
+    there = found.installed()
+    if args.what in ("start", "stop") and not there:
+        raise client.CallFailed("no service is installed", "cocosearchctl service install", code=0)
+    changed = there
+    if args.what == "uninstall":
+        changed = _uninstall(found, env)
+    else:
+        if args.what == "install":
+            _do(found, "reload")  # a manager that cannot be reached: nothing is written, and no daemon is stopped
+            changed = _install(found, env)
+            _make_way(env)
+        _do(found, args.what)
+    _say(args, found, changed=changed)
+    return exits.OK
+
+
+def _say(args: argparse.Namespace, found: Manager, *, changed: bool) -> None:
+    if args.json:
+        output.document({"done": args.what, "changed": changed, "files": [str(path) for path in found.files]})
+        return
+    done = {"install": ("already installed", "installed"), "uninstall": ("no service is installed", "removed")}
+    text = done[args.what][changed] if args.what in done else f"{args.what}: done"
+    files = ", ".join(str(path) for path in found.files)
+    output.line(text if text == "no service is installed" else f"{text} ({files})")
+
+
+def _status(args: argparse.Namespace, found: Manager, env: Env) -> int:
+    """What the manager says; exit code 69 unless it runs."""
+    installed = found.installed()
+    running = installed and _quiet(found.commands["running"][0], env) == 0
+    if args.json:
+        output.document({"installed": installed, "running": running, "files": [str(path) for path in found.files]})
+    elif not installed:
+        output.line("no service is installed: cocosearchctl service install")
+    else:
+        output.flush()
+        subprocess.run(found.commands["status"][0], check=False)
+    return exits.OK if running else exits.NOT_RUNNING
+
+
+def _make_way(env: Env) -> None:
+    """Stop a daemon that runs by itself: it holds what the service needs. One that the service runs goes on."""
+    path = address.rpc_socket(env)
+    if _quiet(manager(env, system=False).commands["running"][0], env) == 0 or not client.reachable(path):
+        return
+    pid = int(client.call(path, "shutdown")["pid"])
+    output.note(f"stopping the daemon that `up` started (pid {pid}) ...")
+    end = time.monotonic() + STOP_S
+    while _alive(pid) and time.monotonic() < end:
+        time.sleep(0.05)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def manager(env: Env, *, system: bool) -> Manager:
+    """The service manager of this machine. Raises `client.CallFailed` where there is none we know."""
+    if sys.platform == "darwin":
+        return _launchd(env)
+    if shutil.which("systemctl", path=env.get("PATH")) is None:
+        hint = "start the daemon with `cocosearchctl up PATH`, or from your own service manager"
+        raise client.CallFailed("there is no systemd on this machine", hint, code=0)
+    return _systemd_system(env) if system else _systemd_user(env)
+
+
+def _systemd_user(env: Env) -> Manager:
+    home = Path(address.xdg(env, "XDG_CONFIG_HOME") or Path(address.home(env), ".config")) / "systemd" / "user"
+    names = ("cocosearchd.socket", "cocosearchd-mcp.socket", "cocosearchd.service")
+    return _systemd(home, program.shipped("systemd") / "user", names, names, ("systemctl", "--user"), env)
+
+
+def _systemd_system(env: Env) -> Manager:
+    uid = int(env.get("SUDO_UID") or os.getuid())
+    if uid == 0:
+        raise client.CallFailed("the system service runs as a user, not as root", "use sudo as that user", code=0)
+    names = ("cocosearchd@.socket", "cocosearchd@.service")
+    units = tuple(name.replace("@", f"@{uid}") for name in names)
+    return _systemd(
+        Path("/etc/systemd/system"), program.shipped("systemd") / "system", names, units, ("systemctl",), env
+    )
+
+
+def _systemd(
+    target: Path, source: Path, names: Sequence[str], units: tuple[str, ...], ctl: tuple[str, ...], env: Env
+) -> Manager:
+    command = program.command(env)
+    files = {target / name: unit_files.marked(_filled((source / name).read_text("utf-8"), command)) for name in names}
+    reload = (*ctl, "daemon-reload")
+    return Manager(
+        files,
+        {
+            "install": (reload, (*ctl, "enable", "--now", *units)),
+            "uninstall": ((*ctl, "disable", "--now", *units),),
+            "reload": (reload,),
+            "start": ((*ctl, "start", *units),),
+            "stop": ((*ctl, "stop", *units),),
+            "status": ((*ctl, "--no-pager", "status", units[-1]),),
+            "running": ((*ctl, "is-active", units[-1]),),
+        },
+        target / f"{units[-1]}.d" / "environment.conf",
+        units,
+    )
+
+
+def _filled(unit: str, command: Sequence[str]) -> bytes:
+    line = " ".join(f'"{word}"' if " " in word else word for word in command).replace("%", "%%")
+    for placeholder in PLACEHOLDERS:
+        unit = unit.replace(f"ExecStart={placeholder}", f"ExecStart={line}")
+    return unit.encode()
+
+
+def _launchd(env: Env) -> Manager:
+    path = Path(address.home(env)) / "Library" / "LaunchAgents" / f"{LABEL}.plist"
+    domain = f"gui/{os.getuid()}"
+    unload = ("launchctl", "bootout", f"{domain}/{LABEL}")
+    return Manager(
+        {path: unit_files.marked(agent((program.shipped("launchd") / f"{LABEL}.plist").read_bytes(), env))},
+        {
+            # An agent that is loaded cannot be loaded again, and one that is not cannot be unloaded.
+            "install": ((MAY_FAIL, *unload), ("launchctl", "bootstrap", domain, str(path))),
+            "uninstall": ((MAY_FAIL, *unload),),
+            "reload": (),
+            "start": (("launchctl", "kickstart", f"{domain}/{LABEL}"),),
+            "stop": (("launchctl", "kill", "SIGTERM", f"{domain}/{LABEL}"),),
+            "status": (("launchctl", "print", f"{domain}/{LABEL}"),),
+            "running": (("launchctl", "print", f"{domain}/{LABEL}"),),
+        },
+        units=(LABEL,),
+    )
+
+
+def agent(shipped: bytes, env: Env) -> bytes:
+    """The launchd agent with this user's paths."""
+    plist = plistlib.loads(shipped)
+    plist["ProgramArguments"] = program.command(env)
+    plist["StandardErrorPath"] = address.log_file(env)
+    plist["Sockets"]["rpc"]["SockPathName"] = address.rpc_socket(env)
+    return plistlib.dumps(plist)
+
+
+def _install(found: Manager, env: Env) -> bool:
+    """Write what differs, and the environment; returns whether anything did. What else is of note is said."""
+    runs = found.installed() and _quiet(found.commands["running"][0], env) == 0
+    changed = False
+    for path, content in found.files.items():
+        was = unit_files.write(path, content)
+        changed |= was not in (Found.CURRENT, Found.CHANGED)
+        if was is Found.CHANGED:
+            output.note(f"{path} has changes of yours, which stay")
+        elif was is Found.UNKNOWN:
+            drop_in = f": put them into a drop-in, {path}.d/NAME.conf" if found.drop_in else ""
+            output.note(f"{path} had changes of yours, and is now {path.name}{unit_files.KEPT}{drop_in}")
+    changed |= _environment(found, env)
+    if changed and runs:
+        output.note("the service runs as before until `cocosearchctl restart`")
+    return changed
+
+
+def _environment(found: Manager, env: Env) -> bool:
+    """A service manager knows nothing of the shell: what the daemon reads of its environment is written down."""
+    own = [name for name in sorted(unit_files.NOT_ITS) if name.endswith("_DIR") and env.get(name)]
+    if own:
+        output.note(f"the service does not use the directories of {', '.join(own)}: start that daemon by `up`")
+    given = unit_files.variables(env)
+    if found.drop_in is None or not unit_files.write_environment(found.drop_in, given):
+        return False
+    output.note(f"the service gets {', '.join(given)} as set here ({found.drop_in})")
+    return True
+
+
+def _uninstall(found: Manager, env: Env) -> bool:
+    """Stop the service and remove its files; returns whether there were any. Without its manager, the files alone."""
+    there = [path for path in found.files if path.exists()]
+    if not there:
+        return False
+    reached = all(_quiet(command, env) == 0 for command in found.commands["reload"])
+    if reached or not os.access(there[0].parent, os.W_OK):
+        _do(found, "uninstall")
+    else:
+        command = " ".join(found.commands["reload"][0])
+        output.note(f"`{command}` failed: a service that runs goes on until its manager ends, or `cocosearchctl down`")
+    for path in unit_files.remove(dict(zip(found.files, found.units, strict=True)), found.drop_in):
+        output.note(f"{path} stays: services of other users are started from it")
+    if reached:
+        _do(found, "reload")
+    return True
+
+
+def _do(found: Manager, verb: str) -> None:
+    """Run a verb's commands. Raises `client.CallFailed` for the first that fails and may not."""
+    for command in found.commands[verb]:
+        if command[0] == MAY_FAIL:
+            subprocess.run(command[1:], check=False, capture_output=True)
+        elif code := subprocess.run(command, check=False, stdout=2).returncode:
+            hint = "run it yourself to see why; without a login session: loginctl enable-linger"
+            if verb in ("install", "start"):  # its manager was reached
+                hint = "cocosearchctl logs says why the daemon does not start, else run it yourself"
+            raise client.CallFailed(f"`{' '.join(command)}` failed ({code})", hint, code=0)
+
+
+def _quiet(command: Sequence[str], env: Env) -> int:
+    return subprocess.run(command, check=False, capture_output=True, env=dict(env)).returncode

@@ -1,0 +1,1 @@
+"""Set-up of this machine: assistants, settings, tokens, shell completion, and what `doctor` checks."""

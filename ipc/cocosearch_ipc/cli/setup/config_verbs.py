@@ -1,0 +1,113 @@
+"""`config`: which settings hold and who said them, and whether they can be used; `init`: a first file of a project."""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits, program
+from cocosearch_ipc.cli.setup import doctor
+from cocosearch_ipc.cli.setup.safe_folder import Folder
+from cocosearch_ipc.render import output, settings_table
+
+Env = Mapping[str, str]
+
+LONG_S = 90.0  # an embedder may have to load a model
+FILE = "cocosearch.yaml"
+# What the check of the machine says about watching; the rest of it is `doctor`'s.
+_WATCHING = ("inotify watches", "inotify instances", "open files")
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """`show` or `check`."""
+    return show(args, env) if args.what == "show" else check(args, env)
+
+
+def show(args: argparse.Namespace, env: Env) -> int:
+    """Every setting with its origin: as the daemon has them, else as it would have them if it were started now."""
+    params = {"cwd": os.getcwd()} | ({"index": args.index} if args.index else {})
+    try:
+        reply = client.call(address.rpc_socket(env), "config", params)
+    except client.CallFailed as failed:
+        if not failed.reason or args.index:
+            raise
+        reply = _ask_program(env, "--show-settings")
+    if args.json:
+        output.document(reply)
+    else:
+        for line in settings_table.values(reply, output.Style.of(sys.stdout, env)):
+            output.line(line)
+    return exits.OK
+
+
+def check(args: argparse.Namespace, env: Env) -> int:
+    """Read every layer anew, ask the database and the embedder, look at the limits; 78 for a setting that is wrong."""
+    found = _ask_program(env, "--check")["findings"]
+    found += [asdict(one) for one in doctor.machine(env) if one.what in _WATCHING]
+    if args.json:
+        output.document({"findings": found})
+    else:
+        for line in settings_table.findings(found, output.Style.of(sys.stdout, env)):
+            output.line(line)
+    failed = {one["what"] for one in found if one["state"] == "fail"}
+    if failed & {"settings", "project"}:
+        return exits.BAD_SETTINGS
+    return exits.FAILED if failed else exits.OK
+
+
+def _ask_program(env: Env, flag: str) -> dict[str, Any]:
+    """What the daemon's program says with a flag, without becoming a daemon. Raises `client.CallFailed`."""
+    command = [*program.command(env), flag, "--project", os.getcwd()]
+    try:
+        done = subprocess.run(command, env=dict(env), capture_output=True, text=True, timeout=LONG_S, check=False)
+    except subprocess.TimeoutExpired:
+        message, hint = (
+            f"{command[0]} {flag} did not end within {LONG_S:g} s",
+            "does the database or the embedder hang?",
+        )
+        raise client.CallFailed(message, hint, code=client.TIMED_OUT) from None
+    try:
+        answer: dict[str, Any] = json.loads(done.stdout)
+    except ValueError:
+        message, _, hint = done.stderr.strip().removeprefix("error: ").partition(" — hint: ")
+        failed = client.CallFailed(message or "cocosearchd said nothing", hint, code=0)
+        failed.exit_code = done.returncode or exits.FAILED
+        raise failed from None
+    return answer
+
+
+def init(args: argparse.Namespace, env: Env) -> int:  # noqa: ARG001 - the shape of a verb
+    """Write a commented starter file; one that is there stays, unless `--force`."""
+    directory = Path(args.path)
+    if not directory.is_dir():
+        output.error(f"{args.path} is not a directory", "give the project's directory", as_json=args.json)
+        return exits.USAGE
+    there = next((directory / name for name in (FILE, f".{FILE}") if os.path.lexists(directory / name)), None)
+    if there is not None and not args.force:
+        output.error(f"{there} is there already", "--force writes it anew", as_json=args.json)
+        return exits.FAILED
+    place = there or directory / FILE
+    text = starter(directory.resolve().name).encode()
+    with Folder.opened(directory) as folder:  # of what is there, nothing is followed: its author is anybody
+        if there is not None:
+            folder.replace(place.name, text, 0o644)
+        elif not folder.create(place.name, text, 0o644):
+            output.error(f"{place} is there already", "--force writes it anew", as_json=args.json)
+            return exits.FAILED
+    if args.json:
+        output.document({"path": str(place.resolve())})
+    else:
+        output.line(f"{place} is written; `cocosearchctl config show` says what holds")
+    return exits.OK
+
+
+def starter(name: str) -> str:
+    """The starter file of a project: everything that may stand there, as a comment."""
+    text = (Path(__file__).with_name("starter.yaml")).read_text("utf-8")
+    return text.replace("NAME", json.dumps(name))

@@ -1,0 +1,257 @@
+"""`doctor`: looks at everything the daemon stands on, and says for each trouble what mends it."""
+
+import argparse
+import contextlib
+import http.client
+import os
+import resource
+import shutil
+import stat
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Literal
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits
+from cocosearch_ipc.cli.running import service_manager
+from cocosearch_ipc.cli.setup import listener
+from cocosearch_ipc.protocol import Failure
+from cocosearch_ipc.render import output, tables
+from cocosearch_ipc.render.finding import Finding
+from cocosearch_ipc.trust import ownership
+from cocosearch_ipc.trust.credentials import TokenFile
+
+Env = Mapping[str, str]
+
+# Below these a repository of some size cannot be watched file by file.
+MIN_WATCHES, MIN_INSTANCES, MIN_FILES = 65_536, 128, 1_024
+MIN_FREE_BYTES = 1 << 30
+MAX_SKEW_S = 2.0
+MOST_WATCHES_USED = 0.8
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """Print every finding; exit code 1 when one is a failure."""
+    findings = [*machine(env), *_daemon(env)]
+    if args.json:
+        output.document({"findings": [asdict(finding) for finding in findings]})
+    else:
+        style = output.Style.of(sys.stdout, env)
+        for found in findings:
+            colour = {"ok": output.GREEN, "warn": output.YELLOW, "fail": output.RED}[found.state]
+            output.line(
+                f"{style.paint(f'{found.state:<4}', colour)}  {found.what}: {output.printable(found.message, keep='')}"
+            )
+            if found.fix:
+                output.line(f"      {output.printable(found.fix, keep='')}")
+    return exits.FAILED if any(finding.state == "fail" for finding in findings) else exits.OK
+
+
+def machine(env: Env) -> Iterator[Finding]:
+    """What can be seen without a daemon."""
+    state, run_dir = Path(address.state_dir(env)), Path(address.rpc_socket(env)).parent
+    yield _state(state)
+    yield _directory("runtime directory", run_dir)
+    yield _token(env)
+    yield from _disk(state)
+    if sys.platform == "linux":
+        yield _limit("inotify watches", "max_user_watches", MIN_WATCHES)
+        yield _limit("inotify instances", "max_user_instances", MIN_INSTANCES)
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    enough = files >= MIN_FILES or files == resource.RLIM_INFINITY
+    yield Finding("open files", "ok" if enough else "warn", f"at most {files}", "" if enough else "ulimit -n 4096")
+    yield _service(env)
+
+
+def _service(env: Env) -> Finding:
+    if not service_manager.is_installed(env):
+        return Finding("service", "ok", "none; the daemon is started by `up` and by the bridge")
+    if differing := service_manager.outdated(env):
+        return Finding("service", "warn", f"{differing[0]} is of another version", "cocosearchctl service install")
+    if service_manager.state(env) == "failed":
+        return Finding("service", "fail", "it has failed", "cocosearchctl logs, then cocosearchctl service start")
+    return Finding("service", "ok", "installed")
+
+
+def _writable(what: str, path: Path) -> Finding:
+    existing = next(place for place in (path, *path.parents) if place.exists())
+    if os.access(existing, os.W_OK | os.X_OK):
+        return Finding(what, "ok", str(path) if existing == path else f"{path} will be made")
+    return Finding(what, "fail", f"{existing} cannot be written", "set COCOSEARCH_STATE_DIR to a directory of yours")
+
+
+def _state(path: Path) -> Finding:
+    """Judge it as the daemon would, without making it."""
+    writable = _writable("state directory", path)
+    if writable.state != "ok" or not path.exists():
+        return writable
+    try:
+        ownership.state_directory(path)
+    except Failure as failure:
+        return Finding(writable.what, "fail", failure.message, failure.hint)
+    return writable
+
+
+def _directory(what: str, path: Path) -> Finding:
+    try:
+        found = path.lstat()
+    except OSError:
+        return Finding(what, "ok", f"{path} will be made")
+    if not stat.S_ISDIR(found.st_mode):
+        return Finding(what, "fail", f"{path} is not a directory", f"rm {path}")
+    if found.st_uid != os.geteuid():
+        return Finding(what, "fail", f"{path} belongs to another user", "set COCOSEARCH_RUNTIME_DIR")
+    if found.st_mode & 0o077:
+        return Finding(what, "fail", f"others can enter {path}", f"chmod 700 {path}")
+    return Finding(what, "ok", str(path))
+
+
+def _token(env: Env) -> Finding:
+    path = Path(address.token_file(env))
+    if not path.exists():
+        return Finding("token", "ok", f"{path} will be made")
+    try:
+        TokenFile(path).ensure()
+    except (Failure, OSError) as error:
+        return Finding("token", "fail", str(error), getattr(error, "hint", "") or "cocosearchctl token --rotate")
+    return Finding("token", "ok", str(path))
+
+
+def _disk(state: Path) -> Iterator[Finding]:
+    """Free and used space; whether the file system's clock is this machine's (it is not, on some network mounts)."""
+    existing = next(path for path in (state, *state.parents) if path.exists())
+    free = shutil.disk_usage(existing).free
+    low = free < MIN_FREE_BYTES
+    fix = f"free some space on {existing}" if low else ""
+    held = f", which holds {tables.size(_held(state))}" if existing == state else ""
+    yield Finding("disk", "warn" if low else "ok", f"{tables.size(free)} free for {state}{held}", fix)
+    if existing == state and os.access(state, os.W_OK):
+        with tempfile.NamedTemporaryFile(dir=state, prefix="doctor-") as file:
+            skew = abs(os.fstat(file.fileno()).st_mtime - time.time())
+        far = skew > MAX_SKEW_S
+        fix = "keep COCOSEARCH_STATE_DIR on a local disk" if far else ""
+        yield Finding("clock", "warn" if far else "ok", f"the file system's differs by {skew:.1f} s", fix)
+
+
+def _held(folder: Path) -> int:
+    """Bytes on disk below a directory, of what may be read; files that go meanwhile count as nothing."""
+    held = 0
+    for place, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                held += os.lstat(os.path.join(place, name)).st_blocks * 512
+    return held
+
+
+def _limit(what: str, name: str, least: int) -> Finding:
+    try:
+        value = int(Path(f"/proc/sys/fs/inotify/{name}").read_text("ascii"))
+    except (OSError, ValueError) as error:
+        return Finding(what, "warn", f"cannot be read: {error}", "changes are found by scanning only")
+    fix = f"sudo sysctl fs.inotify.{name}={max(least, 524_288 if least == MIN_WATCHES else least)}"
+    return Finding(what, "ok", f"{value:,}") if value >= least else Finding(what, "warn", f"only {value:,}", fix)
+
+
+def _daemon(env: Env) -> Iterator[Finding]:
+    try:
+        status = client.call(address.rpc_socket(env), "status", timeout_s=10.0)
+    except client.CallFailed as failed:
+        yield Finding("daemon", "fail", failed.message, failed.hint)
+        return
+    yield Finding("daemon", "ok", f"version {status['version']}, pid {status['pid']}")
+    if status["version"] != client.VERSION:
+        yield Finding("version", "warn", f"this is {client.VERSION}", "cocosearchctl restart")
+    yield _bridge(env)
+    yield _loopback(env, status["mcp"])
+    yield from _watches(int(status["pid"]))
+    for part in ("store", "embedder", "worker"):
+        yield _part(part, status[part])
+    for warning in status.get("warnings") or ():
+        if warning == status["mcp"].get("error"):
+            continue  # the finding `mcp` says it
+        waits = warning == status["worker"].get("paused")
+        fix = "it goes on by itself" if waits else "cocosearchctl restart"
+        yield Finding("warning", "warn", warning, f"{fix}, when its cause is gone")
+    for index in status["indexes"]:
+        yield from _index(index)
+
+
+def _bridge(env: Env) -> Finding:
+    path = address.bridge_socket(env)
+    if client.reachable(path):
+        return Finding("bridge socket", "ok", path)
+    return Finding("bridge socket", "fail", f"{path} is gone", "cocosearchctl restart")
+
+
+def _loopback(env: Env, mcp: dict[str, str]) -> Finding:
+    """The listener of assistants: whether it is the daemon's, answers, and takes the token."""
+    url = mcp.get("url", "")
+    if mcp.get("error"):
+        fix = "stop that program and run `cocosearchctl restart`, or set server.port, or server.enabled: false"
+        return Finding("mcp", "fail", mcp["error"], fix)
+    if not url:
+        return Finding("mcp", "ok", "the listener is switched off; `cocosearchctl mcp` works without it")
+    try:
+        listener.require_own(env, url)
+        token = TokenFile(Path(address.token_file(env))).ensure()
+        code = _metrics_code(url, token)
+    except client.CallFailed as failed:
+        return Finding("mcp", "fail", failed.message, failed.hint)
+    except (OSError, http.client.HTTPException, Failure) as error:
+        return Finding("mcp", "fail", f"{url} does not answer: {error}", "cocosearchctl restart")
+    if code != http.HTTPStatus.OK:
+        return Finding("mcp", "fail", f"{url} refuses the token ({code})", "cocosearchctl restart")
+    return Finding("mcp", "ok", f"{url} takes the token")
+
+
+def _metrics_code(url: str, token: str) -> int:
+    connection = listener.connect(url)
+    try:
+        connection.request("GET", "/metrics", headers={"Authorization": f"Bearer {token}"})
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def _watches(pid: int) -> Iterator[Finding]:
+    """How much of inotify's limit the daemon uses: others of the user need some as well."""
+    try:
+        most = int(Path("/proc/sys/fs/inotify/max_user_watches").read_text("ascii"))
+        used = sum(path.read_text("ascii").count("inotify wd:") for path in Path(f"/proc/{pid}/fdinfo").iterdir())
+    except (OSError, ValueError):  # no Linux, or not our process: what `machine` says has to do
+        return
+    if used > most * MOST_WATCHES_USED:
+        fix = f"sudo sysctl fs.inotify.max_user_watches={most * 2}"
+        yield Finding("watches", "warn", f"{used:,} of {most:,} are in use", fix)
+    else:
+        yield Finding("watches", "ok", f"{used:,} of {most:,} are in use")
+
+
+def _part(name: str, value: dict[str, Any]) -> Finding:
+    state = str(value.get("state", ""))
+    trouble = value.get("error") or value.get("reason")
+    if name == "worker" and state == "running" and trouble:  # how the one before it ended, be it days ago
+        return Finding(name, "ok", f"running; {value.get('deaths', 1)} before it ended, the last by {trouble}")
+    if not trouble and state == "starting":
+        return Finding(name, "warn", state, "nothing to do: it takes a few seconds")
+    well = not trouble and state in ("", "ok", "up", "running", "ready")
+    fix = "" if well else str(value.get("hint") or "cocosearchctl logs says more")
+    return Finding(name, "ok" if well else "fail", str(trouble or state or "ok"), fix)
+
+
+def _index(index: dict[str, Any]) -> Iterator[Finding]:
+    name, state = f"index {index['name']}", index["state"]
+    if state in ("failed", "root_missing", "lost", "degraded"):
+        worst: Literal["warn", "fail"] = "warn" if state == "degraded" else "fail"
+        yield Finding(name, worst, f"{state}: {index.get('reason') or ''}", f"cocosearchctl reindex {index['name']}")
+    else:
+        yield Finding(name, "ok", f"{state}, {index['files']:,} files, {index['watcher'] or 'no watcher'}")
+    if index.get("failed"):
+        first = index["failed"][0]
+        count = index.get("failed_count", len(index["failed"]))
+        message = f"{count:,} files did not index, e.g. {first['path']}: {first['error']}"
+        yield Finding(name, "warn", message, "they are tried again by themselves")

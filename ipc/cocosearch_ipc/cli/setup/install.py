@@ -1,0 +1,231 @@
+"""`install`: writes the stdio bridge into an assistant's configuration. Idempotent, with a backup, or only printed."""
+
+import argparse
+import json
+import math
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from cocosearch_ipc import address, client
+from cocosearch_ipc.cli import exits, program
+from cocosearch_ipc.cli.setup.safe_folder import BY_HAND, Folder
+from cocosearch_ipc.render import output
+
+Env = Mapping[str, str]
+NAME = "cocosearch"
+# A project's author may write any amount; some assistants keep their whole history in the user's file.
+MAX_PROJECT_BYTES, MAX_USER_BYTES = 1 << 20, 256 << 20
+BACKUP = ".before-cocosearch"
+
+
+@dataclass(frozen=True, slots=True)
+class Assistant:
+    """Where an assistant keeps its servers, for the user and for a project, and the shape of one server."""
+
+    title: str
+    user: Callable[[Env], Path]
+    project: str | None  # below the project's directory
+    keys: str  # of the table of servers
+    entry: Callable[[str], dict[str, Any]]
+
+
+def _plain(ctl: str) -> dict[str, Any]:
+    return {"command": ctl, "args": ["mcp"]}
+
+
+def _typed(ctl: str) -> dict[str, Any]:
+    return {"type": "stdio"} | _plain(ctl)
+
+
+def _local(ctl: str) -> dict[str, Any]:
+    return {"type": "local", "command": [ctl, "mcp"], "enabled": True}
+
+
+def _home(*parts: str) -> Callable[[Env], Path]:
+    return lambda env: Path(address.home(env), *parts)
+
+
+def _application(*parts: str) -> Callable[[Env], Path]:
+    """Below ~/Library/Application Support on macOS, below XDG_CONFIG_HOME elsewhere."""
+    if sys.platform == "darwin":
+        return _home("Library", "Application Support", *parts)
+    return _config(*parts)
+
+
+def _config(*parts: str) -> Callable[[Env], Path]:
+    return lambda env: Path(address.xdg(env, "XDG_CONFIG_HOME") or _home(".config")(env), *parts)
+
+
+ASSISTANTS = {
+    "claude": Assistant("Claude Code", _home(".claude.json"), ".mcp.json", "mcpServers", _typed),
+    "claude-desktop": Assistant(
+        "Claude Desktop", _application("Claude", "claude_desktop_config.json"), None, "mcpServers", _plain
+    ),
+    "cursor": Assistant("Cursor", _home(".cursor", "mcp.json"), ".cursor/mcp.json", "mcpServers", _plain),
+    "vscode": Assistant("VS Code", _application("Code", "User", "mcp.json"), ".vscode/mcp.json", "servers", _typed),
+    "codex": Assistant("Codex", _home(".codex", "config.toml"), ".codex/config.toml", "mcp_servers", _plain),
+    "opencode": Assistant("opencode", _config("opencode", "opencode.json"), "opencode.json", "mcp", _local),
+    "gemini": Assistant("Gemini CLI", _home(".gemini", "settings.json"), ".gemini/settings.json", "mcpServers", _plain),
+}
+
+
+def run(args: argparse.Namespace, env: Env) -> int:
+    """`install ASSISTANT [--project] [--print] [--remove]`. Raises `client.CallFailed`."""
+    assistant = ASSISTANTS[args.assistant]
+    target = _target(assistant, env, in_project=args.project)
+    path = target.path
+    entry = None if args.remove else assistant.entry(program.own(env))
+    edit = _edited_toml if path.suffix == ".toml" else _edited_json
+    if args.print:
+        output.line(edit("", assistant.keys, entry, path).rstrip())
+        return exits.OK
+    before, changed = "", False
+    if not args.remove or target.is_there():
+        before, changed = _write(target, partial(edit, keys=assistant.keys, entry=entry, path=path))
+    if args.json:
+        output.document({"assistant": args.assistant, "file": str(path), "changed": changed})
+    elif changed:
+        output.line(f"{assistant.title}: {path} {'no longer has' if args.remove else 'now has'} the server {NAME!r}")
+        output.line(
+            f"restart {assistant.title} to {'be rid of' if args.remove else 'use'} it"
+            + (f"; the old file is {path}{BACKUP}" if before else "")
+        )
+    else:
+        output.line(f"{assistant.title}: {path} needs no change")
+    return exits.OK
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A configuration file: `top`, of which the user decides where it is, and directories and a file below it."""
+
+    top: Path
+    below: tuple[str, ...]
+    name: str
+    max_bytes: int
+
+    @property
+    def path(self) -> Path:
+        """The whole path."""
+        return self.top.joinpath(*self.below, self.name)
+
+    def is_there(self) -> bool:
+        """Whether anything has the name, be it a link that leads nowhere."""
+        return os.path.lexists(self.path)
+
+
+def _target(assistant: Assistant, env: Env, *, in_project: bool) -> Target:
+    if not in_project:
+        path = assistant.user(env).resolve()  # a link into a repository of dot files stays one
+        return Target(path.parent, (), path.name, MAX_USER_BYTES)
+    if assistant.project is None:
+        raise client.CallFailed(f"{assistant.title} has no configuration per project", "leave out --project", code=0)
+    *below, name = assistant.project.split("/")
+    return Target(Path.cwd(), tuple(below), name, MAX_PROJECT_BYTES)
+
+
+def _write(target: Target, edit: Callable[[str], str]) -> tuple[str, bool]:
+    """Edit a file in one step, keeping its mode; its first old text is kept beside it. Returns that, and if it changed.
+
+    Raises `client.CallFailed`.
+    """
+    target.top.mkdir(parents=True, exist_ok=True)
+    with Folder.opened(target.top, *target.below) as folder:
+        data, mode = folder.read(target.name, target.max_bytes) or (b"", 0o600)
+        try:
+            before = data.decode("utf-8")
+            after = edit(before).encode("utf-8")
+        except UnicodeError as error:
+            raise client.CallFailed(f"{target.path} is not UTF-8 ({error})", "mend it first", code=0) from None
+        if after == data:
+            return before, False
+        if data:
+            folder.create(target.name + BACKUP, data, mode)
+        folder.replace(target.name, after, mode)
+    return before, True
+
+
+def _edited_json(text: str, keys: str, entry: dict[str, Any] | None, path: Path) -> str:
+    try:
+        tree = json.loads(text, object_pairs_hook=_object, parse_float=_number, parse_constant=_number)
+    except (ValueError, ArithmeticError, RecursionError) as error:
+        if text.strip():
+            message = f"{path} is not plain JSON ({error})"
+            raise client.CallFailed(message, BY_HAND, code=0) from None
+        tree = {}
+    servers = tree.get(keys, {}) if isinstance(tree, dict) else None
+    if not isinstance(servers, dict):
+        raise client.CallFailed(f"{path} has another shape than expected", BY_HAND, code=0)
+    if servers.get(NAME) == entry:
+        return text
+    changed = {name: server for name, server in servers.items() if name != NAME} | ({NAME: entry} if entry else {})
+    indent = 4 if re.search(r"^    \"", text, re.MULTILINE) and not re.search(r"^  \"", text, re.MULTILINE) else 2
+    try:
+        return json.dumps(tree | {keys: changed}, indent=indent, ensure_ascii=False) + "\n"
+    except RecursionError:
+        raise client.CallFailed(f"{path} is nested too deeply", BY_HAND, code=0) from None
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys all differ: programs disagree on which of two counts, and one would be lost."""
+    tree = dict[str, Any]()
+    for name, value in pairs:
+        if name in tree:
+            raise ValueError(f"the key {name[:40]!r} stands twice")
+        tree[name] = value
+    return tree
+
+
+def _number(literal: str) -> float:
+    """A number that is written again as it was read."""
+    number = float(literal)
+    if not math.isfinite(number) or Decimal(literal) != Decimal(repr(number)):
+        raise ValueError(f"the number {literal[:40]} cannot be kept as it is")
+    return number
+
+
+def _edited_toml(text: str, keys: str, entry: dict[str, Any] | None, path: Path) -> str:
+    try:
+        tree = tomllib.loads(text)
+        now = tree.get(keys, {}).get(NAME)
+    except (tomllib.TOMLDecodeError, AttributeError, RecursionError) as error:
+        raise client.CallFailed(f"{path} is not valid TOML ({error})", "mend it first", code=0) from None
+    if now == entry:
+        return text
+    header = re.escape(f"[{keys}.{NAME}]")
+    rest = re.sub(rf"(?ms)^{header}[ \t]*(#[^\n]*)?\n.*?(?=^\[|\Z)", "", text).rstrip("\n")
+    if entry is None:
+        after = rest + "\n" if rest else ""
+    else:
+        # A JSON text or list of texts is a TOML one as well.
+        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in entry.items())
+        after = (rest + "\n\n" if rest else "") + f"[{keys}.{NAME}]\n{lines}"
+    # Else it was written in another way than as a table of its own, or what looks like one is part of a text.
+    if _server_in(after, keys) != entry or _others(after, keys) != _others(text, keys):
+        raise client.CallFailed(f"{path} has {NAME!r} in a form that is not ours", "change it by hand", code=0)
+    return after
+
+
+def _others(text: str, keys: str) -> str:
+    """All but our own server, as text: a number may be `nan`, which equals nothing."""
+    try:
+        tree = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return "not TOML"
+    others = {name: server for name, server in tree.pop(keys, {}).items() if name != NAME}
+    return repr((sorted(tree.items()), sorted(others.items())))
+
+
+def _server_in(text: str, keys: str) -> object:
+    try:
+        return tomllib.loads(text).get(keys, {}).get(NAME)
+    except (tomllib.TOMLDecodeError, AttributeError):
+        return ...

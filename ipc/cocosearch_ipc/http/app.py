@@ -1,0 +1,308 @@
+"""The one ASGI application of both listeners.
+
+On the Unix socket (directory, mode and peer are the authentication): /rpc, /mcp, /metrics, /healthz, /readyz. On TCP
+(token, Host and Origin are checked): /mcp, /sse, /metrics, /healthz, and /status, the page. Anything else is 404.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from contextlib import AsyncExitStack, aclosing
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+import anyio
+import anyio.abc
+import anyio.lowlevel
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+
+from cocosearch_ipc.http.guard import REQUEST_ID, App, Drainable, LimitedBody, LoopbackGuard, Receive, Scope, Send
+from cocosearch_ipc.http.metrics import CONTENT_TYPE, exposition
+from cocosearch_ipc.mcp.root_policy import RootPolicy
+from cocosearch_ipc.page import site
+from cocosearch_ipc.protocol import PROTOCOL_VERSION, Empty, Engine, Failure
+from cocosearch_ipc.rpc.dispatcher import DEFAULT_DEADLINE_S, Dispatcher
+from cocosearch_ipc.trust.credentials import (
+    CHALLENGE,
+    CHALLENGED_PORT,
+    MAX_CHALLENGE_BYTES,
+    PROOF,
+    PortProof,
+    TokenFile,
+)
+
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "[::1]"})
+NDJSON = "application/x-ndjson"
+# Answered without a token: that something is here, and the files of the page.
+OPEN_PATHS = frozenset({"/healthz"}) | site.PATHS
+
+if TYPE_CHECKING:
+    from cocosearch_ipc.mcp.server import McpServer
+
+# Long enough for the daemon to be ready and for small indexes to be looked through, which a second of CPU would delay;
+# short enough for most assistants to find MCP loaded. Those that come earlier wait for it as long as the daemon would.
+MCP_AFTER_S = 10.0
+# Turns of the event loop from a request to the end of its connection, where both were there when it was accepted: who
+# has hung up is not answered. 1,500 that did took 4.9 s of CPU, and 0.5 s by this (measured).
+HANGING_UP = 3
+MAX_DIGITS = 20  # of a deadline: Python divides no whole number of 400
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+
+class FrontEnd:
+    """JSON-RPC and MCP over one engine. Serve it with `serve.serve`; `hosts` are its names beside those of loopback.
+
+    `roots` says what assistants may have indexed.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        token: TokenFile,
+        *,
+        roots: RootPolicy,
+        version: str = "",
+        max_body_bytes: int = 1 << 20,
+        hosts: Iterable[str] = (),
+    ) -> None:
+        self.engine, self.token, self.version = engine, token, version
+        self._proof = PortProof()
+        allowed = LOOPBACK_HOSTS | {f"[{host}]" if ":" in host else host.lower() for host in hosts}
+        self.rpc, self._looking = Dispatcher(engine), Dispatcher(engine, only=site.METHODS)
+        self._mcp = _LateMcp(engine, roots, version, allowed)
+        http, sse = self._mcp.http, self._mcp.sse
+        unix = _Paths(
+            {
+                "/rpc": _handler("POST", partial(self._rpc, self.rpc)),
+                "/mcp": http,
+                "/metrics": _handler("GET", self._metrics),
+                "/healthz": _handler("GET", self._health),
+                "/readyz": _handler("GET", self._ready),
+            }
+        )
+        loopback = _Paths(
+            {
+                "/mcp": http,
+                "/sse": sse,
+                "/messages": sse,
+                "/metrics": _handler("GET", self._metrics),
+                "/healthz": _handler("GET", self._health),
+                site.PREFIX: _either(
+                    site.RPC, _handler("POST", partial(self._rpc, self._looking)), _handler("GET", _page)
+                ),
+            }
+        )
+        self._unix = Drainable(LimitedBody(unix, max_body_bytes))
+        self._loopback = Drainable(LoopbackGuard(LimitedBody(loopback, max_body_bytes), token, allowed, OPEN_PATHS))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["server"] is not None and scope["server"][1] is None:  # uvicorn: (path, None) for a Unix socket
+            await self._unix(scope, receive, send)
+        else:
+            await self._loopback(scope, receive, send)
+
+    async def drain(self) -> None:
+        """Refuse new requests and end those in flight, within `guard.DRAIN_S`."""
+        self.rpc.draining = self._looking.draining = True
+        self._mcp.close()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._unix.drain)
+            group.start_soon(self._loopback.drain)
+
+    async def bridge(self, stream: anyio.abc.SocketStream) -> None:
+        """One MCP session in stdio framing, until the peer goes."""
+        async with stream:
+            await (await self._mcp.loaded()).server.session(stream)
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        await receive()
+        async with anyio.create_task_group() as group:
+            group.start_soon(self._mcp.run)
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            if not self._mcp.stop():
+                group.cancel_scope.cancel()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _rpc(self, dispatcher: Dispatcher, request: Request) -> Response:
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            return PlainTextResponse("send application/json\n", 415)
+        body = await request.body()
+        if NDJSON in request.headers.get("accept", ""):
+            return StreamingResponse(_lines(dispatcher, body), media_type=NDJSON, headers=self._headers())
+        reply: bytes | None = None
+        async with anyio.create_task_group() as group:
+            group.start_soon(_cancel_on_disconnect, request, group.cancel_scope)
+            for _ in range(HANGING_UP):
+                await anyio.lowlevel.checkpoint()
+            reply = await dispatcher.answer(body, _deadline_s(request))
+            group.cancel_scope.cancel()
+        if reply is None:
+            return Response(status_code=204, headers=self._headers())
+        return Response(reply, media_type="application/json", headers=self._headers())
+
+    def _headers(self) -> dict[str, str]:
+        """What lets an older or newer client say so."""
+        named = {"X-Cocosearch-Protocol": str(PROTOCOL_VERSION), "X-Cocosearch-Version": self.version}
+        return named | {"X-Request-Id": REQUEST_ID.get("")}
+
+    async def _health(self, request: Request) -> Response:
+        """Says that something is here; to a challenge, that it is the daemon of the Unix socket."""
+        challenge = request.headers.get(CHALLENGE, "").encode("latin-1")
+        port = _challenged_port(request)
+        if port is None or not 0 < len(challenge) <= MAX_CHALLENGE_BYTES:
+            return PlainTextResponse("ok\n")
+        return PlainTextResponse("ok\n", headers={PROOF: self._proof.answer(challenge, port)})
+
+    async def _metrics(self, _: Request) -> Response:
+        return Response(exposition(await self.engine.status(Empty())), media_type=CONTENT_TYPE)
+
+    async def _ready(self, _: Request) -> Response:
+        try:
+            status = await self.engine.status(Empty())
+        except Failure as failure:
+            return PlainTextResponse(f"{failure.message}\n", 503)
+        waiting = [index.name for index in status.indexes if index.state in ("cold", "scanning")]
+        return PlainTextResponse(f"not scanned yet: {', '.join(waiting)}\n" if waiting else "ready\n")
+
+
+@dataclass(frozen=True, slots=True)
+class _Mcp:
+    """MCP, imported and started."""
+
+    server: "McpServer"
+    http: App
+    sse: App
+
+
+class _LateMcp:
+    """MCP, loaded by its first client, or a moment after the start.
+
+    Its libraries cost 1.1 s of CPU, more than all else that a start does: a daemon must not answer that much later.
+    """
+
+    def __init__(self, engine: Engine, roots: RootPolicy, version: str, hosts: frozenset[str]) -> None:
+        self._engine, self._roots, self._version, self._hosts = engine, roots, version, hosts
+        self._wanted, self._ready, self._stopping = anyio.Event(), anyio.Event(), anyio.Event()
+        self._mcp: _Mcp | None = None
+
+    async def run(self) -> None:
+        """Load when it is time to, and keep the apps alive until `stop`."""
+        with anyio.move_on_after(MCP_AFTER_S):
+            await self._wanted.wait()
+        if self._stopping.is_set():
+            return
+        server = await anyio.to_thread.run_sync(
+            _import_mcp, self._engine, self._roots, self._version, self._hosts, abandon_on_cancel=True
+        )
+        http, sse = server.http_app("/mcp"), server.sse_app("/sse")
+        async with AsyncExitStack() as stack:
+            for app in (http, sse):
+                await stack.enter_async_context(app.router.lifespan_context(app))
+            group = await stack.enter_async_context(anyio.create_task_group())
+            group.start_soon(server.notices.run)
+            self._mcp = _Mcp(server, http, sse)
+            self._ready.set()
+            await self._stopping.wait()
+            group.cancel_scope.cancel()
+
+    def stop(self) -> bool:
+        """Let `run` end; False when it is still loading and must be cancelled."""
+        self._stopping.set()
+        self._wanted.set()
+        return self._mcp is not None
+
+    def close(self) -> None:
+        """End the streams by which clients listen, in the protocol's way."""
+        if self._mcp is not None:
+            self._mcp.server.notices.close()
+
+    async def loaded(self) -> _Mcp:
+        """MCP, as soon as it is there."""
+        self._wanted.set()
+        await self._ready.wait()
+        assert self._mcp is not None
+        return self._mcp
+
+    async def http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Streamable HTTP."""
+        await (await self.loaded()).http(scope, receive, send)
+
+    async def sse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """SSE and its messages."""
+        await (await self.loaded()).sse(scope, receive, send)
+
+
+def _import_mcp(engine: Engine, roots: RootPolicy, version: str, hosts: frozenset[str]) -> "McpServer":
+    from cocosearch_ipc.mcp.server import McpServer
+
+    return McpServer(engine, roots, version, hosts)
+
+
+class _Paths:
+    """Chooses an app by the first segment of the path; 404 for the rest. Cheaper on the hot path than a router."""
+
+    def __init__(self, apps: dict[str, App]) -> None:
+        self.apps = apps
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        app = self.apps.get("/" + path[1:].partition("/")[0])
+        if app is None:
+            app = PlainTextResponse("not found\n", 404)
+        await app(scope, receive, send)
+
+
+def _handler(method: str, handle: Handler) -> App:
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != method:
+            response: Response = PlainTextResponse("method not allowed\n", 405, {"allow": method})
+        else:
+            response = await handle(Request(scope, receive, send))
+        await response(scope, receive, send)
+
+    return run
+
+
+def _either(path: str, there: App, elsewhere: App) -> App:
+    async def run(scope: Scope, receive: Receive, send: Send) -> None:
+        await (there if scope["path"] == path else elsewhere)(scope, receive, send)
+
+    return run
+
+
+async def _lines(dispatcher: Dispatcher, body: bytes) -> AsyncGenerator[bytes, None]:
+    async with aclosing(dispatcher.stream(body)) as lines:
+        async for line in lines:
+            yield line
+
+
+async def _page(request: Request) -> Response:
+    found = site.asset(request.url.path)
+    if found is None:
+        return PlainTextResponse("not found\n", 404)
+    return Response(found.content, media_type=found.kind, headers=site.HEADERS)
+
+
+async def _cancel_on_disconnect(request: Request, scope: anyio.CancelScope) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+    scope.cancel()
+
+
+def _challenged_port(request: Request) -> int | None:
+    """The port of a challenge: over TCP the listener's own, over the Unix socket the one that is asked about."""
+    own = request.scope["server"][1]
+    if own is not None:
+        return int(own)
+    wanted = request.headers.get(CHALLENGED_PORT, "")
+    return int(wanted) if wanted.isdecimal() and len(wanted) <= MAX_DIGITS else None
+
+
+def _deadline_s(request: Request) -> float:
+    given = request.headers.get("x-cocosearch-deadline-ms", "")
+    known = given.isdecimal() and len(given) <= MAX_DIGITS
+    return min(int(given) / 1000, DEFAULT_DEADLINE_S) if known else DEFAULT_DEADLINE_S

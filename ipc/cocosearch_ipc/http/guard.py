@@ -1,0 +1,211 @@
+"""ASGI layers around the front ends: who may ask (loopback), how much, how slowly, and how a stop looks.
+
+Plain ASGI without a framework: each layer is a callable around another one.
+"""
+
+import json
+import logging
+import os
+from collections.abc import Awaitable, Callable, MutableMapping
+from contextvars import ContextVar
+from typing import Any
+
+import anyio
+
+from cocosearch_ipc.trust.credentials import TokenFile
+
+log = logging.getLogger(__name__)
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+BODY_TIMEOUT_S = 30.0
+HAS_TOKEN = "cocosearch.has_token"  # noqa: S105 - in the scope of a request that has shown the token
+# A query in flight ends within this after a stop was asked for; a stop as a whole is meant to take 3 s at most.
+DRAIN_S = 2.0
+
+# The log's formatter puts context variables of this prefix into every record of a request, also those of libraries.
+REQUEST_ID: ContextVar[str] = ContextVar("structlog_request_id")
+
+
+def new_request_id() -> str:
+    """Eight hexadecimal digits: enough to find a request in a log."""
+    return os.urandom(4).hex()
+
+
+def header(scope: Scope, name: bytes) -> bytes | None:
+    """The first value of a header, by lower-case name."""
+    return next((value for key, value in scope["headers"] if key == name), None)
+
+
+async def refuse(send: Send, status: int, message: str, hint: str = "", *, code: int = -32004) -> None:
+    """A short JSON answer in JSON-RPC's error shape, which every client of ours can read."""
+    error = {"code": code, "message": message, "data": {"hint": hint}}
+    body = json.dumps({"jsonrpc": "2.0", "id": None, "error": error}).encode()
+    headers = [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))]
+    if status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="cocosearch"'))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+class LoopbackGuard:
+    """Keeps web pages and other users off the TCP listener: Host allow-list, no foreign Origin, a bearer token.
+
+    A name that resolves to 127.0.0.1 (DNS rebinding) fails the Host check; browsers always send Origin on what they
+    post across sites. `open_paths` are answered without a token: they say nothing of what is searched.
+    """
+
+    def __init__(self, app: App, token: TokenFile, hosts: frozenset[str], open_paths: frozenset[str]) -> None:
+        self.app, self.token, self.hosts, self.open_paths = app, token, hosts, open_paths
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        host = (header(scope, b"host") or b"").decode("latin-1").lower()
+        if host.rpartition(":")[0] not in self.hosts and host not in self.hosts:
+            await refuse(send, 421, f"this listener is not {host!r}", "use 127.0.0.1 or localhost")
+        elif (origin := header(scope, b"origin")) is not None and origin.decode(
+            "latin-1"
+        ) != f"{scope['scheme']}://{host}":
+            await refuse(send, 403, "requests of web pages are refused", "send no Origin header")
+        elif scope["path"] not in self.open_paths and not self.token.accepts(_bearer(scope)):
+            await refuse(send, 401, "a bearer token is needed", "`cocosearchctl token` prints it")
+        else:
+            scope[HAS_TOKEN] = scope["path"] not in self.open_paths
+            await self.app(scope, receive, send)
+
+
+def _bearer(scope: Scope) -> bytes:
+    scheme, _, token = (header(scope, b"authorization") or b"").partition(b" ")
+    return token.strip() if scheme.lower() == b"bearer" else b""
+
+
+class LimitedBody:
+    """Reads a request's body before the inner app sees it: at most `max_bytes`, within `BODY_TIMEOUT_S`."""
+
+    def __init__(self, app: App, max_bytes: int) -> None:
+        self.app, self.max_bytes = app, max_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
+            await self.app(scope, receive, send)
+            return
+        length = header(scope, b"content-length") or b"0"
+        body: bytes | None = None
+        if length.isdigit() and int(length) <= self.max_bytes:
+            try:
+                with anyio.fail_after(BODY_TIMEOUT_S):
+                    body = await self._read(receive)
+            except TimeoutError:
+                await refuse(send, 408, "the body did not arrive in time")
+                return
+        if body is None:
+            await refuse(
+                send,
+                413,
+                f"a body has at most {self.max_bytes} bytes",
+                "split the batch, or raise server.max_body_bytes",
+            )
+            return
+        await self.app(scope, _replayed(body, receive), send)
+
+    async def _read(self, receive: Receive) -> bytes | None:
+        parts, size, more = list[bytes](), 0, True
+        while more:
+            message = await receive()
+            more = message["type"] == "http.request" and bool(message.get("more_body"))
+            parts.append(message.get("body", b""))
+            size += len(parts[-1])
+            if size > self.max_bytes:
+                return None
+        return b"".join(parts)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    first = True
+
+    async def replay() -> Message:
+        nonlocal first
+        if first:
+            first = False
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return replay
+
+
+class Drainable:
+    """Ends what is in flight when the daemon stops: streams at once, calls after `DRAIN_S`, new requests with 503."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.draining = False
+        self._calls, self._streams = set[anyio.CancelScope](), set[anyio.CancelScope]()
+        self._ended = anyio.Event()
+
+    async def drain(self) -> None:
+        """Refuse what is new, end streams, give calls a moment, end them. Returns when nothing is left to wait for."""
+        self.draining = True
+        for scope in tuple(self._streams):
+            scope.cancel()
+        with anyio.move_on_after(DRAIN_S):
+            await self._quiet()
+        for scope in tuple(self._calls | self._streams):
+            scope.cancel()
+
+    async def _quiet(self) -> None:
+        while self._calls:
+            await self._ended.wait()
+            self._ended = anyio.Event()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+        elif self.draining:
+            await refuse(send, 503, "cocosearchd is stopping", "start it with `cocosearchctl up PATH`", code=-32001)
+        else:
+            await self._serve(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        started = finished = False
+        cancel = anyio.CancelScope()
+        REQUEST_ID.set(new_request_id())
+
+        async def watched(message: Message) -> None:
+            nonlocal started, finished
+            if message["type"] == "http.response.start":
+                started = True
+                if _is_stream(scope, message):
+                    self._calls.discard(cancel)
+                    self._streams.add(cancel)
+            elif message["type"] == "http.response.body" and not message.get("more_body"):
+                finished = True
+            await send(message)
+
+        self._calls.add(cancel)
+        try:
+            with cancel:
+                await self.app(scope, receive, watched)
+        finally:
+            self._calls.discard(cancel)
+            self._streams.discard(cancel)
+            self._ended.set()
+        if cancel.cancelled_caught and not finished:
+            await (_finish(send) if started else refuse(send, 503, "cocosearchd is stopping", code=-32001))
+
+
+def _is_stream(scope: Scope, start: Message) -> bool:
+    """Whether a response lasts until its reader goes: MCP's listening streams, and followed progress."""
+    kind = next((value for key, value in start.get("headers", ()) if key.lower() == b"content-type"), b"")
+    return kind.startswith(b"application/x-ndjson") or (
+        kind.startswith(b"text/event-stream") and scope["method"] == "GET"
+    )
+
+
+async def _finish(send: Send) -> None:
+    try:
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
+    except RuntimeError as error:  # uvicorn: the announced length was not reached, because we cut the answer
+        log.info("answer_cut", extra={"reason": str(error)})

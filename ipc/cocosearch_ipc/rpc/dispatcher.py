@@ -1,0 +1,202 @@
+"""JSON-RPC 2.0 over bytes: a body comes in, `methods.METHODS` names the engine's method, bytes go out.
+
+Knows nothing of HTTP. Batches run side by side; a notification gets no answer; a method that yields progress is either
+streamed (`Dispatcher.stream`) or run to its end and answered with the last value.
+"""
+
+import errno
+import json
+import logging
+import math
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, TypeGuard
+
+import anyio
+
+from cocosearch_ipc import spans
+from cocosearch_ipc.http.guard import REQUEST_ID
+from cocosearch_ipc.protocol import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    REFUSED,
+    TIMED_OUT,
+    UNAVAILABLE,
+    Engine,
+    Failure,
+)
+from cocosearch_ipc.rpc import openrpc, shapes
+from cocosearch_ipc.rpc.methods import METHODS
+
+log = logging.getLogger(__name__)
+
+MAX_BATCH = 100
+# A deadline no caller reaches by accident: the longest wait a client asks for is that of `follow`, which is streamed.
+DEFAULT_DEADLINE_S = 600.0
+DISCOVER = "rpc.discover"
+
+Id = str | int | float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request object. `wants_reply` is False for a notification."""
+
+    id: Id
+    method: str
+    params: Any
+    wants_reply: bool
+
+
+class Dispatcher:
+    """Answers bodies from an engine. `draining` makes every call fail with UNAVAILABLE: the daemon stops.
+
+    `only` leaves out all other methods.
+    """
+
+    def __init__(self, engine: Engine, only: frozenset[str] | None = None) -> None:
+        self.engine, self._only = engine, only
+        self.draining = False
+
+    async def answer(self, body: bytes, deadline_s: float = DEFAULT_DEADLINE_S) -> bytes | None:
+        """The response to `body`, a request or a batch; None when there is nothing to say."""
+        try:
+            message = _loads(body)
+        except Failure as unreadable:
+            return shapes.to_json(_error(None, unreadable))
+        if not isinstance(message, list):
+            return await self._one(message, deadline_s)
+        if not 1 <= len(message) <= MAX_BATCH:
+            failure = Failure("a batch has 1 to 100 calls", "split it", code=INVALID_REQUEST)
+            return shapes.to_json(_error(None, failure))
+        replies: list[bytes | None] = [None] * len(message)
+
+        async def run(position: int) -> None:
+            replies[position] = await self._one(message[position], deadline_s)
+
+        async with anyio.create_task_group() as group:
+            for position in range(len(message)):
+                group.start_soon(run, position)
+        answered = [reply for reply in replies if reply is not None]
+        return b"[%s]" % b",".join(answered) if answered else None
+
+    async def stream(self, body: bytes) -> AsyncGenerator[bytes, None]:
+        """Lines of JSON for one call: a `$/progress` notification for each value, then the last one as the response."""
+        call: Call | None = None
+        try:
+            call = _call(_loads(body))
+            last: Any = None
+            async with aclosing(self._values(call)) as values:
+                async for last in values:
+                    yield _progress(call.id, last)
+            yield shapes.to_json({"jsonrpc": "2.0", "id": call.id, "result": last}) + b"\n"
+        except Exception as error:  # noqa: BLE001 - a reply of its own kind, see _failure
+            yield shapes.to_json(_error(call.id if call else None, _failure(error, call))) + b"\n"
+
+    async def _one(self, message: Any, deadline_s: float) -> bytes | None:
+        call: Call | None = None
+        try:
+            call = _call(message)
+            with anyio.fail_after(deadline_s), spans.span(f"rpc {call.method}", **_described(call)):
+                result = await self._last(call)
+            reply = shapes.to_json({"jsonrpc": "2.0", "id": call.id, "result": result})
+        except Exception as error:  # noqa: BLE001 - a reply of its own kind, see _failure
+            reply = shapes.to_json(_error(call.id if call else _id_of(message), _failure(error, call)))
+        return reply if call is None or call.wants_reply else None
+
+    async def _last(self, call: Call) -> Any:
+        last: Any = None
+        async with aclosing(self._values(call)) as values:
+            async for value in values:
+                last = value
+        return last
+
+    async def _values(self, call: Call) -> AsyncGenerator[Any, None]:
+        """What the engine's method yields, or the one value it returns."""
+        if call.method == DISCOVER:
+            yield openrpc.document()
+            return
+        if self.draining:
+            raise Failure("cocosearchd is stopping", "start it with `cocosearchctl up PATH`", code=UNAVAILABLE)
+        name, kind = _method(call.method)
+        if self._only is not None and call.method not in self._only:
+            raise Failure(f"{call.method} is not answered here", "ask over the Unix socket", code=REFUSED)
+        found = getattr(self.engine, name)(shapes.decode(kind, call.params))
+        if hasattr(found, "__aiter__"):
+            async with aclosing(found):
+                async for value in found:
+                    yield value
+        else:
+            yield await found
+
+
+def _described(call: Call) -> dict[str, str]:
+    """What a span says of a call; the request's id is in the log's records of it as well."""
+    return {"rpc.system.name": "jsonrpc", "rpc.method": call.method, "cocosearch.request_id": REQUEST_ID.get("")}
+
+
+def _method(name: str) -> tuple[str, type]:
+    if name not in METHODS:
+        near = openrpc.nearest(name)
+        hint = f"did you mean {near!r}?" if near else f"`{DISCOVER}` lists the methods"
+        raise Failure(f"no method {name!r}", hint, code=METHOD_NOT_FOUND)
+    return METHODS[name]
+
+
+def _loads(body: bytes) -> Any:
+    try:
+        return json.loads(body, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise Failure(f"the body is not JSON: {error}", "", code=PARSE_ERROR) from None
+
+
+def _no_number(literal: str) -> Any:
+    raise ValueError(f"{literal} is none of its numbers")
+
+
+def _call(message: Any) -> Call:
+    if not isinstance(message, dict) or message.get("jsonrpc") != "2.0" or not isinstance(message.get("method"), str):
+        hint = 'write {"jsonrpc": "2.0", "id": 1, "method": "...", "params": {...}}'
+        raise Failure("not a JSON-RPC 2.0 request", hint, code=INVALID_REQUEST)
+    rid = message.get("id")
+    if not _is_id(rid):
+        raise Failure("id is neither a text nor a number", "", code=INVALID_REQUEST)
+    return Call(rid, message["method"], message.get("params", {}), "id" in message)
+
+
+def _id_of(message: Any) -> Id:
+    rid = message.get("id") if isinstance(message, dict) else None
+    return rid if _is_id(rid) else None
+
+
+def _is_id(rid: Any) -> TypeGuard[Id]:
+    finite = not isinstance(rid, float) or math.isfinite(rid)  # 1e999 is read as what no answer can hold
+    return isinstance(rid, str | int | float | None) and not isinstance(rid, bool) and finite
+
+
+def _failure(error: Exception, call: Call | None) -> Failure:
+    """`error` as something a caller can read; what is not meant for callers goes to the log."""
+    if isinstance(error, Failure):
+        return error
+    method = call.method if call else ""
+    if isinstance(error, TimeoutError):
+        return Failure(f"{method} took longer than its deadline", "ask for less, or give it more time", code=TIMED_OUT)
+    if isinstance(error, OSError) and error.errno in (errno.EMFILE, errno.ENFILE):
+        hint = "raise the daemon's limit (ulimit -n, LimitNOFILE= in its unit)"
+        return Failure("no file handles are left", hint, code=UNAVAILABLE)
+    log.error("rpc_failed", exc_info=error, extra={"method": method})
+    return Failure("internal error", "the log says more: `cocosearchctl logs`", code=INTERNAL_ERROR)
+
+
+def _error(rid: Id, failure: Failure) -> dict[str, Any]:
+    error: dict[str, Any] = {"code": failure.code, "message": failure.message}
+    if failure.hint:
+        error["data"] = {"hint": failure.hint}
+    return {"jsonrpc": "2.0", "id": rid, "error": error}
+
+
+def _progress(rid: Id, value: Any) -> bytes:
+    return shapes.to_json({"jsonrpc": "2.0", "method": "$/progress", "params": {"id": rid, "value": value}}) + b"\n"

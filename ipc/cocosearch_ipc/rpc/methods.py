@@ -1,0 +1,39 @@
+"""JSON-RPC method -> (method of the engine, request type): the one table of both front ends.
+
+A verb of `workspace.WorkspaceEngine` gets its row here when the daemon's engine has it; tools and documents follow.
+"""
+
+from typing import Any
+
+from cocosearch_ipc import protocol as p
+from cocosearch_ipc import workspace_protocol
+
+METHODS: dict[str, tuple[str, type]] = {
+    "search": ("search", p.SearchRequest),
+    "index_codebase": ("index_codebase", p.IndexCodebaseRequest),
+    "follow": ("follow", p.IndexRequest),
+    "list_indexes": ("list_indexes", p.Empty),
+    "index_stats": ("index_stats", p.StatsRequest),
+    "clear_index": ("clear_index", p.IndexRequest),
+    "reindex": ("reindex", p.IndexRequest),
+    "list_files": ("list_files", workspace_protocol.ListFilesRequest),
+    "get_file": ("get_file", workspace_protocol.GetFileRequest),
+    "find_related": ("find_related", workspace_protocol.FindRelatedRequest),
+    "config": ("config", workspace_protocol.ConfigRequest),
+    "languages": ("languages", p.Empty),
+    "models": ("models", p.Empty),
+    "locate": ("locate", workspace_protocol.LocateRequest),
+    "watch": ("watch", workspace_protocol.WatchRequest),
+    "overlay.open": ("overlay_open", p.Empty),
+    "overlay.put": ("overlay_put", workspace_protocol.OverlayPutRequest),
+    "overlay.clear": ("overlay_clear", workspace_protocol.OverlayClearRequest),
+    "sync": ("sync", p.SyncRequest),
+    "status": ("status", p.Empty),
+    "shutdown": ("shutdown", p.Empty),
+}
+
+
+def verb(method: str) -> Any:
+    """The port's method behind a JSON-RPC method: its docstring and types describe both."""
+    name, _ = METHODS[method]
+    return getattr(p.Engine, name, None) or getattr(workspace_protocol.WorkspaceEngine, name)

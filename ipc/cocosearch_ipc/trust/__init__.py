@@ -1,0 +1,1 @@
+"""Who may speak to the daemon: token, owner of directories and ports, TLS. Standard library only."""

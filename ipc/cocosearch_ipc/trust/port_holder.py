@@ -1,0 +1,159 @@
+"""Names the program that listens on a TCP port, by /proc (proc(5)). Standard library only.
+
+Only Linux says who listens: elsewhere `find_holder` returns None. A program of another user is named by its user alone,
+unless this process may look into it.
+"""
+
+import contextlib
+import ipaddress
+import os
+import pwd
+import socket
+import struct
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cocosearch_ipc.render.visible import printable
+
+ESTABLISHED, LISTENING = "01", "0A"  # TCP_ESTABLISHED, TCP_LISTEN of linux/include/net/tcp_states.h
+TABLES = ("tcp", "tcp6")
+MAX_TABLE_BYTES = 16 << 20  # 150 bytes a socket
+COMMAND_BYTES, COMMAND_CHARS = 4096, 60
+
+IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+@dataclass(frozen=True, slots=True)
+class PortHolder:
+    """A listening program. `pid` is None, and `command` empty, where this process may not see them."""
+
+    uid: int
+    pid: int | None = None
+    command: str = ""
+
+    def __str__(self) -> str:
+        """For a sentence: `python3 -m http.server` (pid 12, user alice)."""
+        user = f"user {_user_name(self.uid)}"
+        return f"`{self.command}` (pid {self.pid}, {user})" if self.pid else f"a program of {user}"
+
+
+def describe_holder(host: str, port: int) -> str:
+    """The end of a sentence "the port is held by ...": its holder, or a command that names it."""
+    holder = find_holder(host, port)
+    if holder is not None:
+        return str(holder)
+    command = "ss -ltnp" if sys.platform == "linux" else f"lsof -nP -iTCP:{port} -sTCP:LISTEN"
+    return f"another program (`{command}` may name it)"
+
+
+def find_holder(host: str, port: int, proc: Path = Path("/proc")) -> PortHolder | None:
+    """The program that keeps others from `host` and `port`; None where that cannot be known."""
+    wanted = _address_of(host)
+    listeners = [row for row in _rows(proc, LISTENING) if row.port == port and _overlap(row.address, wanted)]
+    listeners.sort(key=lambda row: row.address != wanted)
+    if not listeners:
+        return None
+    row = listeners[0]
+    pid = _owner_of(row.inode, proc)
+    if pid is None:
+        return PortHolder(row.uid)
+    return PortHolder(_uid_of(pid, proc, row.uid), pid, _command_of(pid, proc))
+
+
+def client_pids(proc: Path = Path("/proc")) -> dict[tuple[str, int], int]:
+    """The process ids of TCP connections that may be looked into, by their own address; none outside of Linux."""
+    inodes = {row.inode: (str(row.address), row.port) for row in _rows(proc, ESTABLISHED)}
+    pids = dict[tuple[str, int], int]()
+    with contextlib.suppress(OSError):
+        for pid in (entry.name for entry in proc.iterdir() if entry.name.isdecimal()):
+            for target in _open_files(proc / pid / "fd"):
+                if (address := inodes.get(target.removeprefix("socket:[").removesuffix("]"))) is not None:
+                    pids[address] = int(pid)
+    return pids
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row of /proc/net/tcp."""
+
+    address: IPAddress
+    port: int
+    uid: int
+    inode: str
+
+
+def _rows(proc: Path, state: str) -> Iterator[_Row]:
+    for name in TABLES:
+        with contextlib.suppress(OSError), (proc / "net" / name).open("rb") as table:
+            text = table.read(MAX_TABLE_BYTES).decode("ascii", "replace")
+            for columns in map(str.split, text.splitlines()[1:]):
+                if len(columns) > 9 and columns[3] == state:
+                    address, _, port = columns[1].partition(":")
+                    yield _Row(_unpacked(address), int(port, 16), int(columns[7]), columns[9])
+
+
+def _unpacked(address: str) -> IPAddress:
+    """An address as the kernel prints it: words of 32 bits in the machine's order of bytes."""
+    raw = bytes.fromhex(address)
+    words = struct.unpack(f"={len(raw) // 4}I", raw)
+    unpacked = ipaddress.ip_address(struct.pack(f">{len(words)}I", *words))
+    mapped = unpacked.ipv4_mapped if isinstance(unpacked, ipaddress.IPv6Address) else None
+    return mapped or unpacked
+
+
+def _address_of(host: str) -> IPAddress:
+    with contextlib.suppress(ValueError):
+        return ipaddress.ip_address(host)
+    with contextlib.suppress(OSError):
+        return ipaddress.ip_address(socket.gethostbyname(host))
+    return ipaddress.IPv4Address(0)
+
+
+def _overlap(first: IPAddress, second: IPAddress) -> bool:
+    """Whether a listener on one address keeps another from listening on the other; `[::]` takes IPv4 as well."""
+    return first == second or first.is_unspecified or second.is_unspecified
+
+
+def _owner_of(inode: str, proc: Path) -> int | None:
+    """The lowest process id among those that hold a socket and may be looked into."""
+    target = f"socket:[{inode}]"
+    for pid in sorted(int(entry.name) for entry in proc.iterdir() if entry.name.isdecimal()):
+        if target in _open_files(proc / str(pid) / "fd"):
+            return pid
+    return None
+
+
+def _open_files(folder: Path) -> Iterator[str]:
+    """The targets of a process's descriptors; none where this process may not look, or when it ends."""
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                yield os.readlink(entry)  # noqa: PTH115 - a Path for each of ten thousand descriptors
+
+
+def _uid_of(pid: int, proc: Path, default: int) -> int:
+    """The effective user id of a process: a socket has the id of its maker, who may have changed it since."""
+    with contextlib.suppress(OSError, ValueError, StopIteration):
+        lines = (proc / str(pid) / "status").read_text("utf-8", "replace").splitlines()
+        return int(next(line.split()[2] for line in lines if line.startswith("Uid:")))
+    return default
+
+
+def _command_of(pid: int, proc: Path) -> str:
+    """A command line as one short line: its program chose the text, so nothing in it reaches a terminal unescaped."""
+    raw = b""
+    with contextlib.suppress(OSError), (proc / str(pid) / "cmdline").open("rb") as file:
+        raw = file.read(COMMAND_BYTES)
+    program, *arguments = raw.decode("utf-8", "replace").split("\0")
+    text = " ".join([program.rpartition("/")[2], *arguments]).strip() or "?"
+    shown = printable(text, keep="").replace("`", "'")
+    return shown if len(shown) <= COMMAND_CHARS else f"{shown[: COMMAND_CHARS - 1]}…"
+
+
+def _user_name(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)

@@ -1,0 +1,19 @@
+"""Files as people, editors and assistants name them."""
+
+from typing import cast
+
+from cocosearchd.api import file_references
+from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.lookup import Lookup
+
+
+class OfOne(Lookup):
+    """A lookup of one index, whichever is asked for."""
+
+    async def one(self, name: str | None, cwd: str | None) -> RunningIndex:
+        return cast(RunningIndex, None)
+
+
+async def test_unsaved_text_belongs_to_a_file_as_rows_name_it() -> None:
+    for named, row in [("./src/a.py", "src/a.py"), ("caf\udce9.py", "caf\\xe9.py"), ("café.py", "café.py")]:
+        assert (await file_references.unsaved(OfOne(), named, None, None))[1] == row

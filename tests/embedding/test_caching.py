@@ -1,0 +1,78 @@
+"""Vectors are found again by their texts: across processes, within a bound, and never instead of an answer."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
+from cocosearchd.embedding.caching import Counters, RememberingEmbedder
+from tests.embedding.ollama_server import vector_of
+
+pytestmark = pytest.mark.anyio
+
+SIZE = 64
+
+
+class Model:
+    """A model that can be watched: no shipped one tells what it was asked."""
+
+    fingerprint = EmbedderFingerprint("test", "model", "1", SIZE)
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        self.asked += texts
+        rows = [[0.0] * SIZE if text == "refused" else vector_of(text, SIZE) for text in texts]
+        return np.array(rows, np.float32).reshape(len(texts), SIZE)
+
+    async def embed_query(self, text: str) -> Vectors:
+        row: Vectors = (await self.embed_documents([text]))[0]
+        return row
+
+    async def aclose(self) -> None:
+        return None
+
+
+async def test_a_text_is_embedded_once_in_all_processes(tmp_path: Path) -> None:
+    model, counters = Model(), Counters()
+    first = await RememberingEmbedder.over(model, tmp_path, 1 << 20, counters)
+    made = await first.embed_documents(["one", "two", "one"])
+    again = await first.embed_documents(["two", "three"])
+    await first.aclose()
+    assert model.asked == ["one", "two", "three"]
+    second = await RememberingEmbedder.over(model, tmp_path, 1 << 20, counters)
+    found = await second.embed_documents(["three", "one", "four"])
+    await second.aclose()
+    assert model.asked == ["one", "two", "three", "four"]
+    assert (counters.computed, counters.reused) == (4, 4)
+    np.testing.assert_array_equal(made[0], made[2])
+    np.testing.assert_array_equal(made[1], again[0])
+    np.testing.assert_array_equal(found[1], made[0])
+    stored = np.array(vector_of("one", SIZE), np.float32).astype(np.float16)
+    np.testing.assert_array_equal(made[0].astype(np.float16), stored)  # what a fresh index would hold
+
+
+async def test_what_nothing_is_known_of_is_asked_again(tmp_path: Path) -> None:
+    model = Model()
+    embedder = await RememberingEmbedder.over(model, tmp_path, 1 << 20, Counters())
+    assert not (await embedder.embed_documents(["refused"])).any()
+    await embedder.aclose()
+    embedder = await RememberingEmbedder.over(model, tmp_path, 1 << 20, Counters())
+    await embedder.embed_documents(["refused"])
+    await embedder.aclose()
+    assert model.asked == ["refused"] * 2
+
+
+async def test_without_room_for_it_everything_is_computed(tmp_path: Path) -> None:
+    (tmp_path / "in the way").write_text("")
+    for folder, limit in ((tmp_path / "in the way", 1 << 20), (tmp_path / "off", 0)):
+        model = Model()
+        embedder = await RememberingEmbedder.over(model, folder, limit, Counters())
+        await embedder.embed_documents(["one"])
+        await embedder.embed_documents(["one"])
+        await embedder.aclose()
+        assert model.asked == ["one"] * 2
+    assert not (tmp_path / "off").exists()

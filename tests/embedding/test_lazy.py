@@ -1,0 +1,98 @@
+"""A model server that takes its time: a question does not, and the model is asked on."""
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from functools import partial
+
+import anyio
+import numpy as np
+import pytest
+
+from cocosearchd.config.settings import EmbedderSettings
+from cocosearchd.embedding import lazy
+from cocosearchd.embedding.factory import open_embedder, patience_s
+from cocosearchd.embedding.lazy import LateEmbedder
+from cocosearchd.errors import BadSettings, EmbedderUnavailable
+from tests.embedding.ollama_server import Script, ollama_server, vector_of
+
+FROZEN_S = 1.5
+
+
+@pytest.fixture
+def script() -> Script:
+    return Script(dimension=8)
+
+
+@pytest.fixture
+def settings(script: Script) -> Iterator[EmbedderSettings]:
+    with ollama_server(script) as url:
+        yield EmbedderSettings(provider="ollama", ollama_url=url, query_timeout_s=0.3)
+
+
+@pytest.fixture
+async def embedder(settings: EmbedderSettings) -> AsyncIterator[LateEmbedder]:
+    made = LateEmbedder(partial(open_embedder, settings), patience_s(settings))
+    yield made
+    await made.aclose()
+
+
+async def refused(embedder: LateEmbedder) -> None:
+    with pytest.raises(EmbedderUnavailable, match=r"^the model server has not answered for 0\.3 s$"):
+        await embedder.embed_query("where")
+
+
+async def test_questions_do_not_wait_for_a_server_that_is_frozen(embedder: LateEmbedder, script: Script) -> None:
+    await embedder.opened()
+    script.delay_s, began = FROZEN_S, time.monotonic()
+    for _ in range(lazy.LATE_AT_MOST + 2):
+        await refused(embedder)
+    assert len(script.requests) <= 1 + lazy.LATE_AT_MOST, "it is not asked without end"
+    script.delay_s = 0.0
+    await anyio.sleep(max(0.0, began + FROZEN_S * 2 - time.monotonic()))
+    expected = vector_of("search_query: where", 8)
+    np.testing.assert_allclose(await embedder.embed_query("where"), expected, atol=1e-6)
+
+
+async def test_a_server_that_loads_its_model_is_asked_on(embedder: LateEmbedder, script: Script) -> None:
+    """Opening is part of the first question; who goes away before it ends does not begin it anew."""
+    script.delay_s = FROZEN_S
+    await refused(embedder)
+    assert embedder.error is not None
+    await embedder.opened()
+    assert [request["input"] for request in script.requests].count(["probe"]) == 1
+
+
+async def test_whoever_no_longer_asks_keeps_nothing_going(embedder: LateEmbedder, script: Script) -> None:
+    await embedder.opened()
+    script.delay_s = FROZEN_S
+    with anyio.move_on_after(0.1) as scope:
+        await embedder.embed_query("where")
+    assert scope.cancelled_caught
+    script.delay_s = 0.0
+    await embedder.embed_query("where")
+
+
+async def test_what_a_late_server_shows_to_be_wrong_fails_no_question(script: Script) -> None:
+    """At the start it ends the daemon; later there is one that answers by words."""
+    script.status, script.ignores_dimensions = 503, True
+    with ollama_server(script) as url:
+        settings = EmbedderSettings(provider="ollama", ollama_url=url, dimension=64)
+        embedder = LateEmbedder(partial(open_embedder, settings), patience_s(settings))
+        with pytest.raises(EmbedderUnavailable, match="busy"):
+            await embedder.embed_query("where")
+        script.status = 0
+        await anyio.sleep(lazy.RETRY_S)
+        with pytest.raises(EmbedderUnavailable, match="the settings ask for 64"):
+            await embedder.embed_query("where")
+        assert embedder.error is not None
+        assert "the settings ask for 64" in embedder.error.message
+        await anyio.sleep(lazy.RETRY_S)
+        with pytest.raises(BadSettings, match="the settings ask for 64"):
+            await embedder.opened()
+        await embedder.aclose()
+
+
+def test_a_model_in_this_process_is_waited_for() -> None:
+    assert patience_s(EmbedderSettings()) is None
+    assert patience_s(EmbedderSettings(provider="onnx")) is None
+    assert patience_s(EmbedderSettings(provider="openai", query_timeout_s=7.0)) == 7.0

@@ -1,0 +1,122 @@
+"""Which running index is meant by a directory."""
+
+import os
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
+
+import anyio
+import pytest
+
+from cocosearchd.errors import InvalidInput, NotFound, Refused
+from cocosearchd.indexes import lookup
+from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.indexes.lookup import Lookup
+from cocosearchd.watching.root_validation import check_root
+
+
+@pytest.fixture
+def roots(tmp_path: Path) -> tuple[Lookup, Path]:
+    """`outer` holds `inner`; a lookup of both, which asks nothing of an index but its name and root."""
+    found = Lookup()
+    for name, place in (("outer", tmp_path / "outer"), ("inner", tmp_path / "outer" / "inner")):
+        place.mkdir()
+        record = SimpleNamespace(name=name, root=os.fsencode(place.resolve()))
+        found._running[name] = cast(RunningIndex, SimpleNamespace(record=record))
+    return found, tmp_path
+
+
+def chain(home: Path, end: str, links: int) -> None:
+    """`link_0` leads to `link_1`, and so on; the last one leads to `end`."""
+    for number in range(links):
+        (home / f"link_{number}").symlink_to(f"link_{number + 1}" if number + 1 < links else end)
+
+
+async def name_around(found: Lookup, directory: Path) -> str | None:
+    index = await found.around(str(directory))
+    return index.record.name if index else None
+
+
+async def test_the_nearest_root_is_meant_and_links_are_followed(roots: tuple[Lookup, Path]) -> None:
+    found, home = roots
+    (home / "outer" / "sub").mkdir()
+    (home / "elsewhere").mkdir()
+    (home / "link").symlink_to(home / "outer" / "sub")
+    (home / "outer" / "away").symlink_to(home / "elsewhere")
+    assert await name_around(found, home / "outer") == "outer"
+    assert await name_around(found, home / "outer" / "inner") == "inner"
+    assert await name_around(found, home / "outer" / "sub") == "outer"
+    assert await name_around(found, home / "link") == "outer"
+    assert await name_around(found, home / "outer" / "away") is None, "a link that leads out of a root"
+    assert await name_around(found, home) is None
+
+
+async def test_a_relative_directory_is_refused_wherever_the_daemon_runs(
+    roots: tuple[Lookup, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found, home = roots
+    monkeypatch.chdir(home / "outer")
+    for directory in ("", ".", "inner", "../outer"):
+        with pytest.raises(InvalidInput, match="not an absolute path"):
+            await found.one(None, directory)
+
+
+@pytest.mark.parametrize("links", [50, 1500])
+async def test_a_chain_of_links_is_followed_or_refused_in_one_sentence(roots: tuple[Lookup, Path], links: int) -> None:
+    found, home = roots
+    chain(home, "outer", links)
+    if links < 1000:
+        assert await name_around(found, home / "link_0") == "outer"
+    else:
+        with pytest.raises(InvalidInput, match="link_0 cannot be followed: it is behind too many symbolic links"):
+            await name_around(found, home / "link_0")
+        with pytest.raises(Refused, match="link_0 cannot be followed: it is behind too many symbolic links"):
+            check_root(os.fsencode(home / "link_0"), home / "state")
+
+
+async def test_a_loop_of_links_is_in_no_index(roots: tuple[Lookup, Path]) -> None:
+    found, home = roots
+    chain(home, "link_0", 3)
+    assert await name_around(found, home / "link_0") is None
+    with pytest.raises(NotFound, match="there is no directory"):
+        check_root(os.fsencode(home / "link_0"), home / "state")
+
+
+@pytest.mark.parametrize("many", [1, 8])
+async def test_a_directory_that_does_not_answer_holds_up_nobody_else(
+    roots: tuple[Lookup, Path], monkeypatch: pytest.MonkeyPatch, many: int
+) -> None:
+    """Patched, because a network file system that is away cannot be had in a test."""
+    found, home = roots
+    (home / "outer" / "sub").mkdir()
+    back, real = threading.Event(), os.path.realpath
+
+    def away(path: bytes) -> bytes:
+        if path.startswith(b"/net/") or path.endswith(b"/sub"):
+            back.wait(30)
+        return real(path)
+
+    monkeypatch.setattr("cocosearchd.indexes.lookup.os.path.realpath", away)
+    monkeypatch.setattr(lookup, "LINKS_S", 0.2)
+    try:
+        named, turns = list[str | None](), 0
+
+        async def ask() -> None:
+            named.append(await name_around(found, home / "outer" / "sub"))
+            assert await name_around(found, Path("/net/home")) is None
+
+        async with anyio.create_task_group() as tasks:
+            for _ in range(many):
+                tasks.start_soon(ask)
+            began = time.monotonic()
+            while len(named) < many:
+                await anyio.sleep(0.01)
+                turns += 1
+        assert turns >= 5, "the event loop goes on"
+        assert time.monotonic() - began < 10
+        assert named == ["outer"] * many, "what nobody can follow is taken as it is named"
+        assert await name_around(found, home / "outer") == "outer"
+    finally:
+        back.set()

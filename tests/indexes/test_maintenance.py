@@ -1,0 +1,87 @@
+"""What the tables of a running index need from time to time."""
+
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import cast
+
+import anyio
+import pytest
+
+from cocosearchd.config.settings import Settings
+from cocosearchd.indexes import maintenance
+from cocosearchd.indexes.config_sync import RunningIndex
+from cocosearchd.model import IndexRecord
+from cocosearchd.store.chunks.queries import replace_file
+from cocosearchd.store.chunks.vector_index import ensure_vector_index
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.statements import compose, statement
+from tests.store.support import file_write, new_index, spare_texts
+
+pytestmark = pytest.mark.anyio
+
+
+@dataclass
+class Running:
+    """Of a running index what upkeep looks at: a real one is a root, a lexical index and a daemon."""
+
+    record: IndexRecord
+    settings: Settings = field(default_factory=Settings)
+
+
+async def until_spare(db: Database, record: IndexRecord, expected: list[str]) -> None:
+    with anyio.fail_after(30):
+        while await spare_texts(db, record) != expected:  # noqa: ASYNC110 - nothing tells of it
+            await anyio.sleep(0.01)
+
+
+async def test_old_rows_are_dropped_after_changes_and_at_rest(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(maintenance, "SPARES_S", 0.02)
+    monkeypatch.setattr(maintenance, "SPARES_AT_REST_S", 3600.0)
+    record = await new_index(db)
+    index = Running(record)
+    old = compose("update {spares} set since = now() - interval '4 days'", record)
+
+    async def saved(number: int) -> None:
+        await replace_file(db, record, file_write("a.py", "one: 1", f"two: {number}"))
+
+    async with anyio.create_task_group() as tasks, db.connection() as connection:
+        tasks.start_soon(maintenance.clear_spares, db, cast(RunningIndex, index))
+        await saved(1)
+        await saved(2)
+        await anyio.sleep(0.1)
+        assert await spare_texts(db, record) == ["two: 1"], "it is young"
+        await connection.execute(old)
+        index.record = replace(record, generation=record.generation + 2)  # as a commit is told
+        await until_spare(db, record, [])
+        await saved(3)
+        await connection.execute(old)
+        await anyio.sleep(0.1)
+        assert await spare_texts(db, record) == ["two: 2"], "nothing has been told, so nothing is looked at"
+        monkeypatch.setattr(maintenance, "SPARES_AT_REST_S", 0.0)
+        await until_spare(db, record, [])
+        tasks.cancel_scope.cancel()
+
+
+async def test_the_vector_index_follows_the_profile(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Made, or dropped again, when the project's file says another profile, without a restart or a save."""
+    monkeypatch.setattr(maintenance, "QUIET_S", 0.02)
+    monkeypatch.setattr(maintenance, "SPARES_S", 0.02)
+    monkeypatch.setattr(maintenance, "ensure_vector_index", partial(ensure_vector_index, build_at=1, drop_below=1))
+    index = Running(await new_index(db))
+    await replace_file(db, index.record, file_write("a.py", "one: 1", "two: 2"))
+
+    async def until_there(expected: bool) -> None:
+        with anyio.fail_after(30):
+            async with db.connection() as connection:
+                found = None
+                while found != (expected,):
+                    await anyio.sleep(0.01)
+                    found = await (await connection.execute(statement("has_vector_index", index.record))).fetchone()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(maintenance.keep_vector_index, db, cast(RunningIndex, index))
+        for profile in ("classic", "code", "classic"):
+            search = replace(index.settings.search, profile=profile)
+            index.settings = replace(index.settings, search=search)
+            await until_there(profile == "classic")
+        tasks.cancel_scope.cancel()

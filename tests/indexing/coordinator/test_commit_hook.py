@@ -1,0 +1,68 @@
+"""Whoever follows commits is told after them, never before: else a cache would keep what was there before as new."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec
+from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.store.chunks.file_states import file_states
+from cocosearchd.store.connection.database import Database
+from tests.indexing.support import Change, Source, every_path, new_record
+from tests.watching.support import digest
+
+pytestmark = pytest.mark.anyio
+
+
+class TellsTooEarly(Updater):
+    """Mutant: the hook runs when a batch is sent, not when it is committed."""
+
+    async def _ask(self, job: Any, piece: Any, *, alone: bool) -> Any:
+        await self._on_commit(Commit(job.lane.record.name, 0, piece.all))
+        return await super()._ask(job, piece, alone=alone)
+
+    async def _published(self, job: Any, piece: Any, answer: Any) -> dict[str, str]:
+        failed: dict[str, str] = answer.failed
+        return failed
+
+
+def hash_of(path: Path) -> bytes | None:
+    return digest(path.read_bytes()) if path.exists() else None
+
+
+@asynccontextmanager
+async def kept(
+    db: Database, record: IndexRecord, root: Path, spec: WorkerSpec, kind: type[Updater]
+) -> AsyncIterator[tuple[Source, list[str]]]:
+    """The source of an index, and the paths that its hook was told of before they were stored."""
+    early = list[str]()
+
+    async def on_commit(commit: Commit) -> None:
+        stored = (await file_states(db, record, commit.paths)).files
+        for path in commit.paths:
+            if hash_of(root / path) != (stored[path].content_hash if path in stored else None):
+                early.append(path)
+
+    source, updater = Source(), kind(spec, on_commit)
+    await updater.add(record, source)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(updater.run)
+        yield source, early
+        tasks.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("mutant", [False, True])
+async def test_the_hook_runs_after_the_commit(db: Database, root: Path, spec: WorkerSpec, mutant: bool) -> None:
+    record = await new_record(db, root)
+    async with kept(db, record, root, spec, TellsTooEarly if mutant else Updater) as (source, early):
+        source.give(Change(tuple(every_path(root))))
+        assert await source.idle() == {}
+        (root / "lib/retry.py").write_text("def changed(): ...\n")
+        (root / "src/parser.py").unlink()
+        source.give(Change(("lib/retry.py",), ("src/parser.py",)))
+        assert await source.idle() == {}
+        assert bool(early) is mutant

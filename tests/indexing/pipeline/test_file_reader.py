@@ -1,0 +1,175 @@
+"""Whatever a path has become by the time it is read, nothing outside of the root is read and nothing waits."""
+
+import os
+import re
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cocosearchd.indexing.pipeline.file_reader import Missing, Reading, SourceFile, Unread, is_secret, read_files
+
+LIMIT = 1000
+BLOCK = "-----BEGIN {0}-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n" * 4 + "-----END {0}-----\n"
+
+
+def read_one(root: Path, path: str, limit: int = LIMIT) -> Reading:
+    (found,) = read_files(os.fsencode(root), [path], limit)
+    return found
+
+
+def test_bytes_hash_and_fingerprint_are_of_one_moment(tmp_path: Path) -> None:
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a/b.py").write_bytes(b"x = 1\r\n")
+    found = read_one(tmp_path, "a/b.py")
+    assert isinstance(found, SourceFile)
+    status = (tmp_path / "a/b.py").stat()
+    assert found.data == b"x = 1\r\n"
+    assert (found.fingerprint.inode, found.fingerprint.size) == (status.st_ino, 7)
+    (same,) = read_files(os.fsencode(tmp_path), ["a/b.py"], LIMIT, force=7)
+    assert isinstance(same, SourceFile)
+    assert (same.content_hash, same.force) == (found.content_hash, 7)
+
+
+def test_links_are_not_followed(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "secret.py").write_text("password = 1\n")
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "file.py").symlink_to(outside / "secret.py")
+    (root / "folder").symlink_to(outside)
+    assert isinstance(read_one(root, "file.py"), Missing)
+    assert isinstance(read_one(root, "folder/secret.py"), Missing)
+
+
+def test_what_is_no_file_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    os.mkfifo(tmp_path / "pipe")  # opened in the usual way, this would wait for a writer
+    for path in ("folder", "pipe", "nothing", "file/below", "no/such/folder"):
+        assert isinstance(read_one(tmp_path, path), Missing), path
+
+
+def test_a_large_file_is_not_read(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"x" * (LIMIT + 1))
+    found = read_one(tmp_path, "large")
+    assert isinstance(found, SourceFile)
+    assert (found.skip, found.data) == ("too_large", b"")
+    (tmp_path / "large").write_bytes(b"y" * (LIMIT + 1))
+    os.utime(tmp_path / "large", ns=(1, 1))
+    again = read_one(tmp_path, "large")
+    assert isinstance(again, SourceFile)
+    assert again.content_hash != found.content_hash  # by what `fstat` says, so that its row is renewed
+    (tmp_path / "exact").write_bytes(b"x" * LIMIT)
+    exact = read_one(tmp_path, "exact")
+    assert isinstance(exact, SourceFile)
+    assert exact.skip is None
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_skipped_until_it_changes(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    closed.write_text("secret of its owner")
+    closed.chmod(0)
+    found = read_one(tmp_path, "closed")
+    assert isinstance(found, SourceFile)
+    assert (found.skip, found.data) == ("unreadable", b"")
+    assert read_one(tmp_path, "closed") == found
+    closed.chmod(0o600)
+    opened = read_one(tmp_path, "closed")
+    assert isinstance(opened, SourceFile)
+    assert (opened.skip, opened.data) == (None, b"secret of its owner")
+    assert opened.content_hash != found.content_hash
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_closed_directory_says_nothing_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "away").mkdir()
+    (tmp_path / "away" / "file").write_text("")
+    (tmp_path / "away").chmod(0)
+    found = read_one(tmp_path, "away/file")
+    (tmp_path / "away").chmod(0o700)
+    assert isinstance(found, Unread)
+
+
+def test_a_root_that_is_away_says_nothing_of_its_files(tmp_path: Path) -> None:
+    found = list(read_files(os.fsencode(tmp_path / "unmounted"), ["a", "b"], LIMIT))
+    assert [type(one) for one in found] == [Unread, Unread]
+
+
+def test_a_file_that_is_being_written_is_never_read_in_part(tmp_path: Path) -> None:
+    path, stop = tmp_path / "busy", threading.Event()
+    path.write_bytes(b"")
+
+    def write() -> None:
+        number = 0
+        while not stop.is_set():
+            number = (number + 1) % 26
+            path.write_bytes(bytes([97 + number]) * 900)  # truncates first
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        for _ in range(300):
+            found = read_one(tmp_path, "busy")
+            if isinstance(found, SourceFile):
+                assert len(found.data) == found.fingerprint.size
+                assert len(set(found.data)) <= 1
+    finally:
+        stop.set()
+        writer.join()
+
+
+@pytest.mark.parametrize("kind", ["PRIVATE KEY", "RSA PRIVATE KEY", "OPENSSH PRIVATE KEY", "PGP PRIVATE KEY BLOCK"])
+def test_key_material_is_secret(kind: str) -> None:
+    assert is_secret(BLOCK.format(kind).encode())
+    assert is_secret(b"Bag Attributes\r\n" + BLOCK.format(kind).replace("\n", "\r\n").encode())
+
+
+def test_code_that_speaks_of_keys_is_not_secret() -> None:
+    block = BLOCK.format("PRIVATE KEY")
+    assert not is_secret(f'KEY = """\n{block}"""\n{"x = load(KEY)  # a test" * 40}\n'.encode())
+    assert not is_secret(b'PEM = re.compile("-----BEGIN PRIVATE KEY-----")\n')
+    assert not is_secret(BLOCK.format("CERTIFICATE").encode())
+
+
+def test_keys_that_begin_and_do_not_end_take_bounded_time() -> None:
+    start = time.process_time()
+    assert not is_secret(b"-----BEGIN PRIVATE KEY-----\nabc\n" * 20_000)
+    assert time.process_time() - start < 2
+
+
+KEY_LINES = [f"-----{end} {kind}PRIVATE KEY-----" for end in ("BEGIN", "END") for kind in ("", "RSA ")]
+
+
+@given(st.lists(st.sampled_from(KEY_LINES)))
+def test_keys_are_as_one_pattern_finds_them(lines: list[str]) -> None:
+    pattern = r"^-----BEGIN ((?:RSA )?PRIVATE KEY)-----$.*?^-----END \1-----$"
+    text = "\n".join(["x", *lines, "x" * 60])
+    keys = sum(len(found[0]) for found in re.finditer(pattern, text, re.MULTILINE | re.DOTALL))
+    assert is_secret(text.encode()) == (2 * keys > len(text))
+
+
+def test_a_file_that_is_written_meanwhile_is_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, real, written = tmp_path / "a.py", os.pread, 0
+
+    def pread(handle: int, size: int, offset: int) -> bytes:
+        nonlocal written
+        data = real(handle, size, offset)
+        if written < changes:
+            written += 1
+            place.write_bytes(b"x = %d\n" % written)
+        return data
+
+    monkeypatch.setattr("cocosearchd.indexing.pipeline.file_reader.os.pread", pread)
+    place.write_bytes(b"x = 0\n")
+    changes = 1
+    found = read_one(tmp_path, "a.py")
+    assert isinstance(found, SourceFile)
+    assert found.data == b"x = 1\n"
+    written, changes = 0, 99
+    assert read_one(tmp_path, "a.py") == Unread("a.py", "it changes while it is read")

@@ -1,0 +1,30 @@
+"""CocoIndex's splitter has parsers of its own, without bounds: what ours do not stand it is given as plain text."""
+
+import subprocess
+import sys
+
+import pytest
+
+CODE = """
+import sys
+from cocosearchd.indexing import recursive
+from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.languages.parse import parse
+data = sys.stdin.buffer.read()
+found = recursive.ranges(parse(sys.argv[1], data), Limits("recursive"))
+print(found[-1][1] == len(data))
+"""
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("a.yaml", "- " * 400 + "word"),
+        ("a.md", "> " * 4_000 + "word"),
+        ("a.yaml", "".join(f"{' ' * level}a:\n" for level in range(400)) + "word"),
+    ],
+)
+def test_a_file_that_nests_without_end_ends_no_process(path: str, text: str) -> None:
+    # In a process of its own: what is to be seen is whether it is there afterwards.
+    run = subprocess.run([sys.executable, "-c", CODE, path], input=text.encode(), capture_output=True, check=False)
+    assert (run.returncode, run.stdout) == (0, b"True\n")

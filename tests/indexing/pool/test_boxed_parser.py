@@ -1,0 +1,285 @@
+"""A content that ends or stalls a parser is quarantined at the first strike, by itself; no other file pays for it."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Literal
+
+import anyio
+import pytest
+
+from cocosearchd.embedding.caching import Counters
+from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
+from cocosearchd.indexing.pipeline.parse_cache import Outlines
+from cocosearchd.indexing.pipeline.parse_result import plain_outline
+from cocosearchd.indexing.pool import boxed_parser
+from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, parser_command
+from cocosearchd.indexing.pool.bulk_messages import Asked, Order
+from cocosearchd.indexing.pool.bulk_pool import SUSPECT, Crew, Terms
+from cocosearchd.indexing.pool.parse_task import ParseFile, ParseRequest
+from cocosearchd.indexing.pool.quarantine import NOT_PARSED, Quarantine, is_quarantined
+from cocosearchd.indexing.worker.index_threads import Threads
+from cocosearchd.indexing.worker.row_maker import Maker, Rules
+from cocosearchd.indexing.worker.work_priority import Precedence
+from cocosearchd.model import IndexIdentity
+from cocosearchd.runtime.disk_cache import Kept
+from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.limits import ResourceLimits
+from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
+from cocosearchd.sandbox.worker_process import WorkerUnavailable
+from cocosearchd.store.chunks.manifest import StoredFile
+from cocosearchd.store.chunks.queries import FileWrite
+
+pytestmark = pytest.mark.anyio
+
+# A worker whose parser does what a content says. No real content is known that does all of this for long: each that is
+# found gets a guard.
+SCRIPT = """
+import os, sys, time
+from cocosearchd.indexing import {module}, outline
+from cocosearchd.indexing.pipeline.chunker import ranges
+from cocosearchd.sandbox.worker_loop import run_worker
+parse = outline.parse
+def odd(path, data, *rest):
+    if b"CRASH" in data:
+        os.abort()
+    if b"BOMB" in data:
+        bombs = [bytearray(1 << 24) for _ in range(1 << 12)]
+    if b"SPIN" in data:
+        while True:
+            pass
+    if b"WAIT" in data:
+        time.sleep(600)
+    if b"LEAVE" in data:
+        sys.exit(0)
+    return parse(path, data, *rest)
+outline.parse = odd
+run_worker({handler})
+"""
+PARSER = (sys.executable, "-P", "-c", SCRIPT.format(module="parser", handler="lambda: parser.parser_handler(ranges)"))
+MATE = (sys.executable, "-P", "-c", SCRIPT.format(module="mate", handler="mate.open_handler"))
+HARMS = {
+    b"CRASH\n": "SIGABRT",
+    b"BOMB\n": "256 MiB of memory",
+    b"SPIN\n": "1 s of CPU",
+    b"WAIT\n": "no answer within 3 s",
+    b"LEAVE\n": "exit code 0",
+}
+GOOD = b"def first():\n    return 1\n\n\ndef second():\n    return 2\n"
+BOUNDS = ResourceLimits(address_space_bytes=256 << 20, request_cpu_s=1)
+RULES = Rules(1, IndexIdentity((), "", 0), Limits(chunk_size=300), (), (), 1 << 20, index_secrets=False, any_type=True)
+NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
+
+
+@pytest.fixture(autouse=True)
+def short_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(boxed_parser, "DEADLINE_S", 3.0)
+
+
+@asynccontextmanager
+async def pool_of(command: tuple[str, ...] = PARSER, most: int = 4) -> AsyncIterator[WorkerPool]:
+    pool = WorkerPool("parser", command, installed_code(), BOUNDS, PoolSize(most=most, warm=2))
+    try:
+        yield pool
+    finally:
+        await pool.aclose()
+
+
+def boxed(pool: WorkerPool, quarantine: Quarantine | None = None) -> BoxedParser:
+    shape = ParseRequest(RULES.limits, (), ())
+    return BoxedParser(pool, quarantine or Quarantine(None), asyncio.Semaphore(1), shape)
+
+
+def task(data: bytes, name: str = "a.py") -> ParseTask:
+    return ParseTask(ParseFile(name, "python", data), data)
+
+
+async def pause() -> None:
+    pass
+
+
+def ended(caplog: pytest.LogCaptureFixture) -> int:
+    return sum(record.getMessage() == "worker_process_ended" for record in caplog.records)
+
+
+@pytest.mark.parametrize("harm", HARMS)
+async def test_one_strike_and_the_file_is_plain_text(
+    harm: bytes, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if b"WAIT" not in harm:
+        monkeypatch.setattr(boxed_parser, "DEADLINE_S", 30.0)
+    async with pool_of() as pool:
+        parser = boxed(pool)
+        result = await parser.parse_save(task(harm * 100))
+        assert ended(caplog) == 1, "one process, once"
+        assert is_quarantined(result.outline.report)
+        assert HARMS[harm] in result.outline.report.error_message
+        assert result.packed is None, "the outline of another parser may be better"
+        assert result.outline == plain_outline(harm * 100, RULES.limits, result.outline.report.error_message)
+        assert list(parser.quarantine.reasons([harm * 100, GOOD])) == [harm * 100]
+        good = await parser.parse_save(task(GOOD))
+        assert [symbol.name for symbol in good.outline.symbols] == ["first", "second"]
+        assert ended(caplog) == 1
+
+
+async def test_neighbours_in_a_batch_are_parsed_and_the_killer_has_two_tries(caplog: pytest.LogCaptureFixture) -> None:
+    async with pool_of() as pool:
+        parser = boxed(pool)
+        batch = [*(task(GOOD + b"# %d" % number) for number in range(7)), task(b"CRASH\n")]
+        results = await parser.parse(batch[4:] + batch[:4], pause)
+        assert [is_quarantined(result.outline.report) for result in results] == [False] * 3 + [True] + [False] * 4
+        assert all(len(result.outline.symbols) == 2 for result in results if result.packed)
+        assert ended(caplog) == 2, "with the others, and alone"
+
+
+async def test_a_parser_that_ends_whatever_it_gets_is_no_fault_of_a_file() -> None:
+    broken = (*PARSER[:-1], PARSER[-1].replace('b"CRASH" in data', "True"))
+    async with pool_of(broken) as pool:
+        parser = boxed(pool)
+        with pytest.raises(WorkerUnavailable, match="whatever it parses"):
+            await parser.parse_save(task(GOOD))
+        assert not parser.quarantine.reasons([GOOD])
+
+
+async def test_stalled_saves_of_one_index_leave_room_for_another() -> None:
+    async with pool_of() as pool:
+        hostile, neighbour = boxed(pool), boxed(pool)
+        stalls = [asyncio.create_task(hostile.parse_save(task(b"WAIT %d\n" % number))) for number in range(6)]
+        bulk = asyncio.create_task(hostile.parse([task(b"WAIT bulk\n")], pause))
+        await until(lambda: len(pool.pids) >= 3 and bool(pool._idle))
+        assert not any(stall.done() for stall in stalls)
+        for _ in range(3):
+            async with asyncio.timeout(1.0):
+                assert not is_quarantined((await neighbour.parse_save(task(GOOD))).outline.report)
+        results = await asyncio.gather(*stalls)
+        assert all(is_quarantined(result.outline.report) for result in [*results, *await bulk])
+
+
+async def test_somebody_elses_kill_is_no_strike() -> None:
+    async with pool_of() as pool:
+        parser = boxed(pool)
+        await parser.parse_save(task(GOOD))
+        saved = asyncio.create_task(parser.parse_save(task(GOOD * 2000)))
+        await asyncio.sleep(0.01)
+        for pid in pool.pids:
+            os.kill(pid, signal.SIGKILL)
+        assert not is_quarantined((await saved).outline.report)
+
+
+async def test_a_quarantine_outlasts_the_process_and_is_of_content(tmp_path: Path) -> None:
+    first = Quarantine.open(tmp_path)
+    first.add(b"content", "it crashes")
+    again = Quarantine.open(tmp_path)  # while the first lives, as after a kill
+    assert again.reasons([b"content", b"another"]) == {b"content": "it crashes"}
+    again.close()
+    first.close()
+
+
+async def test_a_quarantine_without_a_disk_lasts_as_long_as_the_process(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"")
+    quarantine = Quarantine.open(tmp_path / "file")
+    quarantine.add(b"content", "it crashes")
+    assert quarantine.reasons([b"content"]) == {b"content": "it crashes"}
+
+
+def asked(path: str, data: bytes) -> Asked:
+    return Asked(path, "python", data, b"")
+
+
+async def until(true: Callable[[], bool]) -> None:
+    with anyio.fail_after(20):
+        while not true():  # noqa: ASYNC110 - what processes do
+            await asyncio.sleep(0.01)
+
+
+def sources(root: Path, files: dict[str, bytes]) -> list[SourceFile]:
+    root.mkdir(exist_ok=True)
+    for path, data in files.items():
+        (root / path).write_bytes(data)
+    return [one for one in read_files(bytes(root), files, 1 << 20) if isinstance(one, SourceFile)]
+
+
+def maker(parser: BoxedParser, kept: Kept | None, crew: Crew | None = None) -> Maker:
+    precedence = Precedence()
+    outlines = Outlines(RULES.limits, (), b"", kept, Counters())
+    return Maker(RULES, BuiltinEmbedder(), outlines, precedence, Threads(precedence), parser, crew)
+
+
+@pytest.mark.parametrize("urgent", [True, False])
+async def test_a_known_killer_is_not_parsed_again(
+    tmp_path: Path, kept: Kept, urgent: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither in a copy, nor after a restart; when its content changes, it is."""
+    stored = None if urgent else [NOTHING]
+    for _ in range(2):
+        quarantine = Quarantine.open(tmp_path)
+        async with pool_of() as pool:
+            make = maker(boxed(pool, quarantine), kept)
+            for name in ("a.py", "copy.py"):
+                (made,) = await make(sources(tmp_path / "root", {name: b"CRASH quokka\n" * 9}), stored, urgent=urgent)
+                assert isinstance(made, FileWrite)
+                assert made.chunks
+                assert made.chunks[0].text.startswith("CRASH quokka")
+                assert made.report.error_message.startswith(NOT_PARSED)
+            assert ended(caplog) == 1
+            (made,) = await make(sources(tmp_path / "root", {"a.py": GOOD}), stored, urgent=urgent)
+            assert isinstance(made, FileWrite)
+            assert made.report.status == "ok"
+        quarantine.close()
+
+
+async def test_what_ends_a_mate_is_tried_once_more_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    files = {f"{number}.py": GOOD + b"# %d\n" % number for number in range(30)} | {"killer.py": b"CRASH\n"}
+    crew = Crew(1, installed_code(), Terms(bytes_per_mate=1), MATE)
+    quarantine = Quarantine(None)
+    async with pool_of() as pool:
+        make, read = maker(boxed(pool, quarantine), None, crew), sources(tmp_path / "root", files)
+        await make(read[:1], [NOTHING], urgent=False)  # starts the mate
+        await until(lambda: any(mate.ready for mate in crew._mates))
+        made = await make(read, [NOTHING] * len(read), urgent=False)
+        await crew.aclose()
+    assert all(isinstance(one, FileWrite) for one in made)
+    plain = [one.path for one in made if isinstance(one, FileWrite) and is_quarantined(one.report)]
+    assert plain == ["killer.py"]
+    assert [record.getMessage() for record in caplog.records].count("mate_ended") == 1
+    assert ended(caplog) == 1
+    assert not crew._failed_at, "a file's fault is not the crew's"
+
+
+async def test_a_mate_that_had_not_begun_with_a_batch_casts_no_doubt_on_it(tmp_path: Path) -> None:
+    crew = Crew(1, installed_code(), Terms(bytes_per_mate=1), MATE)
+    order = Order(RULES.limits, (), (), ())
+    from_first = [asked("a.py", b"CRASH\n"), *(asked(f"{number}.py", GOOD) for number in range(15))]
+    await crew.made(order, from_first[:1], pause)
+    await until(lambda: any(mate.ready for mate in crew._mates))
+    answers = await crew.made(order, from_first, pause)
+    await crew.aclose()
+    assert [answer is SUSPECT for answer in answers] == [True] * 8 + [False] * 8
+
+
+def test_the_command_loads_no_database_no_cocoindex_and_no_numpy() -> None:
+    heavy = ("cocoindex", "psycopg", "sqlite3", "asyncio", "fastmcp", "numpy")
+    code = f"import sys, {parser_command('definitions')[-1]}; print([name for name in {heavy} if name in sys.modules])"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("chunker", ["definitions", "recursive"])
+async def test_the_real_processes_parse_within_their_bounds(chunker: Literal["definitions", "recursive"]) -> None:
+    pool = boxed_parser.parser_pool(chunker, installed_code())
+    try:
+        parser = BoxedParser(
+            pool, Quarantine(None), asyncio.Semaphore(1), ParseRequest(Limits(chunker, 300, 50), (), ())
+        )
+        result = await parser.parse_save(task(GOOD * 50))
+        assert len(result.outline.symbols) == 100
+        assert len(result.outline.ranges) > 5
+    finally:
+        await pool.aclose()

@@ -1,0 +1,455 @@
+"""Work on other cores: its rows are those of the child alone, and whatever becomes of a mate, no file is lost."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import anyio
+import psutil
+import pytest
+
+from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.embedding.caching import Counters, RememberingEmbedder
+from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.embedding.vector_cache import VectorStore
+from cocosearchd.indexing.indexer_messages import WorkerSpec
+from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
+from cocosearchd.indexing.pipeline.parse_cache import Outlines
+from cocosearchd.indexing.pool import bulk_worker
+from cocosearchd.indexing.pool.bulk_messages import LARGEST_FILE_BYTES, Asked, Made, Order
+from cocosearchd.indexing.pool.bulk_pool import COMMAND, FAILURES, Answer, Crew, Terms
+from cocosearchd.indexing.pool.parse_task import BATCH_BYTES, BATCH_FILES, split_batches
+from cocosearchd.indexing.worker.index_threads import Threads
+from cocosearchd.indexing.worker.row_maker import Maker, Rules
+from cocosearchd.indexing.worker.transaction_group import GroupWriter
+from cocosearchd.indexing.worker.work_priority import Precedence
+from cocosearchd.model import IndexIdentity, IndexRecord
+from cocosearchd.runtime.disk_cache import Kept
+from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.worker_process import STOP_S
+from cocosearchd.store.chunks.manifest import StoredFile
+from cocosearchd.store.chunks.queries import FileWrite
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.index_records import damaged_files, table_digest
+from tests.indexing.conftest import python
+from tests.indexing.parsing import ParserHere
+from tests.indexing.support import every_path, fresh_digest, new_record, running
+from tests.store.support import new_index
+
+pytestmark = pytest.mark.anyio
+
+CASES = Path(__file__).parents[2] / "languages"
+RULES = Rules(1, IndexIdentity((), "", 0), Limits(chunk_size=300), (), (), 1 << 20, index_secrets=False, any_type=True)
+NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
+EMBEDDER = BuiltinEmbedder()
+ORDER = Order(RULES.limits, (), EMBEDDER.fingerprint.pairs(), ())
+EAGER = Terms(bytes_per_mate=1)
+# What a process that is no good mate does with its first order.
+SCRIPT = """
+import os, socket, sys, time
+from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.indexing import mate, portion
+from cocosearchd.sandbox.frames import frame, read_frame
+NONE = portion.Made(b"", b"", (), b"", False)
+def answer(made):
+    return frame(portion.made_to_bytes(made))
+stream = socket.socket(fileno=int(sys.argv[1])).makefile("rwb")
+stream.write(frame(b""))
+stream.flush()
+order = portion.order_of(read_frame(stream))
+{act}
+stream.flush()
+time.sleep(60)
+"""
+ACTS = {
+    "dies": "os.kill(os.getpid(), 9)",
+    "ends": "sys.exit(7)",
+    "hangs": "pass",
+    "babbles": "stream.write(os.urandom(4096))",
+    "cuts off": "stream.write(answer([])[:-1]); stream.flush(); os._exit(0)",
+    "errs in a bit": "frame = bytearray(answer(mate.made(order, BuiltinEmbedder()))); "
+    "frame[-1] ^= 1; stream.write(frame)",
+    "answers of others": "stream.write(answer([NONE] * 999))",
+    "answers twice": "stream.write(answer([NONE]) * 9)",
+}
+
+
+class Watched(Crew):
+    """Counts what was made."""
+
+    done = 0
+
+    async def made(self, *arguments: object) -> list[Answer]:
+        found = await super().made(*arguments)  # type: ignore[arg-type]
+        self.done += sum(isinstance(one, Made) for one in found)
+        return found
+
+
+def handles_of(pid: int) -> dict[int, str]:
+    """Open handles and what they are."""
+    found = dict[int, str]()
+    for path in Path(f"/proc/{pid}/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the one by which this is read
+            found[int(path.name)] = os.fspath(path.readlink())
+    return found
+
+
+async def pause() -> None:
+    pass
+
+
+@asynccontextmanager
+async def crew_of(
+    size: int = 2, terms: Terms = EAGER, command: Sequence[str] = COMMAND, *, code: str = ""
+) -> AsyncIterator[Watched]:
+    crew = Watched(size, code or installed_code(), terms, command)
+    try:
+        yield crew
+    finally:
+        await crew.aclose()
+        assert not crew._mates
+
+
+async def until(true: Callable[[], bool]) -> None:
+    with anyio.fail_after(20):
+        while not true():  # noqa: ASYNC110 - what processes do
+            await asyncio.sleep(0.01)
+
+
+async def ready(crew: Crew, count: int) -> list[psutil.Process]:
+    """So many mates; started by work that they come too late for."""
+    assert await crew.made(ORDER, [asked("start.py", "")], pause) == [None]
+    await until(lambda: sum(bulk_worker.ready for bulk_worker in crew._mates) >= count)
+    return [psutil.Process(bulk_worker.process.pid) for bulk_worker in crew._mates]
+
+
+async def gone(processes: Sequence[psutil.Process]) -> None:
+    await until(lambda: not any(process.is_running() and process.status() != "zombie" for process in processes))
+
+
+def asked(path: str, text: str) -> Asked:
+    return Asked(path, "python", (text or "x = 1\n").encode(), b"")
+
+
+def sources(root: Path) -> list[SourceFile]:
+    return [one for one in read_files(bytes(root), every_path(root), 1 << 20) if isinstance(one, SourceFile)]
+
+
+def maker(kept: Kept | None, crew: Crew | None, rules: Rules = RULES) -> Maker:
+    precedence = Precedence()
+    outlines = Outlines(rules.limits, rules.overrides, b"", kept, Counters())
+    return Maker(rules, EMBEDDER, outlines, precedence, Threads(precedence), ParserHere(rules.limits), crew)
+
+
+@pytest.fixture
+def mixed(tmp_path: Path) -> Path:
+    """Files of all languages, and what is none: empty, blank, binary, not UTF-8, with NULs, of one line, twice."""
+    root = tmp_path / "mixed"
+    files = {f"{path.parent.name}/{path.name}": path.read_bytes() for path in CASES.rglob("*") if path.is_file()}
+    files = {name: data for name, data in files.items() if len(data) < 60_000 and b"PRIVATE KEY" not in data}
+    files |= {f"many/{number}.py": python(f"name{number}", number).encode() * 3 for number in range(60)}
+    files |= {
+        "odd/empty.py": b"",
+        "odd/blank.py": b"\n \n\n",
+        "odd/binary.py": b"\0\1\2" * 50,
+        "odd/latin.py": "def caf\u00e9():\n    return 'cr\u00e8me'\n".encode("latin-1") * 9,
+        "odd/crlf.py": python("windows").replace("\n", "\r\n").encode(),
+        "odd/line.py": b"x = '" + b"a" * 30_000 + b"'\n",
+        "odd/broken.py": b"def (((:\n" * 40,
+        "odd/large.py": b"".join(python(f"large{number}", number).encode() for number in range(400)),
+        "odd/twice.py": python("name7", 7).encode() * 3,
+        "odd/plain.xyz": b"words of no language\n" * 40,
+        "odd/ leading blank.py": python("blank").encode(),
+    }
+    for name, data in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+    return root
+
+
+async def of_index(db: Database, name: str) -> IndexRecord:
+    return await new_index(db, name, f"/{name}".encode(), EMBEDDER.fingerprint.dimension)
+
+
+async def write(writer: GroupWriter[SourceFile], files: Sequence[SourceFile]) -> None:
+    writer.expect([one.path for one in files])
+    await asyncio.gather(*(writer.apply(one.path, one, urgent=False) for one in files))
+
+
+async def test_rows_are_those_that_the_child_makes_alone(db: Database, lasting: Kept, mixed: Path) -> None:
+    """A first index and a change of every file, then what was stored first again; vectors and words as well.
+
+    Once with what is kept of files, and once without.
+    """
+    records = [await of_index(db, name) for name in ("alone", "keeping", "forgetting")]
+    first = sources(mixed)
+    for path in (mixed / "many").iterdir():
+        text = path.read_text()
+        path.write_text(text.replace("total", "sum", 3) + "\n# more\n" + python(path.stem + "_more"))
+    second = sources(mixed)
+    async with crew_of() as crew:
+        makers = [maker(None, None), maker(lasting, crew), maker(None, crew)]
+        alone, keeping, forgetting = (
+            GroupWriter(db, record, Precedence(), make) for record, make in zip(records, makers, strict=True)
+        )
+        await ready(crew, 1)
+        for files, least in ((first, 100), (second, 55), (first, 0)):
+            await write(alone, files)
+            expected = await table_digest(db, records[0])
+            crew.done = 0
+            await write(keeping, files)
+            assert await table_digest(db, records[1]) == expected
+            assert crew.done >= least if least else not crew.done, "all of it was known"
+            crew.done = 0
+            await write(forgetting, files)
+            assert await table_digest(db, records[2]) == expected
+            assert crew.done >= (least or 55)
+    assert await damaged_files(db, records[1]) == await damaged_files(db, records[2]) == ()
+
+
+async def test_what_was_made_is_known_from_then_on(tmp_path: Path, lasting: Kept) -> None:
+    """Outline, sheet and vectors, and they are counted."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "a.py").write_text(python("a"))
+    (source,) = sources(tmp_path / "root")
+    counters, store = Counters(), VectorStore(tmp_path / "vectors.sqlite", 1 << 24)
+    embedder, precedence = RememberingEmbedder(EMBEDDER, store, counters), Precedence()
+    outlines = Outlines(RULES.limits, (), b"", lasting, counters)
+    async with crew_of(1) as crew:
+        await ready(crew, 1)
+        make = Maker(RULES, embedder, outlines, precedence, Threads(precedence), ParserHere(RULES.limits), crew)
+        (one,) = await make([source], [NOTHING], urgent=False)
+        (again,) = await make([source], [NOTHING], urgent=False)
+        (moved,) = await make([replace(source, path="b.py")], [NOTHING], urgent=False)
+        assert crew.done == 1
+    assert isinstance(one, FileWrite)
+    assert isinstance(again, FileWrite)
+    assert isinstance(moved, FileWrite)
+    assert one.chunks == again.chunks
+    assert (one.vectors == again.vectors).all()
+    assert [one.keywords(chunk) for chunk in one.chunks] == [again.keywords(chunk) for chunk in again.chunks]
+    chunks = len(one.chunks)
+    assert counters == Counters(computed=2 * chunks, reused=chunks, parsed=1)
+    await embedder.aclose()
+
+
+@pytest.mark.parametrize("act", ACTS)
+async def test_a_mate_that_is_none_costs_time_only(tmp_path: Path, act: str, caplog: pytest.LogCaptureFixture) -> None:
+    """It is ended and said so, started again a few times, and then no more; the child makes all of it."""
+    script = tmp_path / "mate.py"
+    script.write_text(SCRIPT.format(act=ACTS[act]))
+    for number in range(20):
+        (tmp_path / "root").mkdir(exist_ok=True)
+        (tmp_path / "root" / f"{number}.py").write_text(python(f"name{number}"))
+    files, processes = sources(tmp_path / "root"), list[psutil.Process]()
+    alone = await maker(None, None)(files, [NOTHING] * len(files), urgent=False)
+    async with crew_of(1, replace(EAGER, patience_s=0.3), (sys.executable, "-P", os.fspath(script))) as crew:
+        make = maker(None, crew)
+        for round_ in range(FAILURES):
+            processes += await ready(crew, 1)
+            made = await make(files, [NOTHING] * len(files), urgent=False)
+            for one, other in zip(made, alone, strict=True):
+                assert isinstance(one, FileWrite)
+                assert isinstance(other, FileWrite)
+                assert (one.path, one.chunks) == (other.path, other.chunks)
+                assert (one.vectors == other.vectors).all()
+            await gone(processes)
+            await until(lambda: not crew._lives)
+            said = [record for record in caplog.records if record.getMessage() == "mate_ended"]
+            assert len(said) == round_ + 1
+        assert len(await make(files, [NOTHING] * len(files), urgent=False)) == len(files)
+        assert not crew._lives, "it rests"
+        assert crew.done == 0
+    assert vars(said[-1])["alone"] is True
+    assert vars(said[0])["alone"] is False
+
+
+async def test_a_mate_that_is_killed_or_stopped_at_work(lasting: Kept, mixed: Path) -> None:
+    async with crew_of(2, replace(EAGER, patience_s=0.5)) as crew:
+        make, files = maker(lasting, crew), sources(mixed)
+        processes = await ready(crew, 1)
+        for victim in processes:
+            victim.suspend()
+        work = asyncio.create_task(make(files, [NOTHING] * len(files), urgent=False))
+        await asyncio.sleep(0.1)
+        (saved,) = await make(files[:1], None, urgent=True)
+        assert isinstance(saved, FileWrite), "a save does not wait for it"
+        assert not work.done()
+        processes[0].kill()
+        made = await work
+        assert all(isinstance(one, FileWrite) for one in made)
+        await gone(processes)
+        (mixed / "new.py").write_text(python("new"))
+        await ready(crew, 1)
+        (new,) = [one for one in sources(mixed) if one.path == "new.py"]
+        done = crew.done
+        await make([new], [NOTHING], urgent=False)
+        assert crew.done == done + 1, "started again"
+
+
+async def test_they_come_with_enough_work_and_go_without(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with crew_of(2, replace(EAGER, bytes_per_mate=1000, idle_s=0.3)) as crew:
+        assert await crew.made(ORDER, [asked("a.py", "x" * 999)], pause) == [None]
+        assert not crew._lives
+        assert await crew.made(ORDER, [asked("b.py", "x = 1")], pause) == [None]
+        assert len(crew._lives) == 1
+        assert await crew.made(ORDER, [asked("c.py", "x" * 9000)], pause) == [None]
+        assert len(crew._lives) == 2
+        with anyio.fail_after(20):
+            while not all(bulk_worker.ready for bulk_worker in crew._mates) or len(crew._mates) < 2:
+                await crew.made(ORDER, [asked("d.py", "x = 1")], pause)
+                await asyncio.sleep(0.02)
+        processes = [psutil.Process(bulk_worker.process.pid) for bulk_worker in crew._mates]
+        await gone(processes)
+        await asyncio.sleep(0.3)
+        assert not crew._lives
+        assert await crew.made(ORDER, [asked("e.py", "x" * 999)], pause) == [None]
+        assert not crew._lives, "the count begins again"
+    assert [record for record in caplog.records if record.getMessage() == "mate_ended"] == []
+
+
+async def test_no_handles_and_no_program_are_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    async with crew_of(1) as crew:
+        highest = max(handles_of(os.getpid()))
+        held = [os.open(os.devnull, os.O_RDONLY) for _ in range(highest)]  # no gaps
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (max(held) + 1, hard))
+            assert await crew.made(ORDER, [asked("a.py", "")], pause) == [None]
+            await until(lambda: not crew._lives)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+            for handle in held:
+                os.close(handle)
+        assert await ready(crew, 1)
+    async with crew_of(1, command=("/nowhere/python",)) as crew:
+        assert await crew.made(ORDER, [asked("a.py", "")], pause) == [None]
+        await asyncio.wait(crew._lives)
+    said = [vars(record)["how"] for record in caplog.records if record.getMessage() == "mate_ended"]
+    assert len(said) == 2
+    assert all("cannot be started" in how for how in said)
+
+
+async def test_other_code_is_not_mixed_with_this(caplog: pytest.LogCaptureFixture) -> None:
+    async with crew_of(1, code="of another version") as crew:
+        await crew.made(ORDER, [asked("a.py", "")], pause)
+        await asyncio.wait(crew._lives)
+        assert not crew
+    (said,) = [vars(record)["how"] for record in caplog.records if record.getMessage() == "mate_ended"]
+    assert "restart" in said
+
+
+async def test_a_mate_has_no_handles_but_its_own_and_is_as_nice() -> None:
+    other = os.open(os.devnull, os.O_RDONLY)
+    os.set_inheritable(other, True)
+    async with crew_of(1) as crew:
+        (process,) = await ready(crew, 1)
+        handles = handles_of(process.pid)
+        (link,) = (handle for handle, target in handles.items() if target.startswith("socket:"))
+        (model,) = (handle for handle, target in handles.items() if target.endswith(".rows.npy"))  # mapped
+        assert handles.keys() == {0, 1, 2, link, model}
+        assert process.nice() == psutil.Process().nice()
+        crew._mates[0]._writer.close()  # as the kernel does for a child that was killed
+        await gone([process])
+    os.close(other)
+
+
+def test_a_mate_loads_no_database_and_no_cocoindex() -> None:
+    heavy = ("cocoindex", "psycopg", "sqlite3", "asyncio", "fastmcp")
+    code = (
+        f"import sys, cocosearchd.indexing.pool.bulk_worker; print([name for name in {heavy} if name in sys.modules])"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_what_a_mate_makes_of_other_models_and_of_what_was_not_parsed() -> None:
+    files = (asked("a.py", python("a")), asked("b.py", "x = '" + "a" * 30_000 + "'\n"), asked("c.py", "def (((:\n"))
+    first, second, third = bulk_worker.made(replace(ORDER, embedder=(("provider", "ollama"),), files=files), EMBEDDER)
+    assert first.words
+    assert not first.halves
+    assert first.lasting
+    assert not second.lasting
+    assert second.words, "it is searched as plain text"
+    assert third.lasting, "it was parsed, with errors"
+
+
+async def test_what_is_not_for_mates(tmp_path: Path) -> None:
+    """Windows of CocoIndex, and what is larger than a message should be."""
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / "a.py").write_text(python("a"))
+    (tmp_path / "root" / "large.sql").write_text("select 1;\n" * (LARGEST_FILE_BYTES // 10 + 1))
+    read = read_files(bytes(tmp_path / "root"), ["a.py", "large.sql"], 9 << 20)
+    files = [one for one in read if isinstance(one, SourceFile)]
+    async with crew_of(1) as crew:
+        await ready(crew, 1)
+        windows = replace(RULES, limits=Limits("recursive"))
+        for rules, some in ((windows, files[:1]), (RULES, files[1:]), (RULES, files)):
+            await maker(None, crew, replace(rules, max_file_bytes=9 << 20))(some, [NOTHING] * len(some), urgent=False)
+            assert crew.done == (len(some) == 2)
+
+
+async def test_who_is_cancelled_leaves_mates_at_work(caplog: pytest.LogCaptureFixture) -> None:
+    async with crew_of(1) as crew:
+        (process,) = await ready(crew, 1)
+        process.suspend()
+        work = asyncio.create_task(crew.made(ORDER, [asked("a.py", "")], pause))
+        await asyncio.sleep(0.05)
+        work.cancel()
+        await asyncio.wait({work})
+        process.resume()
+        (one,) = await crew.made(ORDER, [asked("b.py", python("b"))], pause)
+        assert isinstance(one, Made)
+        assert "b.py" in one.words[0] or "b" in one.words[0].split()
+    assert not caplog.records
+
+
+def test_batches_are_small_and_all_of_it() -> None:
+    sizes = [1, 70_000, 5, 60_000, 9_000, *[9] * 30]
+    found = list(split_batches(sizes))
+    assert [number for part in found for number in part] == list(range(len(sizes)))
+    for part in found:
+        assert len(part) <= BATCH_FILES
+        assert len(part) == 1 or sum(sizes[number] for number in part) <= BATCH_BYTES
+    assert list(split_batches([])) == []
+
+
+async def test_the_child_has_a_crew_that_ends_with_it(
+    db: Database, root: Path, spec: WorkerSpec, tmp_path: Path
+) -> None:
+    """A first index of some megabytes; the child is killed in the midst of it, and its mates are gone with it."""
+    for number in range(130):
+        text = "".join(python(f"name{number}_{part}", part) for part in range(50))
+        (root / f"large{number}.py").write_text(text)
+    alone = replace(spec, indexing=IndexingSettings(processes=0))
+    expected = await fresh_digest(db, root, alone, tmp_path / "other")
+    spec = replace(spec, indexing=IndexingSettings(processes=2))
+    record = await new_record(db, root)
+    async with running(db, record, root, spec) as bench:
+        work = asyncio.create_task(bench.feed_all())
+        mates = list[psutil.Process]()
+        with anyio.fail_after(30):
+            while not mates:
+                await asyncio.sleep(0.02)
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    mates = psutil.Process(bench.updater.pid).children() if bench.updater.pid else []
+        assert bench.updater.pid is not None
+        os.kill(bench.updater.pid, signal.SIGKILL)
+        await gone(mates)
+        assert await work == {}
+        child = psutil.Process(bench.updater.pid)
+        mates = child.children()
+        assert await bench.digest() == expected
+    await gone([child, *mates])
+    assert STOP_S < 5

@@ -1,0 +1,103 @@
+"""What one process writes, the other reads."""
+
+import asyncio
+import json
+import socket
+from contextlib import suppress
+from dataclasses import fields
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cocosearchd.config.settings import DatabaseSettings, EmbedderSettings, IndexingSettings
+from cocosearchd.indexing import indexer_messages
+from cocosearchd.indexing.coordinator.indexer_link import Link, WorkerDied
+from cocosearchd.indexing.index_queue import Piece
+from cocosearchd.model import IndexIdentity, IndexRecord, encode_path
+
+ANSWER = {
+    "id": 7,
+    "generation": 12,
+    "failed": {"a.py": "it stalls"},
+    "aside": ["a.py"],
+    "done": {"computed": 3, "reused": 0, "parsed": 1},
+}
+SOMETHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from([*ANSWER, "ready"]) | st.text(), inner),
+    max_leaves=20,
+)
+paths = st.binary(min_size=1, max_size=40).map(encode_path)
+
+
+@given(st.binary(min_size=1), st.lists(st.text()), st.dictionaries(st.text(), st.text()))
+def test_a_record_survives(root: bytes, topics: list[str], embedder: dict[str, str]) -> None:
+    identity = IndexIdentity(tuple(sorted(embedder.items())), "recursive-1:1000/300", 3)
+    record = IndexRecord(7, "näme", "name", root, tuple(topics), 256, identity, 12)
+    line = indexer_messages.encode({"do": "open", "record": indexer_messages.record_to_json(record)})
+    assert line.count(b"\n") == 1
+    assert indexer_messages.record_from_json(indexer_messages.decode(line)["record"]) == record
+
+
+def test_a_spec_survives_with_all_its_settings() -> None:
+    indexing = IndexingSettings(include=("*.py", "*.go"), exclude=(), chunk_size=5, nice=3, respect_gitignore=False)
+    embedder = EmbedderSettings(provider="ollama", document_prefix=None, query_prefix="", timeout_s=2.5)
+    spec = indexer_messages.WorkerSpec(
+        "host=/tmp", "/state", DatabaseSettings(pool_max=3), embedder, indexing, "key", 2.5, "poison.py"
+    )
+    assert (
+        indexer_messages.spec_from_json(
+            indexer_messages.decode(indexer_messages.encode(indexer_messages.spec_to_json(spec)))
+        )
+        == spec
+    )
+    assert {field.name for field in fields(spec)} == set(indexer_messages.spec_to_json(spec))
+    assert "key" not in repr(spec).replace("api_key", "")
+
+
+@given(st.lists(paths, min_size=2, max_size=40, unique=True), st.integers(0, 40))
+def test_halves_lose_nothing(every: list[str], cut: int) -> None:
+    piece = Piece(tuple(every[:cut]), tuple(every[cut:]))
+    first, second = piece.halves()
+    assert sorted(first.all + second.all) == sorted(every)
+    assert abs(len(first.all) - len(second.all)) <= 1
+    assert set(first.paths + second.paths) == set(piece.paths)
+
+
+@given(st.binary(max_size=200) | SOMETHING.map(lambda value: json.dumps(value).encode()))
+@example(b"[" * 200_000)
+@example(b'{"id":' * 100_000)
+@example(b"9" * 10_000)
+def test_what_is_no_answer_is_refused(line: bytes) -> None:
+    with suppress(ValueError):
+        message = indexer_messages.decode_answer(line)
+        assert message.get("ready") is True or isinstance(message["id"], int)
+
+
+@given(st.sampled_from([*ANSWER]), SOMETHING)
+def test_an_answer_has_what_is_read_of_it(name: str, value: object) -> None:
+    with suppress(ValueError):
+        message = indexer_messages.decode_answer(indexer_messages.encode({**ANSWER, name: value}))
+        assert set(message["aside"]) <= set(message["failed"])
+        assert sum(message["done"].values()) + message["generation"] + message["id"] is not None
+
+
+def test_answers_as_they_are_sent_are_read() -> None:
+    for answer in (ANSWER, {"ready": True}, {"id": 3}):
+        assert indexer_messages.decode_answer(indexer_messages.encode(answer)) == answer
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize("said", [b"{]\n", b"\xff\n", b'{"id": 9}\n', b'{"ready": true}\n', b"x" * 400 + b"\n"])
+async def test_a_child_that_says_what_is_no_answer_has_died(said: bytes) -> None:
+    ours, child = socket.socketpair()
+    link = Link(*await asyncio.open_connection(sock=ours, limit=256))
+    first, second = link.ask({"do": "ping"}), link.ask({"do": "ping"})
+    with child:
+        child.sendall(indexer_messages.encode({"id": 1}) + said)
+        await link.listen()
+    link.fail()
+    assert await first == {"id": 1}
+    with pytest.raises(WorkerDied):
+        await second

@@ -1,0 +1,81 @@
+"""Files that are made together are what they would be alone, and one that cannot be embedded spoils few others."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cocosearchd.embedding.base import Embedder, Vectors
+from cocosearchd.embedding.caching import Counters
+from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.errors import EmbedderUnavailable
+from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
+from cocosearchd.indexing.pipeline.parse_cache import Outlines
+from cocosearchd.indexing.worker import row_maker
+from cocosearchd.indexing.worker.index_threads import Threads
+from cocosearchd.indexing.worker.row_maker import Maker, Rules
+from cocosearchd.indexing.worker.work_priority import Precedence
+from cocosearchd.model import IndexIdentity
+from cocosearchd.store.chunks.queries import FileWrite
+from tests.indexing.conftest import python
+from tests.indexing.parsing import ParserHere
+
+pytestmark = pytest.mark.anyio
+
+RULES = Rules(1, IndexIdentity((), "", 0), Limits(), (), (), 1 << 16, index_secrets=False, any_type=False)
+
+
+class Refusing(BuiltinEmbedder):
+    """Fails whenever a text has a certain word in it, as a server may."""
+
+    async def embed_documents(self, texts: Sequence[str]) -> Vectors:
+        if any("poison" in text for text in texts):
+            raise EmbedderUnavailable("no", "none")
+        return await super().embed_documents(texts)
+
+
+def maker(embedder: Embedder) -> Maker:
+    precedence = Precedence()
+    outlines = Outlines(RULES.limits, (), b"", None, Counters())
+    return Maker(RULES, embedder, outlines, precedence, Threads(precedence), ParserHere(RULES.limits))
+
+
+def sources(root: Path, files: dict[str, bytes]) -> list[SourceFile]:
+    for path, data in files.items():
+        (root / path).write_bytes(data)
+    return [one for one in read_files(bytes(root), files, 1 << 16) if isinstance(one, SourceFile)]
+
+
+@pytest.mark.parametrize("urgent", [False, True])
+async def test_files_made_together_are_what_they_are_alone(tmp_path: Path, urgent: bool) -> None:
+    long = "\n".join(python(f"long{number}") for number in range(90)).encode()  # more than one batch of texts
+    files = {
+        "a.py": python("a").encode(),
+        "empty.py": b"",
+        "long.py": long,
+        "b.bin": b"\0\1",
+        "c.md": b"# Title\n\nText",
+    }
+    read, make = sources(tmp_path, files), maker(BuiltinEmbedder())
+    together = await make(read, None, urgent=urgent)
+    alone = [one for source in read for one in await make([source], None, urgent=urgent)]
+    assert len(together) == len(alone) == len(files)
+    for one, other in zip(together, alone, strict=True):
+        assert isinstance(one, FileWrite)
+        assert isinstance(other, FileWrite)
+        assert (one.path, one.chunks, one.skip_reason) == (other.path, other.chunks, other.skip_reason)
+        assert one.vectors.shape[0] == len(one.chunks)
+        assert np.array_equal(one.vectors, other.vectors)
+    assert sum(len(one.chunks) for one in together if isinstance(one, FileWrite)) > row_maker.BATCH_TEXTS
+
+
+async def test_what_cannot_be_embedded_fails_with_its_batch_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_maker, "BATCH_TEXTS", 2)
+    files = {f"{name}.py": f"def {name}(): return 1\n".encode() for name in ("a", "b", "c", "poison", "e", "f", "g")}
+    made = await maker(Refusing())(sources(tmp_path, files), None, urgent=False)
+    assert [isinstance(one, FileWrite) for one in made] == [True, True, False, False, True, True, True]
+    assert all(isinstance(one, FileWrite | EmbedderUnavailable) for one in made)

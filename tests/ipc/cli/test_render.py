@@ -1,0 +1,311 @@
+"""What people see, without a process: colours of code, words that were asked for, explanations, editors."""
+
+import io
+import re
+from typing import Any
+
+import pytest
+
+from cocosearch_ipc.cli.questions import query_options
+from cocosearch_ipc.render import answers, explain_view, highlight, output, progress, tables, top_frames
+
+PLAIN = output.Style(colour=False, links=False)
+COLOUR = output.Style(colour=True, links=False)
+NAMES = {highlight.COMMENT: "c", highlight.STRING: "s", highlight.NUMBER: "n", highlight.KEYWORD: "k"}
+
+
+def hit(code: str) -> dict[str, object]:
+    found = {"index": "a", "path": "a.py", "start_line": 9, "content": code, "language": "python", "score": 1.0}
+    return found | {"symbol_name": None, "symbol_type": None, "match_type": "both"}
+
+
+def reply(query: str, *hits: dict[str, object], **more: object) -> dict[str, object]:
+    found = {"query": query, "index": "a", "results": list(hits), "fresh": True, "cache": "miss"}
+    return found | {"timings_ms": {"total": 2.0}} | more
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "painted"),
+    [
+        ("python", "return x  # why", "k:return c:# why"),
+        ("python", "x = \"a # b\" + f'c'", "s:\"a # b\" s:'c'"),
+        ("python", '"""a\nb""" + 0x1F', 's:"""a s:b""" n:0x1F'),
+        ("python", "'''a'''.forgiven", "s:'''a'''"),
+        ("go", "func f() { // done", "k:func c:// done"),
+        ("go", "/* a\n b */ return 1", "c:/* a c: b */ k:return n:1"),
+        ("rust", "fn f<'a>(x: &'a str) -> 'b'", "k:fn s:'b'"),
+        ("javascript", "const a = `x` // 'y'", "k:const s:`x` c:// 'y'"),
+        ("sql", "select 'a' -- b", "k:select s:'a' c:-- b"),
+        ("bash", "echo $# # x\nfi", "c:# x k:fi"),
+        ("yaml", "for: 'if' # c", "s:'if' c:# c"),
+        ("unheard-of", 'if "x" 1', 'k:if s:"x" n:1'),
+        ("markdown", "for 'a' in 1 # x", ""),
+    ],
+)
+def test_code_has_colours(language: str, code: str, painted: str) -> None:
+    lines = highlight.lines(code, language)
+    assert ["".join(text for _, text in line) for line in lines] == code.split("\n"), "nothing is lost"
+    assert " ".join(f"{NAMES[colour]}:{text}" for line in lines for colour, text in line if colour) == painted
+
+
+@pytest.mark.parametrize(
+    ("query", "found", "not_found"),
+    [
+        ("where is it signed", "sign Signing SIGNED is_signed preSigned", "design assigned where resignation"),
+        ("retries", "retry RETRIES retried shouldRetry", "retrieve retrospect"),
+        ("socket", "socket sockets Socket SOCKET_PATH rpc_socket", "websocket socketpair"),
+        ("shouldRetry", "shouldRetry ShouldRetry shouldretrying", "should retry"),
+        ("do_it lang:go -path:src/x", "do_it redo_it", "lang src go"),
+        ("café", "café cafés", "cafe"),
+    ],
+)
+def test_words_that_were_asked_for_are_marked(query: str, found: str, not_found: str) -> None:
+    words = highlight.wanted(query)
+    assert words is not None
+    assert [word for word in found.split() if not words.search(word)] == []
+    assert [word for word in not_found.split() if words.search(word)] == []
+
+
+def test_a_question_of_fillers_marks_nothing() -> None:
+    assert highlight.wanted("where is it and how") is None
+
+
+def test_a_cut_line_keeps_its_colours_apart_and_says_that_it_is_cut() -> None:
+    code = "x = 'long " + "text " * 60 + "'\nreturn done\n"
+    narrow = output.Style(colour=True, links=False, columns=40)
+    shown = list(answers.text(reply("text", hit(code)), narrow, {}))
+    bare = [re.sub(r"\x1b\[[\d;]*m", "", line) for line in shown]
+    assert [len(line) for line in bare[1:3]] == [40, len("    10  return done")]
+    assert bare[1].endswith("…")
+    plain = list(answers.text(reply("text", hit(code)), output.Style(colour=False, links=False, columns=40), {}))
+    assert bare == plain
+    for line in shown:
+        assert line.count("\x1b[0m") * 2 == line.count("\x1b["), "every colour ends on its line"
+
+
+def test_an_explanation_has_stages_tables_and_an_outline() -> None:
+    rows = [{"path": "p", "score": 1.5, "features": {"f": 1.0, "g": 2.0}}, {"path": "q", "features": {"f": 0.25}}]
+    trace = {"plan": {"text": "x", "deep": {"a": [1.23456, None]}}, "ranking": {"results": rows}}
+    found = reply("x", explain=trace, timings_ms={"embed": 0.5, "score": 1.5, "total": 2.0})
+    assert list(explain_view.explanation(found, PLAIN)) == [
+        "",
+        "how it came about",
+        "  embed      0.50 ms  ██████",
+        "  score      1.50 ms  ██████████████████",
+        "  total      2.00 ms",
+        "  plan:",
+        "    text: x",
+        "    deep:",
+        "      a: 1.235, -",
+        "  ranking:",
+        "    results:",
+        "      #  path  score",
+        "      1  p       1.5",
+        "      2  q     -",
+        "",
+        "      features  #1  #2",
+        "      f          1  0.25",
+        "      g          2  -",
+    ]
+    assert list(explain_view.explanation(reply("x"), PLAIN)) == []
+    assert "\x1b[1mhow it came about" in "".join(explain_view.explanation(found, COLOUR))
+
+
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [
+        ("", ["vi", "+3", "/a b"]),
+        ("emacsclient -t", ["emacsclient", "-t", "+3", "/a b"]),
+        ("nano", ["nano", "+3", "/a b"]),
+        ("it's", ["it's", "+3", "/a b"]),
+        ("'/opt/my code/code' -w", ["/opt/my code/code", "-w", "--goto", "/a b:3"]),
+        ("subl", ["subl", "/a b:3"]),
+        ("hx", ["hx", "/a b:3"]),
+        ("/opt/pycharm/bin/pycharm.sh", ["/opt/pycharm/bin/pycharm.sh", "--line", "3", "/a b"]),
+        ("kate", ["kate", "-l", "3", "/a b"]),
+    ],
+)
+def test_every_editor_goes_to_the_line(program: str, command: list[str]) -> None:
+    assert query_options.editor(program, "/a b", 3) == command
+
+
+def test_a_state_is_painted_where_it_stands() -> None:
+    index = {"name": "live", "state": "live", "files": 1, "skipped": {}, "chunks": 2, "pending": 0, "root": "/live"}
+    (_, row) = tables.indexes([index], COLOUR)
+    assert row.startswith("live  \x1b[32mlive\x1b[0m")
+    assert row.endswith("/live")
+
+
+def test_skipped_files_are_counted_beside_the_others() -> None:
+    skipped = {"binary": 2, "secret": 1}
+    index = {"name": "a", "state": "live", "files": 4, "skipped": skipped, "chunks": 2, "pending": 0, "root": "/a"}
+    head, row, unknown = tables.indexes([index, index | {"files": -1, "skipped": {}, "chunks": -1}], PLAIN)
+    assert head.split() == ["name", "state", "files", "skipped", "chunks", "pending", "root"]
+    assert row.split() == ["a", "live", "4", "3", "2", "0", "/a"]
+    assert unknown.split() == ["a", "live", "?", "?", "?", "0", "/a"]
+
+
+def test_context_is_shown_where_it_was_asked_for() -> None:
+    found = hit("b = 2\nc = 3\n") | {"context_before": "def f():\n…\na = 1\n", "context_after": "\nd = 4"}
+    whole = list(answers.text(reply("absent", found), PLAIN, {}, full=True))
+    assert whole[1:-2] == [
+        "        def f():",
+        "        …",
+        "     7  a = 1",
+        "     8",
+        "     9  b = 2",
+        "    10  c = 3",
+        "    11",
+        "    12  d = 4",
+    ]
+    short = list(answers.text(reply("absent", found), PLAIN, {}))
+    assert short[1:-2] == ["        def f():", "    …", "     9  b = 2", "    10  c = 3"], (
+        "the definition, then the hit"
+    )
+
+
+def status(uptime_s: float, answered: int, generation: int, clock: int, pid: int = 1) -> dict[str, Any]:
+    index = {"name": "a", "state": "live", "files": 1200, "chunks": 3, "pending": 4, "generation": generation}
+    return {
+        "version": "1.0",
+        "pid": pid,
+        "uptime_s": uptime_s,
+        "rss_bytes": {"daemon": 2_000_000, "total": 2_000_000},
+        "store": {"server": "18.0", "kind": "embedded", "state": "up"},
+        "worker": {"state": "running"},
+        "cache": {"entries": 5, "bytes": 2000, "exact_hits": 3, "misses": 1},
+        "queries": {"count": answered, "p50_ms": 1.0, "p95_ms": 4.0, "recent_ms": [0.0, 1.0, 2.0, 4.0]},
+        "indexes": [index | {"as_of": {"epoch": "e", "seq": clock}}],
+    }
+
+
+def test_top_shows_rates_between_two_statuses() -> None:
+    seen = top_frames.Seen(sizes={"a": 12_300})
+    assert "  -        -" in list(top_frames.frame(status(10.0, 7, 5, 100), seen, PLAIN))[-1], "no rate from one status"
+    seen.next(status(10.0, 7, 5, 100))
+    now = status(12.0, 17, 6, 150)
+    list(top_frames.frame(now, seen, PLAIN))
+    seen.next(now)
+    assert list(seen.queries_s) == [5.0]
+    assert list(top_frames.frame(status(14.0, 17, 7, 200), seen, PLAIN)) == [
+        "cocosearchd 1.0  pid 1  up 14 s",
+        "memory   2.0 MB  (daemon 2.0 MB)",
+        "store    PostgreSQL 18.0 embedded, up, 12.3 kB of indexes",
+        "queue    4 changes, worker running",
+        "cache    75% of 4 hit, 5 answers in 2.0 kB",
+        "queries  17, 5.0/s, p50 1.0 ms, p95 4.0 ms  ▁▃▅█",
+        "",
+        "index  state  files  chunks  size     pending  clock  files/s  commits/s",
+        "a      live   1,200       3  12.3 kB        4    200     25.0        0.5",
+    ]
+    other = list(top_frames.frame(status(1.0, 0, 0, 0, pid=2), seen, PLAIN))
+    assert other[-1].endswith("-        -"), "another daemon's counts are no rate"
+
+
+def test_a_daemon_that_tells_less_is_shown_as_well() -> None:
+    old = {name: value for name, value in status(1.0, 0, 0, 0).items() if name != "queries"} | {"cache": {}}
+    shown = "\n".join(top_frames.frame(old, top_frames.Seen(), PLAIN))
+    assert "cache    -" in shown
+    assert "queries  none yet" in shown
+
+
+class Screen(io.StringIO):
+    """A stream that says it is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_progress_is_a_bar_on_a_terminal_and_lines_elsewhere() -> None:
+    value = {"index": "a", "state": "indexing", "done": 25, "total": 100, "chunks": 7, "failed": 0}
+    screen, pipe = Screen(), io.StringIO()
+    for stream in (screen, pipe):
+        shown = progress.Progress(stream)
+        shown.show(value | {"total": None})
+        shown.show(value)
+        shown.close()
+    text = "a: indexing, 25 of 100 files, 7 chunks"
+    assert screen.getvalue().split("\r\x1b[K") == [
+        "",
+        "a: indexing, 25 files, 7 chunks",
+        "━" * 5 + "╌" * 15 + f" {text}",
+        "",
+    ]
+    assert pipe.getvalue() == "a: indexing, 25 files, 7 chunks\n", "the next line comes after a while"
+
+
+def test_files_from_windows_look_like_others() -> None:
+    shown = list(answers.text(reply("a", hit("\ufeffdef a():\r\n    pass\r\n")), PLAIN, {}))
+    assert shown[1:3] == ["     9  def a():", "    10      pass"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "line"),
+    [
+        ("retry_limit", "a.py:11:retry_limit = 3"),
+        ("where is retryLimit or retry_limit used", "a.py:11:retry_limit = 3"),
+        ("where is the limit", "a.py:10:first = 1"),
+        ("limit", "a.py:10:first = 1"),
+        ("firsts", "a.py:10:first = 1"),
+        ("lang:python second_limit", "a.py:12:second_limit = 2"),
+    ],
+)
+def test_editors_go_to_the_name_that_was_asked_for(asked: str, line: str) -> None:
+    found = hit("\nfirst = 1\nretry_limit = 3\nsecond_limit = 2\n")
+    assert list(answers.grep(reply(asked, found), {}, "")) == [line]
+    number = line.split(":")[1]
+    assert query_options.editor("vi", "a.py", answers.place(found, asked))[1] == f"+{number}"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "where"),
+    [
+        ("", "", "a.py:9-12"),
+        ("a\nb", "c\n", "a.py:7-13 (hit: 9-12)"),
+        ("def f():\n…\nb", "", "a.py:8-12 (hit: 9-12)"),
+    ],
+)
+def test_a_language_model_is_told_which_lines_it_sees(before: str, after: str, where: str) -> None:
+    found = hit("x\n" * 4) | {"end_line": 12, "context_before": before, "context_after": after}
+    assert list(answers.compact(reply("x", found)))[1] == where
+    assert list(answers.compact(reply("x", found) | {"index": None}))[1] == f"a: {where}"
+
+
+def test_a_late_answer_names_what_it_lacks() -> None:
+    late = reply("x", fresh=False, stale_reason="4 changes are not applied yet", pending=["a", "b", "c", "d"])
+    assert list(answers.text(late, PLAIN, {}))[-1].endswith("NOT FRESH: 4 changes are not applied yet (a, b, c, …)")
+
+
+def test_a_store_that_does_not_answer_says_why() -> None:
+    index = {"name": "a", "state": "live", "files": -1, "chunks": -1, "pending": 0, "root": "/a", "failed": []}
+    store = {"kind": "embedded", "state": "down", "reason": "PostgreSQL has not answered for 2 s: look at its disk"}
+    model = {"provider": "ollama", "state": "down", "reason": "nobody listens", "hint": "start it"}
+    daemon = {"version": "1", "pid": 2, "uptime_s": 3.0, "rss_bytes": {}, "worker": {}, "mcp": {}}
+    shown = list(tables.status(daemon | {"store": store, "embedder": model, "indexes": [index]}, PLAIN))
+    assert "store     kind embedded, state down, reason PostgreSQL has not answered for 2 s: look at its disk" in shown
+    assert "embedder  provider ollama, state down, reason nobody listens, hint start it" in shown
+    assert shown[-1].split() == ["a", "live", "?", "?", "?", "0", "/a"]
+
+
+def test_names_of_files_do_not_drive_the_terminal() -> None:
+    name = "a\x1b]0;title\x07\n.py"
+    failed = [{"path": name, "error": f"{name} is broken", "tries": 1, "retry_in_s": None}] * 200
+    index = {"name": "a", "state": "live", "files": 1, "chunks": 1, "pending": 0, "root": f"/{name}"}
+    index |= {"reason": f"the first is {name}", "failed": failed, "failed_count": 5000}
+    daemon = {"version": "1", "pid": 2, "uptime_s": 3.0, "rss_bytes": {}, "worker": {"error": name}, "mcp": {}}
+    daemon |= {"store": {}, "embedder": {}, "warnings": [name], "indexes": [index]}
+    late = reply("x", fresh=False, stale_reason=f"the first is {name}", pending=[name])
+    shown = [*tables.status(daemon, PLAIN), *answers.text(late, PLAIN, {}), *answers.compact(late)]
+    assert not [line for line in shown if not line.isprintable()]
+    assert "  … and 4,995 more; `--json` lists 200" in shown
+
+
+def test_a_word_in_its_other_forms_keeps_the_first_line() -> None:
+    found = hit("class SessionInterface:\n    '''The default session interface.'''\n")
+    assert list(answers.grep(reply("session", found), {}, "")) == ["a.py:9:class SessionInterface:"]
+
+
+def test_a_long_text_of_an_explanation_is_shown_whole() -> None:
+    reason = f"its directory {'deep/' * 30} is left out by the built-in exclusions"
+    lines = list(explain_view.outline({"why_not": {"reason": reason, "near": [reason, "b"]}}, 0, PLAIN))
+    assert lines == ["why_not:", f"  reason: {reason}", "  near:", f"    1: {reason}", "    2: b"]

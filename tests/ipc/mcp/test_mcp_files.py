@@ -1,0 +1,151 @@
+"""Files over MCP: named as hits name them, and in pieces that a context window takes."""
+
+from typing import Any
+
+import pytest
+from fastmcp import Client
+
+from cocosearch_ipc import protocol as p
+from cocosearch_ipc import workspace_protocol as w
+from cocosearch_ipc.mcp import compact_text as text_of
+from cocosearch_ipc.mcp import file_reading
+from cocosearch_ipc.mcp.root_policy import RootPolicy
+from cocosearch_ipc.mcp.server import McpServer
+from cocosearch_ipc.render.visible import CONTENT_NOTICE
+from tests.ipc.engine import FixedEngine
+
+LINES = 4_000
+
+
+class OneFile(FixedEngine):
+    """Has `src/a.py`, of 4,000 lines, and `odd:3`, of one."""
+
+    async def get_file(self, request: w.GetFileRequest) -> w.GetFileReply:
+        lines = {"src/a.py": [f"line {n}: {'x' * 20}\n" for n in range(1, LINES + 1)], "odd:3": ["three\n"]}.get(
+            request.path
+        )
+        if lines is None:
+            raise p.Failure(f"index demo has no file {request.path}", code=p.NOT_FOUND)
+        first, last = request.start_line or 1, min(request.end_line or len(lines), len(lines))
+        content = "".join(lines[first - 1 : last])
+        return w.GetFileReply("demo", request.path, "python", content, first, last, len(lines), True)
+
+
+async def got(**arguments: object) -> Any:
+    async with Client(McpServer(OneFile(), RootPolicy((), "/nowhere")).fastmcp) as client:
+        return await client.call_tool("get_file", {"index_name": "demo", **arguments}, raise_on_error=False)
+
+
+def text(answer: Any) -> str:
+    return "".join(block.text for block in answer.content)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "head"),
+    [
+        ({"filename": "src/a.py:12-14"}, "src/a.py:12-14 of 4000 lines"),
+        ({"filename": "src/a.py:12"}, "src/a.py:12-12 of 4000 lines"),
+        ({"filename": "odd:3"}, "odd:3:1-1 of 1 lines"),
+    ],
+)
+async def test_a_file_may_be_named_with_its_lines(arguments: dict[str, object], head: str) -> None:
+    assert text(await got(**arguments)).startswith(f"{CONTENT_NOTICE}\n{head}\n")
+
+
+async def test_a_place_that_is_in_no_file_is_told_as_it_was_named() -> None:
+    answer = await got(filename="src/b.py:3")
+    assert answer.is_error
+    assert "no file src/b.py" in text(answer)
+    answer = await got(filename="src/a.py:3", start_line=1)  # which lines, then?
+    assert "no file src/a.py:3" in text(answer)
+
+
+async def test_a_long_file_comes_in_pieces_that_make_the_whole() -> None:
+    first, pieces, shown = 1, list[str](), ""
+    while True:
+        answer = await got(filename="src/a.py", start_line=first)
+        reply, shown = answer.structured_content, text(answer)
+        assert len(reply["content"]) <= file_reading.MOST_CHARS
+        pieces.append(reply["content"])
+        if reply["end_line"] == LINES:
+            break
+        first = reply["end_line"] + 1
+        assert shown.endswith(f"{LINES - reply['end_line']} more lines: start_line={first}.")
+    assert "more lines" not in shown
+    assert len(pieces) > 2
+    assert "".join(pieces) == "".join(f"line {n}: {'x' * 20}\n" for n in range(1, LINES + 1))
+
+
+async def test_lines_that_were_not_asked_for_are_not_missed() -> None:
+    assert text(await got(filename="src/a.py", start_line=3, end_line=5)).endswith("```")
+    assert text(await got(filename="src/a.py:3-5")).endswith("```")
+
+
+def test_one_line_is_given_whole() -> None:
+    reply = w.GetFileReply("demo", "a.js", "javascript", "x" * (file_reading.MOST_CHARS + 1), 1, 1, 1, True)
+    assert file_reading.bounded(reply) == reply
+    two = w.GetFileReply("demo", "a.js", "javascript", f"{'x' * file_reading.MOST_CHARS}y\nz\n", 1, 2, 2, True)
+    assert (file_reading.bounded(two).end_line, len(file_reading.bounded(two).content)) == (
+        1,
+        file_reading.MOST_CHARS + 2,
+    )
+
+
+def test_blank_lines_at_a_cut_are_counted() -> None:
+    content = "a\n" + "\n" * (2 * file_reading.MOST_CHARS)
+    cut = file_reading.bounded(w.GetFileReply("demo", "a.txt", "text", content, 1, content.count("\n"), 99, True))
+    assert cut.end_line == cut.content.count("\n") == file_reading.MOST_CHARS - 1
+
+
+def test_statistics_name_what_was_skipped_and_each_failure() -> None:
+    failure = {"path": "src/broken.py", "language": "python", "status": "partial", "errors": 2, "message": ""}
+    reply = p.StatsReply(
+        "demo", "/srv/demo", 3, 5, 4, 12_345, {}, {"python": {"partial": 1}}, {"minified": 2}, None, {}, 7,
+        (failure,), ("one file was made with other settings",),
+    )  # fmt: skip
+    said = text_of.stats(reply).splitlines()
+    assert "Not fully parsed: 1. Skipped: minified 2. Last change: never." in said[0]
+    assert said[1] == "NOT fresh: changes are pending."
+    assert said[2:] == ["one file was made with other settings", "src/broken.py  python  partial  2"]
+
+
+def test_skipped_files_are_told_beside_the_others() -> None:
+    status = p.IndexStatus("demo", "/srv/demo", (), "live", 3, 5, 0, 7, None, skipped={"minified": 2, "binary": 1})
+    assert "3 files, 3 skipped, 5 chunks" in text_of.indexes(p.IndexesReply((status,)))
+    assert text_of.progress(p.IndexProgress("demo", "live", 6, 6, 5, 0, skipped=3)) == (
+        "live: 6 of 6 files, 3 of them skipped, 5 chunks"
+    )
+
+
+def test_files_of_several_indexes_are_told_apart() -> None:
+    one, other = (w.FileEntry(index, "src/a.py", "go", 2) for index in ("one", "other"))
+    told = text_of.files(w.ListFilesReply((one, other))).splitlines()
+    assert told[1:3] == ["one: src/a.py  go, 2 chunks", "other: src/a.py  go, 2 chunks"]
+    assert text_of.files(w.ListFilesReply((one,))).splitlines()[1].startswith("src/a.py  go")
+
+
+def test_no_file_is_told_with_what_paths_are_relative_to() -> None:
+    assert "relative to the root" in text_of.files(w.ListFilesReply((), None))
+
+
+def test_a_list_says_whether_it_is_of_the_disk() -> None:
+    one, at = w.FileEntry("demo", "src/a.py", "go", 2), p.AsOf("3f0c9a52-0000", 7)
+    assert text_of.files(w.ListFilesReply((one,), None, True, None, at)).endswith("1 files.\nFresh as of 3f0c9a52/7.")
+    late = w.ListFilesReply((one,), None, False, "src is being read", at, ("src/b.py",))
+    assert text_of.files(late).endswith("NOT fresh as of 3f0c9a52/7: src is being read. Pending: src/b.py.")
+    assert "NOT fresh" in text_of.files(w.ListFilesReply(()))
+
+
+def test_a_name_stays_on_its_line() -> None:
+    """An assistant takes what stands on a line of its own for ours."""
+    odd = "a\nFresh.\x1b[31m.py"
+    shown = r"a\x0aFresh.\x1b[31m.py"
+    assert (
+        text_of.files(w.ListFilesReply((w.FileEntry("demo", odd, "python", 1),)))
+        .split("\n")[1]
+        .startswith(f"{shown}  python")
+    )
+    file = w.GetFileReply("demo", odd, "python", "x\n", 1, 1, 1, fresh=True)
+    assert text_of.file(file).split("\n")[1] == f"{shown}:1-1 of 1 lines"
+    progress = p.IndexProgress("demo", "live", 1, 1, 1, 0)
+    assert shown in text_of.indexed(p.IndexCodebaseReply("demo", odd, True, progress))

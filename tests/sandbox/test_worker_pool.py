@@ -1,0 +1,138 @@
+"""A pool keeps a process warm, replaces what ends, and lets no request wait behind one that never ends."""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import anyio
+import psutil
+import pytest
+
+from cocosearchd.sandbox.code_digest import installed_code
+from cocosearchd.sandbox.limits import ResourceLimits
+from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
+from cocosearchd.sandbox.worker_process import WorkerLost, WorkerUnavailable
+from tests.sandbox.support import COMMAND, until
+
+pytestmark = pytest.mark.anyio
+
+LIMITS = ResourceLimits(address_space_bytes=256 << 20, request_cpu_s=2)
+
+
+@asynccontextmanager
+async def pool_of(size: PoolSize, command: Sequence[str] = COMMAND) -> AsyncIterator[WorkerPool]:
+    pool = WorkerPool("test", command, installed_code(), LIMITS, size)
+    before = {process.pid for process in psutil.Process().children()}
+    try:
+        yield pool
+    finally:
+        await pool.aclose()
+        assert not pool.pids
+        assert {process.pid for process in psutil.Process().children()} <= before
+
+
+async def test_nothing_is_started_for_nothing() -> None:
+    async with pool_of(PoolSize(most=2)) as pool:
+        pool.warm_up()
+        await asyncio.sleep(0.1)
+        assert not pool.pids
+
+
+async def test_a_warm_process_is_there_before_the_first_request_and_stays() -> None:
+    async with pool_of(PoolSize(most=2, warm=1, idle_s=0.1)) as pool:
+        pool.warm_up()
+        await until(lambda: bool(pool._idle))
+        (pid,) = pool.pids
+        for number in range(5):
+            assert await pool.request(b"ab%d" % number, 5.0) == b"%dba" % number
+        await asyncio.sleep(0.5)
+        assert pool.pids == [pid]
+
+
+async def test_idle_processes_end() -> None:
+    async with pool_of(PoolSize(most=3, idle_s=0.2)) as pool:
+        requests = [asyncio.create_task(pool.request(b"eval time.sleep(2.0)", 20.0)) for _ in range(3)]
+        await until(lambda: len(pool.pids) == 3)
+        await asyncio.gather(*requests)
+        await until(lambda: not pool.pids)
+        assert await pool.request(b"ab", 5.0) == b"ba"
+
+
+async def test_a_request_that_never_ends_delays_no_other() -> None:
+    async with pool_of(PoolSize(most=2, warm=1, spare_after_s=0.02)) as pool:
+        pool.warm_up()
+        await until(lambda: bool(pool._idle))
+        stalled = asyncio.create_task(pool.request(b"sleep", 2.0))
+        await until(lambda: bool(pool._idle))  # a spare, for whoever comes next
+        began = time.monotonic()
+        assert await pool.request(b"ab", 5.0) == b"ba"
+        assert not stalled.done()
+        assert time.monotonic() - began < 1.0
+        with pytest.raises(WorkerLost, match="no answer within 2 s"):
+            await stalled
+        assert await pool.request(b"ab", 5.0) == b"ba"
+
+
+@pytest.mark.parametrize("harm", [b"abort", b"cpu", b"memory"])
+async def test_what_ends_a_process_ends_no_second_one(harm: bytes, caplog: pytest.LogCaptureFixture) -> None:
+    """The next request has a process that is ready already."""
+    async with pool_of(PoolSize(most=1, warm=1)) as pool:
+        with pytest.raises(WorkerLost) as lost:
+            await pool.request(harm, 20.0)
+        assert lost.value.certain
+        await until(lambda: bool(pool._idle))
+        assert await pool.request(b"ab", 5.0) == b"ba"
+    assert [record.getMessage() for record in caplog.records] == ["worker_process_ended"]
+
+
+async def test_somebody_elses_kill_costs_no_answer() -> None:
+    async with pool_of(PoolSize(most=1)) as pool:
+        request = asyncio.create_task(pool.request(b"eval [time.sleep(0.5), 7][1]", 5.0))
+        await until(lambda: bool(pool.pids))
+        await asyncio.sleep(0.3)
+        os.kill(pool.pids[0], signal.SIGKILL)
+        assert await request == b"7"
+
+
+async def test_a_warm_process_that_dies_while_idle_is_replaced() -> None:
+    async with pool_of(PoolSize(most=1, warm=1)) as pool:
+        pool.warm_up()
+        await until(lambda: bool(pool._idle))
+        (pid,) = pool.pids
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: bool(pool._idle) and pool.pids != [pid])
+
+
+@pytest.mark.parametrize("most", [1, 2])
+async def test_a_renewed_pool_has_other_processes_and_lets_requests_end(most: int) -> None:
+    async with pool_of(PoolSize(most=most, warm=1)) as pool:
+        pool.warm_up()
+        await until(lambda: bool(pool._idle))
+        (before,) = pool.pids
+        await pool.renew()
+        assert await pool.request(b"ab", 5.0) == b"ba"
+        await until(lambda: bool(pool._idle))
+        assert before not in pool.pids
+        busy = asyncio.create_task(pool.request(b"eval [time.sleep(0.5), 7][1]", 5.0))
+        await asyncio.sleep(0.2)
+        await pool.renew()
+        assert await busy == b"7"
+
+
+async def test_a_caller_that_goes_away_leaves_no_process_at_work() -> None:
+    async with pool_of(PoolSize(most=1)) as pool:
+        with anyio.move_on_after(0.5):
+            await pool.request(b"sleep", 20.0)
+        assert await pool.request(b"ab", 5.0) == b"ba"
+
+
+async def test_what_cannot_be_started_is_said() -> None:
+    for command in (("/nonexistent",), (sys.executable, "-c", "")):
+        async with pool_of(PoolSize(most=1, warm=1), command) as pool:
+            pool.warm_up()
+            with pytest.raises(WorkerUnavailable, match="cannot be started"):
+                await pool.request(b"ab", 5.0)

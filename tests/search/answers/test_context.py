@@ -1,0 +1,408 @@
+"""What is shown around a match, and that nothing is shown as current which is not."""
+
+import os
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cocosearchd.config.settings import LARGEST_FILE_BYTES
+from cocosearchd.languages import scopes, syntax
+from cocosearchd.languages.parse import parse
+from cocosearchd.model import Hit, encode_path
+from cocosearchd.search.answers import disk_files as disk_module
+from cocosearchd.search.answers.context import GAP, Context, clip, clipped, fit, head, span
+from cocosearchd.search.answers.disk_files import MAX_TEXTS, Disk, content_hash
+from cocosearchd.search.answers.token_estimate import estimate
+from cocosearchd.search.plan import View
+from cocosearchd.store.chunks.file_states import FileState
+
+PYTHON = '''import os
+
+LIMIT = 3
+
+
+class Repository:
+    """Reads users."""
+
+    @property
+    @cached
+    def name(self):
+        return "users"
+
+    def first(self):
+        one = 1
+        two = 2
+        three = 3
+        return one + two + three
+
+
+def last():
+    return LIMIT
+'''
+
+
+def hit_of(text: str, part: str, path: str = "a.py") -> Hit:
+    """A hit whose chunk is the lines that `part` lies in."""
+    start = text.index(part)
+    start = text.rfind("\n", 0, start) + 1
+    end = text.index(part) + len(part)
+    first = text.count("\n", 0, start) + 1
+    last = first + text.count("\n", start, end)
+    start_byte, end_byte = len(text[:start].encode()), len(text[:end].encode())
+    content = text[start:end]
+    return Hit(
+        "code", path, start_byte, end_byte, first, last, "python", 1.0, "both", "", "", None, None, None, content
+    )
+
+
+def indexed(text: str, path: str = "a.py") -> FileState:
+    """A file as the index has it."""
+    return FileState(path, content_hash(text.encode()), 1, scopes.pack(parse(path, text.encode()).symbols))
+
+
+def shown(
+    root: Path, text: str, part: str, view: View, *, path: str = "a.py", lines: int = 50, width: int = 200
+) -> Hit:
+    (root / path).write_text(text)
+    hit = hit_of(text, part, path)
+    expanded = Context(lines, width).expand(bytes(root), (hit,), [indexed(text, path)], view)
+    assert expanded.changed_paths == ()
+    return expanded.hits[0]
+
+
+def test_a_match_is_widened_to_its_function(tmp_path: Path) -> None:
+    hit = shown(tmp_path, PYTHON, "two = 2", View())
+    assert hit.context_before == "    def first(self):\n        one = 1"
+    assert hit.context_after == "        three = 3\n        return one + two + three"
+    assert hit.content == "        two = 2"
+
+
+@pytest.mark.parametrize("known", [None, b""])
+def test_without_stored_scopes_nothing_is_parsed(
+    tmp_path: Path, known: bytes | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A parser is native code: the process that answers gives nothing to one."""
+    monkeypatch.setattr(syntax, "parse_tree", None)
+    (tmp_path / "a.py").write_text(PYTHON)
+    state = FileState("a.py", content_hash(PYTHON.encode()), 1, known)
+    (hit,) = Context(50, 200).expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [state], View()).hits
+    assert (hit.context_before, hit.context_after) == ("", "")
+
+
+@given(st.integers(0, len(PYTHON)), st.integers(0, len(PYTHON)))
+def test_stored_scopes_say_what_parsing_says(a: int, b: int) -> None:
+    data, (start, end) = PYTHON.encode(), sorted((a, b))
+    symbols, text = parse("a.py", data).symbols, data[start:end]
+    first, last = start + len(text) - len(text.lstrip()), end - (len(text) - len(text.rstrip()))
+    around = [one for one in symbols if one.start_byte <= first and last <= one.end_byte]
+    smallest = min(around, key=lambda one: one.end_byte - one.start_byte, default=None)
+    if smallest is None or smallest.start_line < smallest.end_line:  # one of one line has nothing to show around it
+        parsed = smallest and (smallest.start_line, smallest.end_line)
+        assert scopes.enclosing(scopes.pack(symbols), data, start, end) == parsed
+
+
+def test_a_match_outside_of_definitions_stays_as_it_is(tmp_path: Path) -> None:
+    hit = shown(tmp_path, PYTHON, "LIMIT = 3", View())
+    assert (hit.context_before, hit.context_after) == ("", "")
+
+
+def test_widening_can_be_turned_off(tmp_path: Path) -> None:
+    hit = shown(tmp_path, PYTHON, "two = 2", View(smart=False))
+    assert (hit.context_before, hit.context_after) == ("", "")
+
+
+@pytest.mark.parametrize(
+    ("view", "before", "after"),
+    [
+        (View(lines_before=1), ["        one = 1"], []),
+        (View(lines_after=2), [], ["        three = 3", "        return one + two + three"]),
+        (View(lines_before=1, lines_after=1), ["        one = 1"], ["        three = 3"]),
+        (View(lines_before=0, lines_after=0), [], []),
+    ],
+)
+def test_lines_are_given_as_asked(tmp_path: Path, view: View, before: list[str], after: list[str]) -> None:
+    hit = shown(tmp_path, PYTHON, "two = 2", view)
+    assert hit.context_before.splitlines() == before
+    assert hit.context_after.splitlines() == after
+
+
+def test_lines_stop_at_the_ends_of_the_file(tmp_path: Path) -> None:
+    hit = shown(tmp_path, PYTHON, "LIMIT = 3", View(lines_before=99, lines_after=99))
+    assert hit.context_before == "import os\n"
+    assert hit.context_after.splitlines()[-1] == "    return LIMIT"
+
+
+def test_a_long_definition_keeps_its_signature_and_what_is_near(tmp_path: Path) -> None:
+    body = "".join(f"    line_{n} = {n}\n" for n in range(200))
+    hit = shown(tmp_path, f"@decorated\ndef long(a):\n{body}", "line_100 =", View(), lines=20)
+    before, after = hit.context_before.splitlines(), hit.context_after.splitlines()
+    assert before[:3] == ["@decorated", "def long(a):", GAP]
+    assert before[-1] == "    line_99 = 99"
+    assert after[0] == "    line_101 = 101"
+    assert len(before) + 1 + len(after) == 20
+
+
+def test_a_match_longer_than_the_cap_stays_whole(tmp_path: Path) -> None:
+    text = "def f():\n" + "".join(f"    x = {n}\n" for n in range(30)) + "    return x\n"
+    part = text[text.index("    x = 2") : text.index("    x = 25")].rstrip("\n")
+    hit = shown(tmp_path, text, part, View(), lines=10)
+    assert hit.content == part
+    assert (hit.context_before, hit.context_after) == ("", "")
+
+
+@settings(max_examples=500)
+@given(st.data())
+def test_the_cap_holds_and_nothing_is_shown_twice(data: st.DataObject) -> None:
+    first = data.draw(st.integers(1, 100))
+    start = data.draw(st.integers(first, 200))
+    end = data.draw(st.integers(start, 300))
+    last = data.draw(st.integers(end, 400))
+    cap, head = data.draw(st.integers(1, 80)), data.draw(st.integers(0, 4))
+    parts = span(start, end, first, last, cap, head)
+    ranges = [range(a, b + 1) for a, b in (parts.head, parts.before, (start, end), parts.after)]
+    lines = [line for each in ranges for line in each]
+    assert lines == sorted(set(lines))
+    assert not lines or (lines[0] >= first and lines[-1] <= last)
+    gap = bool(len(ranges[0])) and parts.head[1] + 1 < parts.before[0]
+    assert len(lines) + gap <= max(cap, end - start + 1)
+    if last - first + 1 <= cap:
+        assert lines == list(range(first, last + 1))
+
+
+def test_lines_are_cut_by_characters(tmp_path: Path) -> None:
+    assert clip("é" * 10, 10) == "é" * 10
+    assert clip("é" * 11, 10) == "é" * 7 + "..."
+    assert clipped("a" * 12 + "\nb", 10) == "aaaaaaa...\nb"
+    hit = shown(tmp_path, f"def f():\n    a = '{'ü' * 300}'\n    b = 2\n", "b = 2", View())
+    assert [len(line) for line in hit.context_before.splitlines()] == [8, 200]
+
+
+def test_line_ends_of_windows_are_not_shown(tmp_path: Path) -> None:
+    text = "def f():\r\n    a = 1\r\n    b = 2\r\n"
+    (tmp_path / "a.py").write_bytes(text.encode())
+    hit = hit_of(text, "b = 2")
+    expanded = Context(50, 200).expand(bytes(tmp_path), (hit,), [indexed(text)], View())
+    assert expanded.hits[0].context_before == "def f():\n    a = 1"
+
+
+def test_a_file_that_changed_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(PYTHON + "# more\n")
+    hit = hit_of(PYTHON, "two = 2")
+    expanded = Context(50, 200).expand(bytes(tmp_path), (hit,), [indexed(PYTHON)], View())
+    assert expanded.changed_paths == ("a.py",)
+    assert expanded.hits[0].stale
+    assert expanded.hits[0].content == hit.content
+
+
+def test_hits_that_were_kept_are_expanded_once_while_their_files_are_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_module, "SETTLED_NS", 0)
+    place = tmp_path / "a.py"
+    place.write_text(PYTHON)
+    old(place)
+    hits, state, widening = (hit_of(PYTHON, "two = 2"),), [indexed(PYTHON)], Context(50, 200)
+    first = widening.expand(bytes(tmp_path), hits, state, View())
+    assert widening.expand(bytes(tmp_path), hits, state, View()) is first
+    assert widening.expand(bytes(tmp_path), hits, state, View(0, 0)).hits[0].context_before == ""
+    both = (*hits, *hits)
+    assert widening.expand(bytes(tmp_path), both, state, View()).hits == (first.hits[0], first.hits[0])
+    assert widening.expand(bytes(tmp_path), both, state, View(), count=1).hits == first.hits
+    fitting = widening.expand(bytes(tmp_path), both, state, View(budget_tokens=20))
+    assert fitting.hits == fit(first.hits * 2, None, 20) != first.hits * 2
+    assert widening.expand(bytes(tmp_path), both, state, View(budget_tokens=20)) is fitting, "tokens are counted once"
+    place.write_text(PYTHON + "# more\n")
+    assert widening.expand(bytes(tmp_path), hits, state, View()).changed_paths == ("a.py",)
+
+
+def test_a_budget_drops_context_first_and_cuts_the_first_hit_only() -> None:
+    def hit(content: str, before: str) -> Hit:
+        return Hit("i", "a", 0, 1, 1, 1, "", 1.0, "both", "", "", None, None, None, content, before)
+
+    hits = (hit("a" * 10, "b" * 10), hit("c" * 10, "d" * 10), hit("e" * 10, ""))
+    assert fit(hits, None) == hits
+    assert fit(hits, 50) == hits
+    kept = fit(hits, 32)
+    assert [(len(one.content), len(one.context_before)) for one in kept] == [(10, 10), (10, 0)]
+    assert [one.content for one in fit(hits, 5)] == ["aa..."]
+
+
+# --- the disk ---------------------------------------------------------------------------------------------------------
+
+
+def old(path: Path) -> None:
+    """Long enough ago for a fingerprint to prove something, as far as mtime goes."""
+    os.utime(path, (time.time() - 100, time.time() - 100))
+
+
+def test_an_unchanged_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # ctime cannot be set, so the time after which a fingerprint counts is.
+    monkeypatch.setattr(disk_module, "SETTLED_NS", 0)
+    place = tmp_path / "a.py"
+    place.write_text(PYTHON)
+    old(place)
+    disk, expected = Disk(), content_hash(PYTHON.encode())
+    first = disk.verified(bytes(tmp_path), "a.py", expected)
+    assert first is not None
+    assert disk.verified(bytes(tmp_path), "a.py", expected) is first
+    place.write_text("other")
+    assert disk.verified(bytes(tmp_path), "a.py", expected) is None
+    assert disk.verified(bytes(tmp_path), "a.py", content_hash(b"other")) is not None
+
+
+def test_what_is_kept_of_a_content_holds_for_the_limits_and_definitions_it_was_made_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_module, "SETTLED_NS", 0)
+    (tmp_path / "a.py").write_text(PYTHON)
+    old(tmp_path / "a.py")
+    disk, state = Disk(), indexed(PYTHON)
+    wide, short, narrow = Context(50, 200, disk), Context(2, 200, disk), Context(50, 12, disk)
+
+    def around(context: Context, file: FileState) -> tuple[str, str]:
+        (hit,) = context.expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [file], View()).hits
+        return hit.context_before, hit.context_after
+
+    before, after = "    def first(self):\n        one = 1", "        three = 3\n        return one + two + three"
+    assert around(wide, state) == (before, after)
+    assert around(short, state) == ("", "        three = 3")
+    assert around(narrow, state) == ("    def f...\n        o...", "        t...\n        r...")
+    assert around(wide, replace(state, scopes=b"")) == ("", "")  # other queries find other definitions in it
+    assert around(wide, state) == (before, after)
+
+
+def test_an_edit_within_the_step_of_the_clock_is_seen(tmp_path: Path) -> None:
+    place = tmp_path / "a.py"
+    disk = Disk()
+    for text in ("one", "two", "six"):
+        place.write_text(text)
+        os.utime(place, ns=(10**18, 10**18))  # a tool that restores times
+        read = disk.verified(bytes(tmp_path), "a.py", content_hash(text.encode()))
+        assert read is not None
+        assert read.data == text.encode()
+
+
+def test_memory_is_bounded(tmp_path: Path) -> None:
+    disk = Disk()
+    for number in range(MAX_TEXTS + 20):
+        (tmp_path / f"{number}.py").write_text(str(number))
+        assert disk.verified(bytes(tmp_path), f"{number}.py", content_hash(str(number).encode())) is not None
+    assert len(disk._texts) == MAX_TEXTS
+
+
+@pytest.mark.parametrize("kind", ["link", "directory link", "parent", "directory", "pipe", "missing", "null"])
+def test_nothing_outside_of_the_root_and_nothing_strange_is_read(tmp_path: Path, kind: str) -> None:
+    root, outside = tmp_path / "root", tmp_path / "outside"
+    root.mkdir()
+    outside.mkdir()
+    (outside / "a.py").write_text("secret")
+    path = "a.py"
+    if kind == "link":
+        (root / "a.py").symlink_to(outside / "a.py")
+    elif kind == "directory link":
+        (root / "sub").symlink_to(outside)
+        path = "sub/a.py"
+    elif kind == "parent":
+        path = "../outside/a.py"
+    elif kind == "directory":
+        (root / "a.py").mkdir()
+    elif kind == "pipe":
+        os.mkfifo(root / "a.py")
+    elif kind == "null":
+        path = "a\0.py"
+    assert Disk().verified(bytes(root), path, content_hash(b"secret")) is None
+
+
+@pytest.mark.parametrize("link", ["link.py", "folder/real.py"])
+def test_links_that_stay_inside_are_not_followed_either(tmp_path: Path, link: str) -> None:
+    """No index holds a path through a link: what is behind one now is another file than was indexed."""
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src" / "real.py").write_text("x")
+    (tmp_path / "link.py").symlink_to("src/real.py")
+    (tmp_path / "folder").symlink_to("src")
+    assert Disk().verified(bytes(tmp_path), "src/real.py", content_hash(b"x")) is not None
+    assert Disk().verified(bytes(tmp_path), link, content_hash(b"x")) is None
+
+
+def test_a_root_that_has_become_a_link_shows_nothing(tmp_path: Path) -> None:
+    """Not even the very files that were indexed, which are elsewhere now."""
+    root, moved = tmp_path / "root", tmp_path / "moved"
+    root.mkdir()
+    (root / "a.py").write_text("x")
+    os.utime(root / "a.py", (1, 1))
+    disk = Disk()
+    assert disk.verified(bytes(root), "a.py", content_hash(b"x")) is not None
+    root.rename(moved)
+    root.symlink_to(moved)
+    assert disk.verified(bytes(root), "a.py", content_hash(b"x")) is None
+    assert not disk.unchanged(bytes(root), "a.py", content_hash(b"x"))
+
+
+def test_a_sibling_with_the_same_beginning_is_outside(tmp_path: Path) -> None:
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root2").mkdir()
+    (tmp_path / "root2" / "a.py").write_text("x")
+    assert Disk().verified(bytes(tmp_path / "root"), "../root2/a.py", content_hash(b"x")) is None
+
+
+def test_names_that_are_no_text_are_found(tmp_path: Path) -> None:
+    raw = b"caf\xe9\\x.py"
+    (tmp_path / os.fsdecode(raw)).write_text("x")
+    assert Disk().verified(bytes(tmp_path), encode_path(raw), content_hash(b"x")) is not None
+
+
+def test_a_file_that_has_become_huge_is_not_read(tmp_path: Path) -> None:
+    with (tmp_path / "a.py").open("wb") as file:
+        file.truncate(LARGEST_FILE_BYTES + 1)  # zeros that take no room on the disk
+    expected = content_hash(bytes(LARGEST_FILE_BYTES + 1))
+    assert Disk().verified(bytes(tmp_path), "a.py", expected) is None
+
+
+@pytest.mark.parametrize(
+    ("data", "count"), [(b"", 0), (b"a", 1), (b"a\n", 1), (b"a\nb", 2), (b"\n", 1), (b"\n\n", 2), (b"a\r\nb\r\n", 2)]
+)
+def test_lines_are_counted_as_people_do(tmp_path: Path, data: bytes, count: int) -> None:
+    (tmp_path / "a").write_bytes(data)
+    text = Disk().verified(bytes(tmp_path), "a", content_hash(data))
+    assert text is not None
+    assert text.line_count == count
+    assert text.lines(1, 99) == data.decode().splitlines()
+    assert text.lines(count + 1, count + 5) == []
+
+
+def test_a_budget_of_tokens_is_kept_and_filled(tmp_path: Path) -> None:
+    def hit(number: int) -> Hit:
+        lines = "\n".join(f"    value_{number} = compute(argument_{line}, other=True)" for line in range(20))
+        return Hit(
+            "i", f"src/a{number}.py", 0, 1, 1, 20, "", 1.0, "both", "", "", None, f"f{number}", None, lines, lines
+        )
+
+    hits = tuple(hit(number) for number in range(6))
+    for budget in (3, 40, 200, 700, 1500, 10_000):
+        kept = fit(hits, None, budget)
+        used = sum(
+            estimate(text) for one in kept for text in (head(one), one.content, one.context_before, one.context_after)
+        )
+        assert [one.path for one in kept] == [one.path for one in hits[: len(kept)]]
+        assert used <= max(budget, estimate(head(hits[0]) + "v..."))
+        assert used > 0.6 * budget or len(kept) == len(hits) or budget < 100
+    assert fit(hits, None, 10**6) == hits
+    assert fit(hits, None, 40)[0].content.endswith("...")
+
+
+@pytest.mark.parametrize(
+    ("text", "least", "most"),
+    [
+        ("", 0, 0),
+        ("x", 1, 1),
+        ("def get_user_by_id(self, user_id: int) -> User:\n    return self.rows[user_id]\n", 20, 32),
+        ("a" * 600, 40, 90),
+        ("日本語のコメントです。設定を読む。", 10, 24),
+    ],
+)
+def test_tokens_are_estimated(text: str, least: int, most: int) -> None:
+    assert least <= estimate(text) <= most

@@ -1,0 +1,51 @@
+"""Looks at files whose file system may not answer."""
+
+import asyncio
+import threading
+
+import pytest
+
+from cocosearchd.search.answers.disk_files import LOOKS, Disk
+
+pytestmark = pytest.mark.anyio
+
+SILENT, OTHER = b"/silent", b"/other"
+
+
+async def test_a_silent_file_system_holds_few_threads() -> None:
+    """Threads are of all roots: questions that come before it is known to be silent must leave some."""
+    disk, answers, begun = Disk(), threading.Event(), list[int]()
+
+    def look() -> str:
+        begun.append(1)
+        answers.wait(30)
+        return "seen"
+
+    try:
+        gone = [asyncio.create_task(disk.within(SILENT, look)) for _ in range(10 * LOOKS)]
+        await asyncio.sleep(0.05)
+        for task in gone:
+            task.cancel()  # who asked has gone away: what holds a thread still does
+        await asyncio.wait(gone)
+        asked = [disk.within(SILENT, look, 0.2) for _ in range(10 * LOOKS)]
+        assert set(await asyncio.gather(*asked)) == {None}
+        assert len(begun) == LOOKS
+        assert await disk.within(OTHER, lambda: "seen") == "seen"
+    finally:
+        answers.set()
+    assert await disk.within(SILENT, look) == "seen"
+
+
+async def test_one_that_has_not_answered_in_time_is_not_asked_until_it_has() -> None:
+    disk, answers = Disk(), threading.Event()
+    try:
+        assert await disk.within(SILENT, answers.wait, 0.05) is None
+        async with asyncio.timeout(1):
+            assert await disk.within(SILENT, answers.wait) is None
+    finally:
+        answers.set()
+    for _ in range(1000):  # until the thread has said so
+        if await disk.within(SILENT, lambda: "seen") == "seen":
+            return
+        await asyncio.sleep(0.01)
+    pytest.fail("it is not asked again")

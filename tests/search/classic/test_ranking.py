@@ -1,0 +1,221 @@
+"""Fusion, boosts and selection; `classic` against the documents, spelled out slowly."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cocosearchd.model import Filter
+from cocosearchd.search.plan import Plan
+from cocosearchd.search.ranking import (
+    PROFILES,
+    RRF_K,
+    Legs,
+    Scored,
+    classic,
+    fuse,
+    fused_code,
+    relevance,
+    score,
+    select,
+    starts_definition,
+    to_hit,
+)
+from cocosearchd.store.chunks.queries import Candidate
+from tests.search.candidates import candidate
+
+PLAN = Plan("find getUser", Filter(), "classic", 10, 20, True, ("getUser",), "disabled", 0.0, True, False)
+SEMANTIC = replace(PLAN, keyword=False)
+
+
+def reference(vector: list[Candidate], keyword: list[Candidate], hybrid: bool, limit: int) -> list[tuple[object, ...]]:
+    """What the documents say of ranking, one sentence at a time: (path, start, end, score, match type) of each result.
+
+    Vector search alone sorts by cosine similarity. Hybrid search: results are identified by path, start and end byte;
+    the score is the sum of 1/(60 + rank) over the lists that have the result; the match type says which have it; sorted
+    by score, ties prefer keyword matches. Then chunks whose content starts with a definition keyword count twice, and
+    the list is sorted again. The limit comes last.
+    """
+    keywords = [
+        "async def", "def", "class",
+        "function", "const", "let", "var", "interface", "type",
+        "func",
+        "fn", "struct", "trait", "enum", "impl",
+    ]  # fmt: skip
+    rows: list[tuple[str, int, int, float, str]] = []
+    if not hybrid:
+        rows = [(found.path, found.start_byte, found.end_byte, found.score, "semantic") for found in vector]
+        rows.sort(key=lambda row: (-row[3], row[0], row[1], row[2]))
+        return list(rows[:limit])
+    identities: list[tuple[str, int, int]] = []
+    contents: dict[tuple[str, int, int], str] = {}
+    for found in vector + keyword:
+        identity = (found.path, found.start_byte, found.end_byte)
+        contents[identity] = found.content
+        if identity not in identities:
+            identities.append(identity)
+    for identity in identities:
+        total = 0.0
+        in_vector = in_keyword = False
+        for rank in range(1, len(vector) + 1):
+            if (vector[rank - 1].path, vector[rank - 1].start_byte, vector[rank - 1].end_byte) == identity:
+                total = total + 1 / (60 + rank)
+                in_vector = True
+        for rank in range(1, len(keyword) + 1):
+            if (keyword[rank - 1].path, keyword[rank - 1].start_byte, keyword[rank - 1].end_byte) == identity:
+                total = total + 1 / (60 + rank)
+                in_keyword = True
+        text = contents[identity].lstrip()
+        for word in keywords:
+            if text == word or (text.startswith(word) and not (text[len(word)].isalnum() or text[len(word)] == "_")):
+                total = total * 2.0
+                break
+        kind = "both" if in_vector and in_keyword else "semantic" if in_vector else "keyword"
+        rows.append((*identity, total, kind))
+    rows.sort(key=lambda row: (-row[3], 1 if row[4] == "semantic" else 0, row[0], row[1], row[2]))
+    return list(rows[:limit])
+
+
+CONTENTS = ["def f(): pass", "  class A:", "x = 1", "define(x)", "fn main() {}", "async def f", "type", "types = 1", ""]
+
+
+@st.composite
+def corpora(draw: st.DrawFn) -> tuple[list[Candidate], list[Candidate]]:
+    """Chunks of a few files, drawn into a vector list with falling cosines and a keyword list."""
+    keys = draw(st.lists(st.tuples(st.sampled_from("abcd"), st.integers(0, 5)), unique=True, max_size=20))
+    chunks = [candidate(path, start * 10, content=draw(st.sampled_from(CONTENTS))) for path, start in keys]
+    vector = draw(st.permutations(chunks))[: draw(st.integers(0, len(chunks)))]
+    keyword = draw(st.permutations(chunks))[: draw(st.integers(0, len(chunks)))]
+    cosines = sorted(draw(st.lists(st.floats(-1, 1, width=32), min_size=len(vector), max_size=len(vector))))
+    # The store gives ties in the order of their keys.
+    scored = sorted(
+        (replace(chunk, score=cosine) for chunk, cosine in zip(vector, reversed(cosines), strict=True)),
+        key=lambda chunk: (-chunk.score, chunk.key),
+    )
+    return scored, list(keyword)
+
+
+@settings(max_examples=300, deadline=None)
+@given(corpora(), st.booleans(), st.integers(1, 25))
+def test_classic_is_what_the_documents_say(
+    corpus: tuple[list[Candidate], list[Candidate]], hybrid: bool, limit: int
+) -> None:
+    vector, keyword = corpus
+    plan = replace(PLAN, keyword=hybrid, limit=limit)
+    chosen = select(plan, classic(plan, Legs(tuple(vector), tuple(keyword if hybrid else ()), len(keyword))))
+    rows = [
+        (one.candidate.path, one.candidate.start_byte, one.candidate.end_byte, one.score, one.match_type)
+        for one in chosen
+    ]
+    assert rows == reference(vector, keyword, hybrid, limit)
+
+
+@settings(max_examples=100, deadline=None)
+@given(corpora(), st.integers(1, 25))
+def test_one_chunk_per_file_keeps_the_best_of_each(corpus: tuple[list[Candidate], list[Candidate]], limit: int) -> None:
+    legs = Legs(tuple(corpus[0]), tuple(corpus[1]), len(corpus[1]))
+    scored = classic(PLAN, legs)
+    chosen = select(replace(PLAN, all_chunks=False, limit=limit), scored)
+    first = {one.candidate.path: one for one in reversed(scored)}
+    expected = [one for one in scored if first[one.candidate.path] is one][:limit]
+    assert list(chosen) == expected
+
+
+@settings(max_examples=100, deadline=None)
+@given(corpora())
+def test_fusion_does_not_care_which_leg_is_which(corpus: tuple[list[Candidate], list[Candidate]]) -> None:
+    vector, keyword = tuple(corpus[0]), tuple(corpus[1])
+    one = {each.candidate.key: each.score for each in fuse(Legs(vector, keyword))}
+    other = {each.candidate.key: each.score for each in fuse(Legs(keyword, vector))}
+    assert one == pytest.approx(other)
+
+
+def test_fusion_by_hand() -> None:
+    a, b, c = candidate("a"), candidate("b"), candidate("c")
+    scored = fuse(Legs((a, b), (b, c), 1))
+    assert [one.candidate.path for one in scored] == ["b", "a", "c"]
+    assert [one.match_type for one in scored] == ["both", "semantic", "keyword"]
+    assert [one.score for one in scored] == [1 / 62 + 1 / 61, 1 / 61, 1 / 62]
+    assert [(one.vector_rank, one.keyword_rank, one.every_word) for one in scored] == [
+        (2, 1, True),
+        (1, 0, False),
+        (0, 2, False),
+    ]
+
+
+def test_ties_prefer_keyword_matches() -> None:
+    scored = fuse(Legs((candidate("a"),), (candidate("b"),), 1))
+    assert scored[0].score == scored[1].score
+    assert [one.match_type for one in scored] == ["keyword", "semantic"]
+
+
+@pytest.mark.parametrize(
+    ("content", "is_definition"),
+    [
+        ("def f():", True),
+        ("\n  async def f():", True),
+        ("func (r *Repo) Get()", True),
+        ("impl Trait for X {", True),
+        ("default = 1", False),
+        ("typed = 1", False),
+        ("return class", False),
+    ],
+)
+def test_what_starts_like_a_definition(content: str, is_definition: bool) -> None:
+    assert starts_definition(candidate("a", content=content)) is is_definition
+
+
+def test_code_doubles_only_definitions_of_what_is_named() -> None:
+    uses = candidate("uses", content="def other(): getUser()", definitions=("other",))
+    defines = candidate("defines", content="def getUser():", definitions=("Repo.getUser",))
+    legs = Legs((), (uses, defines), 2)
+    named = fused_code(PLAN, legs)
+    assert [one.candidate.path for one in named] == ["defines", "uses"]
+    assert named[0].score == 2 / (RRF_K + 2)
+    plain = fused_code(replace(PLAN, text="find the user", identifiers=()), legs)
+    assert [one.candidate.path for one in plain] == ["uses", "defines"]
+
+
+def test_relevance_is_comparable_between_modes() -> None:
+    found = candidate("a", score=0.42)
+    alone = classic(SEMANTIC, Legs((found,)))[0]
+    fused = fuse(Legs((found,), ()))[0]
+    assert relevance(alone) == relevance(fused) == 0.42
+    assert relevance(fuse(Legs((found,), (found,), 1))[0]) == 1.0
+    assert relevance(fuse(Legs((), (found,), 0))[0]) == 0.0
+    assert relevance(classic(SEMANTIC, Legs((candidate("a", score=-0.5),)))[0]) == 0.0
+
+
+@pytest.mark.parametrize("hybrid", [True, False])
+def test_a_minimum_of_a_third_means_a_cosine_of_a_third(hybrid: bool) -> None:
+    legs = Legs((candidate("a", score=0.5), candidate("b", score=0.31), candidate("c", score=0.29)))
+    plan = replace(PLAN, keyword=hybrid, min_score=0.3)
+    assert [one.candidate.path for one in select(plan, score(plan, legs))] == ["a", "b"]
+
+
+def test_a_listing_keeps_its_order() -> None:
+    plan = replace(PLAN, listing=True, keyword=False, all_chunks=False)
+    listed = score(plan, Legs(keyword=(candidate("b"), candidate("a"), candidate("a", 10)), every_word=3))
+    assert [one.candidate.key for one in select(replace(plan, all_chunks=True), listed)] == [
+        ("b", 0, 10),
+        ("a", 0, 10),
+        ("a", 10, 20),
+    ]
+
+
+def test_a_hit_tells_what_it_was_scored_by() -> None:
+    one = Scored(candidate("a", score=0.5), 0.1, "both", 3, 1, 0.5, False, (("definition_boost", 2.0),))
+    hit = to_hit("index", one)
+    assert dict(hit.scores) == {
+        "relevance": 0.5,
+        "vector_rank": 3.0,
+        "keyword_rank": 1.0,
+        "cosine": 0.5,
+        "definition_boost": 2.0,
+    }
+    assert (hit.index, hit.path, hit.start_byte, hit.end_byte, hit.score) == ("index", "a", 0, 10, 0.1)
+
+
+def test_both_profiles_are_there() -> None:
+    assert set(PROFILES) == {"classic", "code"}

@@ -1,0 +1,177 @@
+"""The profile `code` from the warm lexical index, through the pipeline: order, filters, explain, giving way."""
+
+import json
+from dataclasses import dataclass, replace
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.config.settings import SearchSettings
+from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
+from cocosearchd.errors import BadSettings
+from cocosearchd.model import Commit
+from cocosearchd.search.code.code_profile import load_weights
+from cocosearchd.search.lexical.lexical_index import LexicalIndex
+from cocosearchd.search.lexical.scoring import candidate_selection
+from cocosearchd.search.pipeline import Answer, Pipeline
+from cocosearchd.search.plan import Query
+from cocosearchd.search.retrieval import COLD
+from cocosearchd.search.trace import Trace
+from cocosearchd.store.connection.database import Database
+from tests.search.corpus import Corpus, new_corpus
+from tests.search.lexical.direct import DirectAnalyser
+
+pytestmark = pytest.mark.anyio
+
+FILES = {
+    "server/router.py": '''"""Routes."""
+
+
+class Router:
+    def add_route(self, path, handler):
+        """Register a route."""
+''',
+    "server/route_group.py": '''"""Groups of routes under one prefix."""
+
+
+def mount(router, prefix):
+    router.prefix = prefix
+''',
+    "server/session.go": """package server
+
+// Session keeps values between requests.
+type Session struct {
+\tID string
+}
+""",
+    "tests/test_router.py": """def test_add_route():
+    router = Router()
+    router.add_route('/', None)
+    assert router.routes
+""",
+    "notes.md": """# Routing
+
+The router knows each route, see add_route.
+""",
+}
+
+
+@dataclass
+class Warm:
+    """A corpus whose pipeline asks a lexical index."""
+
+    corpus: Corpus
+    lexical: LexicalIndex
+
+    async def ask(self, query: Query | str, trace: Trace | None = None) -> list[str]:
+        return [hit.path for hit in (await self.answer(query, trace)).hits]
+
+    async def answer(self, query: Query | str, trace: Trace | None = None) -> Answer:
+        return await self.corpus.ask(query, trace)
+
+
+@pytest.fixture
+async def warm(db: Database, tmp_path: Path) -> Warm:
+    embedder = BuiltinEmbedder()
+    known: dict[str, LexicalIndex] = {}
+    pipeline = Pipeline(db, embedder, SearchSettings(), known.get)
+    corpus = await new_corpus(db, tmp_path / "root", FILES, embedder=embedder, pipeline=pipeline)
+    lexical = LexicalIndex(db, corpus.record, tmp_path / "words", DirectAnalyser())
+    await lexical.catch_up()
+    known[corpus.record.name] = lexical
+    return Warm(corpus, lexical)
+
+
+async def test_names_paths_and_words_decide(warm: Warm) -> None:
+    assert (await warm.ask("Router"))[0] == "server/router.py"
+    assert (await warm.ask("route group"))[0] == "server/route_group.py"
+    assert (await warm.ask("keep values between requests"))[0] == "server/session.go"
+    paths = await warm.ask("how is a route registered")
+    assert len(set(paths)) == len(paths)
+    assert paths.index("server/router.py") < paths.index("tests/test_router.py")
+
+
+async def test_filters_on_files_and_chunks(warm: Warm) -> None:
+    assert await warm.ask(Query("router", languages=("go",))) in ([], ["server/session.go"])
+    assert set(await warm.ask(Query("router", paths=("server/*",)))) <= {path for path in FILES if "server" in path}
+    assert "notes.md" not in await warm.ask(Query("router", not_paths=("*.md",)))
+    assert await warm.ask('"register a route" router') == ["server/router.py"]
+    assert set(await warm.ask(Query("route", symbol_types=("function",)))) <= {
+        "server/route_group.py",
+        "tests/test_router.py",
+    }
+
+
+async def test_explains_where_the_answer_is_from(warm: Warm) -> None:
+    trace = Trace(explain=True)
+    assert not (await warm.answer("Router", trace)).notes
+    assert trace.details["lexical"] == {"state": "warm", "generation": warm.corpus.record.generation}
+    features = trace.details["ranking"]["results"][0]["features"]
+    assert features["symF"] > 0
+    assert features["coverage"] == pytest.approx(1.0)
+    await warm.lexical.discard()
+    trace = Trace(explain=True)
+    answer = await warm.answer(Query("Router class", use_cache=False), trace)
+    assert trace.details["lexical"]["state"] == "cold"
+    assert answer.hits[0].path == "server/router.py"
+    assert answer.notes == (COLD,)
+
+
+async def test_what_is_explained_is_the_answer(warm: Warm, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidate_selection, "PROMISING", 2)  # stands for a size that no test builds
+    monkeypatch.setattr(candidate_selection, "NAMED", 1)
+    for text, limit in product(("route", "add route", "keep values between requests", "prefix"), (1, 2, 3, 4)):
+        query = Query(text, limit=limit, use_cache=False)
+        plain, explained = await warm.answer(query), await warm.answer(query, Trace(explain=True))
+        assert [(hit.path, hit.score) for hit in explained.hits] == [(hit.path, hit.score) for hit in plain.hits]
+
+
+async def test_answers_are_never_older_than_the_index(warm: Warm) -> None:
+    generation = await warm.corpus.save("server/limits.py", "def throttle_clients():\n    return 429\n")
+    # The hook has not come: PostgreSQL answers.
+    assert (await warm.ask("throttle_clients"))[0] == "server/limits.py"
+    await warm.lexical.apply(Commit("code", generation, ("server/limits.py",)))
+    answer = await warm.answer(Query("throttle_clients", use_cache=False))
+    assert answer.hits[0].path == "server/limits.py"
+    assert answer.generation == generation
+    generation = await warm.corpus.delete("server/limits.py")
+    await warm.lexical.apply(Commit("code", generation, ("server/limits.py",)))
+    assert "server/limits.py" not in await warm.ask("throttle_clients")
+
+
+async def test_several_chunks_of_a_file_on_request(warm: Warm) -> None:
+    body = "\n\n\n".join(f"def ping_{n}(peer):\n" + '    """Ping a peer."""\n' * 30 for n in range(4))
+    generation = await warm.corpus.save("server/ping.py", body)
+    await warm.lexical.apply(Commit("code", generation, ("server/ping.py",)))
+    assert (await warm.ask("ping a peer")).count("server/ping.py") == 1
+    assert (await warm.ask(Query("ping a peer", all_chunks=True))).count("server/ping.py") >= 3
+
+
+async def test_nothing_speaks_for_a_file(warm: Warm) -> None:
+    # No letter and no digit: the model gives the zero vector, as it does for no word, however strange.
+    assert await warm.ask(Query("→ ⇒", use_hybrid=True)) == []
+
+
+async def test_weights_of_a_file_rank_instead_of_the_shipped_ones(warm: Warm, tmp_path: Path) -> None:
+    only = {"test": 1.0}  # whatever was asked, tests first
+    kinds = ("plain", "symbol", "plain_without_vectors", "symbol_without_vectors")
+    file = tmp_path / "weights.json"
+    file.write_text(json.dumps({"weights": dict.fromkeys(kinds, only)}))
+    settings = SearchSettings(weights_file=str(file))
+    pipeline = Pipeline(warm.corpus.db, warm.corpus.embedder, settings, lambda _: warm.lexical)
+    answer = await replace(warm.corpus, pipeline=pipeline).ask("Router")
+    assert answer.hits[0].path == "tests/test_router.py"
+
+
+def test_a_weights_file_that_holds_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadSettings, match="holds no weights"):
+        load_weights(str(tmp_path / "absent.json"))
+
+
+def test_weights_of_what_is_no_signal_are_refused(tmp_path: Path) -> None:
+    kinds = ("plain", "symbol", "plain_without_vectors", "symbol_without_vectors")
+    file = tmp_path / "weights.json"
+    file.write_text(json.dumps({"weights": {kind: {"charm": 2.0} for kind in kinds}}))
+    with pytest.raises(BadSettings, match="no signal: charm"):
+        load_weights(str(file))

@@ -1,0 +1,233 @@
+"""The linear score: what it adds up, which chunk stands for a file, and what it does without vectors."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from cocosearchd.search.code.code_profile import Ranked, Weights, best_files, load_weights, rank_code, signals
+from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.index_snapshot import Evidence, evidence, view
+from cocosearchd.search.lexical.scoring import candidate_selection
+from cocosearchd.search.lexical.segments.segment import Part, build
+from tests.search.lexical.toy import DIMENSION, documents
+
+FILES = {
+    "src/router.py": "class Router:\n    def add(self): ...\n---\ndef helper(route): ...",
+    "src/route_group.py": "def mount(router, prefix): ...",
+    "tests/test_router.py": "def test_add():\n    Router().add()",
+    "src/session.py": "class Session:\n    token = 1",
+    "README.md": "The router.",
+}
+AXES = {"class Session:\n    token = 1": 0, "The router.": 1}
+ONLY_S3 = Weights({"s3": 1.0, "chunk": 0.0}, {"s3": 1.0}, {"s3": 1.0}, {"s3": 1.0})
+
+
+def ask(query: str, vector: bool = False, files: dict[str, str] = FILES) -> tuple[Evidence, bool]:
+    terms = Terms()
+    asked = terms.query(query)
+    state = view((Part(build(documents(files, AXES), DIMENSION)),), 1)
+    return evidence(state, asked, terms, np.eye(DIMENSION, dtype=np.float32)[0] if vector else None), asked.symbol
+
+
+def ranked(query: str, vector: bool = False, weights: Weights | None = None, limit: int = 10) -> tuple[Ranked, ...]:
+    found, symbol = ask(query, vector)
+    return rank_code(found, symbol, weights or load_weights(), limit)
+
+
+def test_every_weight_has_its_signal() -> None:
+    weights = load_weights()
+    with_vectors, without = signals(ask("Router", vector=True)[0]), signals(ask("Router")[0])
+    for names in (weights.plain, weights.symbol):
+        assert names.keys() <= with_vectors.keys()
+    for names in (weights.plain_without_vectors, weights.symbol_without_vectors):
+        assert names.keys() <= without.keys()
+
+
+def test_signals_of_a_symbol() -> None:
+    found, _ = ask("Router")
+    values = {name: dict(zip(found.paths, array.tolist(), strict=True)) for name, array in signals(found).items()}
+    assert values["symF"]["src/router.py"] == 1.0  # a type, at the margin
+    assert values["stemeq"] == {"src/router.py": 1.0, "src/route_group.py": 0.0, "tests/test_router.py": 0.0,
+                                "src/session.py": 0.0, "README.md": 0.0}  # fmt: skip
+    assert values["test"]["tests/test_router.py"] == 1.0
+    assert values["prose"]["README.md"] == 1.0
+    assert values["s3"]["src/session.py"] == 0.0
+    assert max(values["s3"].values()) == pytest.approx(1.0)
+    assert values["depth"]["README.md"] == pytest.approx(-0.8)  # four of five files lie one deeper
+
+
+def test_definition_first_test_later() -> None:
+    paths = [one.path for one in ranked("Router")]
+    assert paths[0] == "src/router.py"
+    assert "src/session.py" not in paths  # nothing speaks for it
+
+
+def test_the_chunk_that_defines_the_name_stands_for_its_file() -> None:
+    (best, *_) = ranked("Router")
+    assert best.start_byte == 0
+    found, symbol = ask("helper route")
+    two = rank_code(found, symbol, load_weights(), 10, per_file=2)
+    assert next(one.start_byte for one in two if one.path == "src/router.py") > 0
+
+
+def test_score_is_the_sum_of_what_it_explains() -> None:
+    for one in ranked("how does the router add routes", vector=True):
+        assert one.score == pytest.approx(sum(value for _, value in one.signals), abs=1e-4)
+
+
+def test_vectors_find_what_words_do_not() -> None:
+    assert [one.path for one in ranked("zzz", vector=True)] == ["src/session.py"]
+    assert ranked("zzz") == ()
+    assert ranked("zzz", vector=True)[0].cosine == pytest.approx(1.0, abs=0.01)
+
+
+def test_files_without_vectors_stand_at_the_mean() -> None:
+    found, _ = ask("router", vector=True)
+    chunk = dict(zip(found.paths, signals(found)["chunk"].tolist(), strict=True))
+    # Two files have vectors, cosines 1 and 0: z-scores 1 and -1, a third of each.
+    assert (chunk.pop("src/session.py"), chunk.pop("README.md")) == pytest.approx((1 / 3, -1 / 3), abs=1e-3)
+    assert set(chunk.values()) == {0.0}
+
+
+def test_masks_leave_out_without_changing_scores() -> None:
+    found, symbol = ask("router")
+    full = {one.path: one.score for one in rank_code(found, symbol, ONLY_S3, 10)}
+    files = np.array([path.startswith("src/") for path in found.paths])
+    some = rank_code(replace(found, allowed=files), symbol, ONLY_S3, 10)
+    assert {one.path: one.score for one in some} == {p: s for p, s in full.items() if p.startswith("src/")}
+    chunks = np.array([path == "README.md" for path in (found.paths[file] for file in found.chunk_files)])
+    assert [one.path for one in rank_code(found, symbol, ONLY_S3, 10, allowed_chunks=chunks)] == ["README.md"]
+
+
+@pytest.mark.parametrize("files", [{}, {"only.py": "class Router: ..."}])
+def test_tiny_indexes(files: dict[str, str]) -> None:
+    found, symbol = ask("Router", vector=True, files=files)
+    assert [one.path for one in rank_code(found, symbol, load_weights(), 10)] == list(files)
+
+
+def test_limit_and_one_chunk_per_file() -> None:
+    assert len(ranked("router", limit=2)) == 2
+    paths = [one.path for one in ranked("router add route")]
+    assert len(paths) == len(set(paths))
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_equals_stand_by_path_whatever_the_limit_and_the_history(vector: bool) -> None:
+    copies = {f"src/part{n}/router.py": FILES["src/router.py"] for n in range(9)}
+    whole = [one.path for one in order_of(copies, vector, 20)]
+    assert whole == sorted(copies)
+    shuffled = dict(sorted(copies.items(), key=lambda item: int(item[0][8]) * 5 % 9))
+    for limit in range(1, 10):
+        assert [one.path for one in order_of(shuffled, vector, limit)] == whole[:limit]
+
+
+def order_of(files: dict[str, str], vector: bool, limit: int) -> tuple[Ranked, ...]:
+    found, symbol = ask("Router", vector, files)
+    assert best_files(found, symbol, load_weights())[: len(files)] == [
+        found.paths.index(path) for path in sorted(files)
+    ]
+    return rank_code(found, symbol, load_weights(), limit)
+
+
+NAMED = {
+    "app.js": "// The current app: an app knows its current app by currentApp.\nclass App {}\n---\nuse(currentApp)",
+    "app/index.js": "export { currentApp } from '../globals'",
+    "globals.js": "import { App } from './app'  // currentApp, currentApp\n---\nexport const currentApp = proxy(App)",
+    "app/session.js": "export class Session {}\nexport function open() { return Session.open(currentApp) }",
+    "app/store.lua": "Session.open = function() end",
+    "lib/parse.js": "function load() {}",
+    "lib/fetch.js": "function load() {}\nfunction LOAD() {}",
+}
+
+
+@pytest.mark.parametrize(
+    ("query", "sole"),
+    [
+        ("currentApp", {"globals.js": 1.0}),
+        ("currentApp()", {"globals.js": 1.0}),
+        ("lib.load()", {"lib/parse.js": 0.5, "lib/fetch.js": 0.5}),
+        ("Session.open", {"app/store.lua": 1.0}),  # though app/session.js defines an open
+        ("open", {"app/store.lua": 0.5, "app/session.js": 0.5}),
+        ("currentapp", {}),  # another case is another name
+    ],
+)
+def test_files_that_define_the_very_name(query: str, sole: dict[str, float]) -> None:
+    found, _ = ask(query, files=NAMED)
+    values = dict(zip(found.paths, signals(found)["sole"].tolist(), strict=True))
+    assert {path: value for path, value in values.items() if value} == sole
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_a_constant_stands_before_the_file_named_after_a_part_of_it(vector: bool) -> None:
+    found, symbol = ask("currentApp", vector, NAMED)
+    best, second, *_ = rank_code(found, symbol, load_weights(), 10)
+    assert best.path == "globals.js"
+    assert best.start_byte > 0  # not the chunk that only speaks of it
+    assert best.score > second.score + 0.5
+    assert dict(best.signals)["sole"] == pytest.approx(load_weights().of(True, vector)["sole"])
+
+
+USES = {
+    "app.py": "def app_in_parent(app): ...\n---\ndef parent(): after = 1\n---\nclass Parent: ...",
+    "family.py": "class Parent:\n    def after(self): ...\n---\nafter parent after parent\n---\nafter the parent",
+    "src/deep/in/pool.py": f"def run(): call({', '.join(f'argument{n}' for n in range(90))}, after_parent=True)",
+    "after.py": "def after(parent): parent.after()\n---\nparent, after",
+}
+
+
+@pytest.mark.parametrize("vector", [False, True])
+def test_a_name_that_no_file_defines_is_in_the_file_that_has_it(vector: bool) -> None:
+    for query in ("after_parent", "after_parent()", "AFTER_PARENT"):
+        found, symbol = ask(query, vector, USES)
+        assert rank_code(found, symbol, load_weights(), 10)[0].path == "src/deep/in/pool.py"
+    sole = dict(zip(found.paths, signals(found)["sole"].tolist(), strict=True))
+    assert {path for path, value in sole.items() if value} == {"src/deep/in/pool.py"}
+
+
+def test_a_name_that_no_file_defines_is_compared_in_a_large_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidate_selection, "PROMISING", 2)
+    monkeypatch.setattr(candidate_selection, "NAMED", 2)
+    found, symbol = ask("after_parent", files=USES)
+    assert len(found.paths) < len(USES)
+    assert rank_code(found, symbol, load_weights(), 10)[0].path == "src/deep/in/pool.py"
+
+
+def test_a_sentence_has_no_file_of_its_own() -> None:
+    found, _ = ask("where is after_parent", files=USES)
+    assert not signals(found)["sole"].any()
+
+
+def test_names_of_chunks() -> None:
+    found, _ = ask("LOAD", files={"a.js": "function LOAD() {}\n---\nfunction load() {}\n---\nLOAD()"})
+    # A function, 2, and the lead of the very name, 1; 0.8 of 2 where the case differs; a use is no definition.
+    assert found.chunk_names.tolist() == pytest.approx([3.0, 1.6, 0.0])
+
+
+def test_an_exact_name_is_found_first_however_deep_it_lies() -> None:
+    deep = "/".join("abcdefghijklmnop") + "/deep.py"
+    files = {f"near{number}.py": f"def word_{number}(): ..." for number in range(8)} | {deep: "def word_alone(): ..."}
+    found, symbol = ask("word_alone", files=files)
+    assert rank_code(found, symbol, load_weights(), 3)[0].path == deep
+
+
+def test_an_exact_name_is_found_first_beside_a_file_of_another_size() -> None:
+    files = {f"many/m{number}.py": f"def on_{number}(): ..." for number in range(400)}
+    files["other.py"] = next(iter(AXES)) + "\n---\nx = 1" + "\n# a long comment" * 40  # with the question's vector
+    found, symbol = ask("on_5", vector=True, files=files)
+    assert rank_code(found, symbol, load_weights(), 3)[0].path == "many/m5.py"
+
+
+def test_where_no_name_explains_itself_vectors_count_more_and_size_less() -> None:
+    named, unnamed = (signals(ask(query, vector=True)[0]) for query in ("router", "zzz"))
+    for name in ("lsize", "s_mean", "chunk"):
+        assert not named[f"{name}_unnamed"].any()  # router.py explains itself
+        assert unnamed[f"{name}_unnamed"].tolist() == unnamed[name].tolist()
+
+
+def test_where_words_say_little_they_count_less() -> None:
+    clear, weak = (signals(ask(query, vector=True)[0]) for query in ("the session token", "the session zzz"))
+    for name in ("s3", "f_all", "lsize", "chunk"):
+        assert not clear[f"{name}_weak"].any()  # a chunk has all that is asked
+        assert weak[f"{name}_weak"].any()
+    assert np.all(np.abs(weak["s3_weak"]) < np.abs(weak["s3"]).max())

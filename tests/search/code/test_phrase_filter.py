@@ -1,0 +1,355 @@
+"""Quoted phrases: what memory rules out, and every way in which texts are read, against looking at each text."""
+
+import random
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cocosearchd.api.overlay_sessions import Overlays, Rules
+from cocosearchd.indexing.pipeline.chunker import Limits
+from cocosearchd.indexing.pool.overlay_parser import Outliner
+from cocosearchd.model import Filter, Hit, spellings
+from cocosearchd.search.code import phrase_filter
+from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.index_snapshot import view
+from cocosearchd.search.lexical.scoring import candidate_selection
+from cocosearchd.search.lexical.scoring.phrase_candidates import holding, keys_of, phrase_words, size_of
+from cocosearchd.search.lexical.segments.live_documents import files_of
+from cocosearchd.search.lexical.segments.segment import Part, build
+from cocosearchd.search.plan import Query
+from cocosearchd.search.trace import Trace
+from cocosearchd.store.chunks.phrase_matches import expected, holding_anywhere, holding_in_chunks, holding_in_files
+from cocosearchd.store.chunks.queries import file_chunks
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.statements import compose
+from tests.search.corpus import new_corpus
+from tests.search.lexical.toy import DIMENSION, documents
+
+pytestmark = pytest.mark.anyio
+WORDS = (
+    "open Open reopen openFile open_file FILE files fileName HTTPServer http x2y 33abc foo-bar _lead __ foo return the"
+)
+PIECES = [*WORDS.split(), "(foo", "foo)", "b.c", "&", "7", "e\u0301", "\u00e9tage", "\u212aelvin", "self._cache[key]"]
+PIECES += ["running", "runs", "!=", "nil,err", "a::b"]
+BLANKS = (" ", " ", " ", "  ", "\t")
+RULES = Rules(Limits(), 1 << 20, index_secrets=False)
+
+
+def made(dice: random.Random, count: int) -> dict[str, str]:
+    """Files of one to three chunks."""
+    return {
+        f"{('src', 'lib')[n % 2]}/{n}.py": "\n---\n".join(
+            "".join(piece + dice.choice(BLANKS) for piece in dice.choices(PIECES, k=dice.randint(2, 9))).strip()
+            for _ in range(dice.randint(1, 3))
+        )
+        for n in range(count)
+    }
+
+
+def holds(text: str, phrase: str) -> bool:
+    """Looked at, not asked."""
+    return any(each.lower() in text.lower() for each in spellings(phrase))
+
+
+def cut(dice: random.Random, text: str) -> str:
+    """A part of a text, in any case."""
+    start = dice.randrange(len(text))
+    found = dice.choice((str.lower, str.upper, str))(text[start : start + dice.randint(2, 25)])
+    return found.strip()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6))
+def test_no_chunk_that_holds_a_phrase_is_ruled_out(seed: int) -> None:
+    dice, terms = random.Random(seed), Terms()
+    files = made(dice, 8)
+    some = dict(list(files.items())[:5])
+    parts = (
+        Part(build(documents(some), DIMENSION)).without([dice.randrange(5)]),
+        Part(build(documents({path: files[path] for path in files if path not in some}), DIMENSION)),
+    )
+    state = view(parts, 1)
+    living = {path: files[path].split("\n---\n") for path in state.living.paths}
+    for _ in range(20):
+        phrases = [
+            cut(dice, dice.choice(list(files.values())).replace("\n---\n", " ")) for _ in range(dice.choice((1, 1, 2)))
+        ]
+        allowed = np.array([path.startswith("src") for path in state.living.paths]) if dice.random() < 0.3 else None
+        found = holding(parts, state.living, phrase_words(phrases, terms), allowed)
+        sure, whole = (keys_of(parts, state.living, chunks) for chunks in (found.sure, found.whole))
+        holders = {
+            (path, number)
+            for path, texts in living.items()
+            for number, text in enumerate(texts)
+            if all(holds(text, phrase) for phrase in phrases)
+            if allowed is None or path.startswith("src")
+        }
+        assert holders <= numbered(sure, living), phrases
+        assert numbered(whole, living) <= numbered(sure, living)
+        assert len(sure) == size_of(found.sure)
+        files_found = {state.living.paths[file] for file in np.flatnonzero(files_of(parts, found.sure))}
+        assert files_found == {path for path, _, _ in sure}
+
+
+def numbered(keys: list[tuple[str, int, int]], living: Mapping[str, list[str]]) -> set[tuple[str, int]]:
+    """Keys as the numbers of chunks in their files; dead files are in no answer."""
+    starts = {
+        path: np.cumsum([0, *(max(1, len(text.encode())) for text in texts)]).tolist() for path, texts in living.items()
+    }
+    return {(path, starts[path].index(start)) for path, start, _ in keys}
+
+
+def test_words_at_the_edges_may_go_on_and_those_within_may_not() -> None:
+    terms, files = Terms(), {"a.py": "def reopen file now", "b.py": "open files now", "c.py": "open the file here"}
+    state = view((Part(build(documents(files), DIMENSION)),), 1)
+
+    def paths(phrase: str, whole: bool) -> set[str]:
+        found = holding(state.parts, state.living, phrase_words([phrase], terms), None)
+        return {path for path, _, _ in keys_of(state.parts, state.living, found.whole if whole else found.sure)}
+
+    assert paths("open file", whole=False) == set(files)
+    assert paths("open file", whole=True) == {"b.py", "c.py"}  # `files` has the stem of `file`
+    assert paths("open the file", whole=False) == {"c.py"}
+    assert paths("DEF Reopen f", whole=False) == {"a.py"}
+
+
+WAYS: dict[str, dict[str, int]] = {
+    "few": {},
+    "compared": {"FEW": 0},
+    "keys": {"FEW": 0, "PROMISING": 2, "NAMED": 1},
+    "scan": {"FEW": 0, "PROMISING": 2, "NAMED": 1, "MANY": 0},
+    "words": {"FEW": 20, "PROMISING": 2, "NAMED": 1, "MANY": 20, "SCANNED": -1},
+}
+
+
+def choose(way: str, patch: pytest.MonkeyPatch) -> None:
+    """Bounds as if the few files were many."""
+    for name, value in WAYS[way].items():
+        patch.setattr(candidate_selection if name in ("PROMISING", "NAMED") else phrase_filter, name, value)
+    if way not in ("few", "scan"):
+        patch.setattr(phrase_filter, "expected", many)
+
+
+async def many(*_: object) -> int:
+    """What PostgreSQL expects of a small table says nothing of a large one."""
+    return 1 << 40
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_what_is_shown_holds_the_phrase_and_all_that_holds_it_is_shown(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    dice = random.Random(7)
+    files = {path: text.replace("\n---\n", "\n") + "\ncommon" for path, text in made(dice, 40).items()}
+    files["lib/long.py"] = "\n".join(f"common {' '.join(dice.choices(PIECES, k=9))}" for _ in range(60))
+    corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
+    stored = {(f.path, c.start_byte): c.content async for f in file_chunks(db, corpus.record, None) for c in f.chunks}
+    assert len({start for path, start in stored if path == "lib/long.py"}) > 2
+    choose(way, monkeypatch)
+    whole, partly = 0, 0
+    for _ in range(25):
+        phrase = cut(dice, dice.choice(list(files.values())).replace('"', ""))
+        if not phrase:
+            continue
+        holders = {key for key, text in stored.items() if holds(text, phrase)}
+        query = Query(f'"{phrase}" common', limit=200, all_chunks=True)
+        answer = await corpus.ask(query)
+        found = {(hit.path, hit.start_byte) for hit in answer.hits}
+        assert found <= holders, (way, phrase)
+        assert found == holders or answer.notes == (phrase_filter.PARTS,), (way, phrase)
+        whole, partly = whole + (found == holders), partly + bool(answer.notes)
+        filtered = await corpus.ask(replace(query, paths=("src/**",)))
+        expected_ = {key for key in holders if key[0].startswith("src/")}
+        assert {(hit.path, hit.start_byte) for hit in filtered.hits} == expected_ or filtered.notes
+        three = await corpus.ask(replace(query, limit=3, all_chunks=False))
+        assert len({hit.path for hit in three.hits}) == len(three.hits), "one of each file"
+        assert {(hit.path, hit.start_byte) for hit in three.hits} <= holders
+        assert len(three.hits) == min(3, len({path for path, _ in holders})) or three.notes, (way, phrase)
+    assert whole > 10
+    assert bool(partly) == (way == "words")
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way != "words"])
+async def test_a_phrase_is_found_where_no_word_and_no_vector_speaks_for_it(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """Within longer words, or without any: to be there is enough."""
+    files = {f"{n}.py": f"def fun{n}(xxx{n}yy):\n    return xxxx(xxx{n}yy) + {n}\n" for n in range(30)}
+    corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
+    choose(way, monkeypatch)
+    for phrase in ("turn xx", "):", "XX"):
+        assert paths_of((await corpus.ask(Query(f'"{phrase}"', limit=50))).hits) == set(files), phrase
+        assert len((await corpus.ask(Query(f'"{phrase}"', limit=7))).hits) == 7, phrase
+        assert paths_of((await corpus.ask(Query(f'"{phrase}" path:3.py', limit=7))).hits) == {"3.py"}, phrase
+
+
+@pytest.mark.parametrize("way", ["few", "compared"])
+async def test_the_order_is_that_of_the_same_question_without_the_phrase(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    dice = random.Random(3)
+    files = {
+        path: text.replace("\n---\n", "\n") + "\nopen the file" * (n % 2)
+        for n, (path, text) in enumerate(made(dice, 40).items())
+    }
+    corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
+    choose(way, monkeypatch)
+    everything = (await corpus.ask(Query("open the file http server", limit=200))).hits
+    held = (await corpus.ask(Query('"open the file" http server', limit=5))).hits
+    assert [hit.path for hit in held] == [hit.path for hit in everything if "open the file" in files[hit.path].lower()][
+        :5
+    ]
+
+
+async def test_symbols_overlays_and_explain_beside_a_phrase(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outliner: Outliner
+) -> None:
+    files = {f"{n}.py": f"def made_{n}(): return open_file({n})\n\n\nclass Kept{n}: pass\n" for n in range(6)}
+    corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
+    for way in ("few", "compared", "scan"):
+        with monkeypatch.context() as patch:
+            choose(way, patch)
+            asked = Query('"open_file(" made', use_cache=False)
+            assert paths_of((await corpus.ask(asked)).hits) == set(files)
+            assert paths_of((await corpus.ask(replace(asked, symbol_name="made_3"))).hits) == {"3.py"}
+            assert not (await corpus.ask(replace(asked, symbol_name="nothing"))).hits
+            trace = Trace(explain=True)
+            explained = await corpus.ask(replace(asked, limit=2), trace)
+            told = trace.details["phrases"]
+            assert told["with_the_words"] <= told["chunks_that_can_hold"]
+            assert told["read"]
+            assert [hit.path for hit in explained.hits] == [
+                hit.path for hit in (await corpus.ask(replace(asked, limit=2))).hits
+            ]
+            overlays = Overlays(lambda _: corpus.embedder, outliner)
+            with overlays.session() as session:
+                for path, text in {"1.py": "def made_1(): pass\n", "new.py": "made = open_file(new)\n"}.items():
+                    await overlays.put(session, corpus.record, path, text.encode(), RULES)
+                overlay = await overlays.of(session, corpus.record)
+                answer = await corpus.pipeline.run(corpus.record, asked, Trace(), overlay=overlay)
+                assert paths_of(answer.hits) == set(files) - {"1.py"} | {"new.py"}
+
+
+@pytest.mark.parametrize("profile", ["code", "classic"])
+async def test_punctuation_that_is_quoted_is_found_without_memory(
+    db: Database, tmp_path: Path, profile: str, outliner: Outliner
+) -> None:
+    files = {"b.js": "f(x => { run(x) })\n", "a.js": "const g = y => { walk(y) }\n", "c.js": "f(function () {})\n"}
+    corpus = await new_corpus(db, tmp_path / "root", files)
+    asked = Query('"=> {"', profile=profile)
+    answer = await corpus.ask(asked)
+    assert [hit.path for hit in answer.hits] == ["a.js", "b.js"]
+    assert {dict(hit.scores)["relevance"] for hit in answer.hits} == {1.0}
+    assert [hit.path for hit in (await corpus.ask(replace(asked, paths=("b.*",)))).hits] == ["b.js"]
+    assert not (await corpus.ask(replace(asked, text="=> {"))).hits
+    overlays = Overlays(lambda _: corpus.embedder, outliner)
+    with overlays.session() as session:
+        for path, text in {"a.js": "g()\n", "d.js": "h(z => { stop(z) })\n"}.items():
+            await overlays.put(session, corpus.record, path, text.encode(), RULES)
+        overlay = await overlays.of(session, corpus.record)
+        unsaved = await corpus.pipeline.run(corpus.record, asked, Trace(), overlay=overlay)
+        assert [hit.path for hit in unsaved.hits] == ["b.js", "d.js"]
+        words = await corpus.pipeline.run(corpus.record, replace(asked, text="=> {"), Trace(), overlay=overlay)
+        assert not words.hits
+
+
+@pytest.mark.parametrize("profile", ["code", "classic"])
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+async def test_what_looks_the_same_is_the_same_phrase(
+    db: Database, tmp_path: Path, outliner: Outliner, form: Literal["NFC", "NFD"], profile: str
+) -> None:
+    """macOS and some editors write an e and an accent where a keyboard makes one character."""
+    words = tmp_path / "words" if profile == "code" else None
+    files = {f"{name}.py": unicodedata.normalize(name, "# ouvre le café déjà là\n") for name in ("NFC", "NFD")}
+    corpus = await new_corpus(db, tmp_path / "root", files, lexical=words)
+    for phrase in ("le café déjà", "café", "CAFÉ", "ouvre le café"):
+        asked = Query(f'"{unicodedata.normalize(form, phrase)}"', profile=profile, use_cache=False)
+        assert paths_of((await corpus.ask(asked)).hits) == set(files), phrase
+    overlays = Overlays(lambda _: corpus.embedder, outliner)
+    with overlays.session() as session:
+        for path, text in files.items():
+            await overlays.put(session, corpus.record, path, text.encode(), RULES)
+        overlay = await overlays.of(session, corpus.record)
+        answer = await corpus.pipeline.run(corpus.record, asked, Trace(), overlay=overlay)
+        assert paths_of(answer.hits) == set(files)
+
+
+def paths_of(hits: tuple[Hit, ...]) -> set[str]:
+    return {hit.path for hit in hits}
+
+
+async def test_where_there_is_no_time_the_answer_says_so_and_is_not_kept(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {f"{n}.py": f"value_{n} = reopen the({n})\n" for n in range(12)}
+    corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
+    choose("scan", monkeypatch)
+
+    async def out_of_time(*_: object) -> None:
+        """A small index is looked through in any time."""
+
+    monkeypatch.setattr(phrase_filter, "holding_anywhere", out_of_time)
+    for _ in range(2):
+        answer = await corpus.ask(Query('"open the" value'))
+        assert answer.notes == (phrase_filter.UNREAD,)
+        assert answer.cache == "miss"
+        assert all("open the" in hit.content for hit in answer.hits)
+
+
+@pytest.mark.parametrize("way", ["few", "compared", "keys", "words"])
+async def test_no_answer_is_of_two_generations(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    """A file that lost the phrase in a commit that memory has not heard of yet: it is neither shown nor left out."""
+    corpus = await new_corpus(
+        db, tmp_path / "root", {"a.py": "open the file\n", "b.py": "open the file, too\n"}, lexical=tmp_path / "words"
+    )
+    choose(way, monkeypatch)
+    asked, before = Query('"open the file"', use_cache=False), corpus.record
+    assert ((await corpus.ask(asked)).generation, len((await corpus.ask(asked)).hits)) == (2, 2)
+    corpus.lexical = None  # the commit does not get there
+    await corpus.save("a.py", "another file\n")
+    corpus.record = before  # whoever asks has not heard of it either
+    answer = await corpus.ask(asked)
+    assert (answer.generation, [hit.path for hit in answer.hits]) == (3, ["b.py"])
+
+
+async def test_a_file_that_is_newer_than_memory_is_known_by_its_generation(db: Database, tmp_path: Path) -> None:
+    corpus = await new_corpus(db, tmp_path / "root", {"a.py": "open the file\n", "b.py": "open a file\n"})
+    where, every = Filter(phrases=("Open THE",)), ["a.py", "b.py", "gone.py"]
+    read = await holding_in_files(db, corpus.record, where, every)
+    assert {path: starts.tolist() for path, starts in read.starts.items()} == {"a.py": [0]}
+    assert read.generations == {"a.py": 1, "b.py": 2}
+    await corpus.save("b.py", "open the file, too\n")
+    read = await holding_in_files(db, corpus.record, where, every)
+    assert read.starts.keys() == read.generations.keys() == {"a.py", "b.py"}
+    assert read.generations["b.py"] == 3
+    keys = [
+        (file.path, chunk.start_byte, chunk.end_byte)
+        async for file in file_chunks(db, corpus.record, None)
+        for chunk in file.chunks
+    ]
+    read = await holding_in_chunks(db, corpus.record, Filter(phrases=("too",)), [*keys, ("gone.py", 0, 5)])
+    assert (set(read.starts), read.generations) == ({"b.py"}, {"a.py": 1, "b.py": 3})
+    assert await expected(db, corpus.record, where) >= 0
+
+
+async def test_looking_through_everything_ends_in_time(db: Database, tmp_path: Path) -> None:
+    corpus = await new_corpus(db, tmp_path / "root", {"a.py": "open the file\n"})
+    where = Filter(phrases=("the file",), paths=("a.*",))
+    async with db.connection() as holder, holder.transaction():
+        await holder.execute(compose("lock table {chunks} in access exclusive mode", corpus.record))
+        assert await holding_anywhere(db, corpus.record, where, 50) is None
+    found = await holding_anywhere(db, corpus.record, where, 1000)
+    assert found is not None
+    assert {path: starts.tolist() for path, starts in found.items()} == {"a.py": [0]}
+    async with db.connection() as connection:
+        row = await (await connection.execute("show statement_timeout")).fetchone()
+    assert row != ("1s",), "the next question has its own time"

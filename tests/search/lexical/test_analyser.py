@@ -1,0 +1,222 @@
+"""Texts are analysed in a process: as in this one, and what ends the process costs that file alone."""
+
+import asyncio
+import marshal
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.limits import ResourceLimits
+from cocosearchd.sandbox.worker_process import WorkerUnavailable
+from cocosearchd.search.lexical.analysis.analyser import (
+    BY_PATH_ALONE,
+    REQUEST_CHARACTERS,
+    SIZE,
+    WITHOUT_DEFINITIONS,
+    Analysed,
+    ProcessAnalyser,
+    Reduced,
+    ReducedFiles,
+    batches,
+)
+from cocosearchd.search.lexical.analysis.analysis_messages import (
+    AnalysisRequest,
+    analysis_from_bytes,
+    analysis_to_bytes,
+)
+from cocosearchd.search.lexical.analysis.analysis_worker import plain_text
+from cocosearchd.search.lexical.analysis.documents import TOGETHER, FileText, analyse
+from cocosearchd.search.lexical.analysis.terms import Terms, term_hash
+from cocosearchd.search.lexical.index_snapshot import view
+from cocosearchd.search.lexical.segments.segment import Part, Segment, build
+from tests.search.lexical.direct import DirectAnalyser
+from tests.search.lexical.toy import DIMENSION, file_text
+
+STUMBLING = (sys.executable, "-P", str(Path(__file__).with_name("stumbling_worker.py")))
+GOOD = [file_text(f"good_{number}.py", f"def good_{number}():\n    # said of it\n    pass\n") for number in range(5)]
+
+
+@asynccontextmanager
+async def stumbling(deadline_s: float = 60, cpu_s: int = 5) -> AsyncIterator[ProcessAnalyser]:
+    analyser = ProcessAnalyser(STUMBLING, ResourceLimits(request_cpu_s=cpu_s), deadline_s=deadline_s)
+    try:
+        yield analyser
+    finally:
+        await analyser.aclose()
+
+
+def assert_same(analysed: Analysed, expected: Analysed) -> None:
+    one, other = build(analysed.documents, DIMENSION), build(expected.documents, DIMENSION)
+    for name in Segment.__slots__:
+        values, wanted = getattr(one, name), getattr(other, name)
+        if isinstance(values, np.ndarray):
+            np.testing.assert_array_equal(values, wanted, name)
+        elif isinstance(values, bytes | str | tuple | int):
+            assert values == wanted, name
+
+
+def files_with(analysed: Analysed, word: str) -> list[str]:
+    state = view((Part(build(analysed.documents, DIMENSION)),), 1)
+    segment = state.parts[0].segment
+    paths = [path for documents in analysed.documents for path in documents.paths]
+    assert segment.path_list() == paths
+    hits = set[str]()
+    for documents in analysed.documents:
+        postings = documents.file_postings
+        hits |= {documents.paths[file] for file in postings.file[postings.term == np.uint64(term_hash(word))]}
+    return sorted(hits)
+
+
+async def test_a_process_says_what_this_one_says() -> None:
+    files = [*GOOD, file_text("é.c", "int **p; /* 漢字 */\n---\nint main(void) {\n}"), file_text("empty.py", "")]
+    files = [replace(file, vectors=np.eye(DIMENSION, dtype=np.float32)[: len(file.chunks)]) for file in files]
+    analyser = ProcessAnalyser()
+    try:
+        assert_same(await analyser.analyse(files), await DirectAnalyser().analyse(files))
+        assert await analyser.analyse([]) == Analysed()
+    finally:
+        await analyser.aclose()
+    assert analyser.pids == []
+
+
+@pytest.mark.parametrize("fault", ["FAULT", "STALL", "SPIN", "EAT", "LIE"])
+async def test_what_ends_the_process_costs_that_file_its_definitions(fault: str) -> None:
+    bad = file_text("bad.py", f"def bad_name():\n    # {fault}\n    pass\n")
+    async with stumbling(deadline_s=2 if fault == "STALL" else 60, cpu_s=1) as analyser:
+        analysed = await analyser.analyse([*GOOD[:2], bad, *GOOD[2:]])
+    assert [file.path for file in analysed.reduced] == ["bad.py"]
+    assert WITHOUT_DEFINITIONS in analysed.reduced[0].reason
+    assert files_with(analysed, "bad") == ["bad.py"]
+    assert files_with(analysed, "good") == sorted(file.path for file in GOOD)
+    defined = {name for documents in analysed.documents for name in documents.names.exact.tolist()}
+    assert term_hash("good_3") in defined
+    assert term_hash("bad_name") not in defined
+
+
+async def test_what_ends_the_process_by_its_words_is_found_by_its_path() -> None:
+    bad = file_text("notorious.py", "FAULT_ALWAYS")
+    async with stumbling() as analyser:
+        analysed = await analyser.analyse([bad, *GOOD])
+    assert BY_PATH_ALONE in analysed.reduced[0].reason
+    assert files_with(analysed, "notori") == ["notorious.py"]
+    assert len(files_with(analysed, "good")) == len(GOOD)
+
+
+async def test_processes_that_end_whatever_they_get_are_unavailable() -> None:
+    async with stumbling() as analyser:
+        with pytest.raises(WorkerUnavailable, match="without a reason"):
+            await analyser.analyse([*GOOD, file_text("ever.py", "harmless")])
+        assert (await analyser.analyse(GOOD)).reduced == ()
+
+
+async def test_files_of_others_are_analysed_while_one_stalls() -> None:
+    async with stumbling(deadline_s=4) as analyser:
+        await analyser.analyse(GOOD)
+        stalled = asyncio.create_task(analyser.analyse([file_text("bad.py", "STALL")]))
+        await asyncio.sleep(0.2)
+        async with asyncio.timeout(3):
+            for _ in range(3):
+                await analyser.analyse(GOOD)
+        assert not stalled.done()
+        assert [file.path for file in (await stalled).reduced] == ["bad.py"]
+
+
+async def test_more_texts_that_stall_than_there_are_processes_leave_one_to_others() -> None:
+    async with stumbling() as analyser:
+        await analyser.analyse(GOOD)
+        bad = [file_text(f"bad_{number}.py", "STALL") for number in range(SIZE.most + 1)]
+        stalled = [asyncio.create_task(analyser.analyse([file])) for file in bad]
+        await asyncio.sleep(0)  # they have all the processes
+        async with asyncio.timeout(30):  # half of what each of them may take
+            for _ in range(20):
+                assert (await analyser.analyse(GOOD)).reduced == ()
+        assert not any(task.done() for task in stalled)
+        for task in stalled:
+            task.cancel()
+        await asyncio.wait(stalled)
+
+
+async def test_texts_that_stall_at_the_same_time_have_their_turns() -> None:
+    bad = [file_text(f"bad_{number}.py", "STALL") for number in range(SIZE.most + 1)]
+    async with stumbling(deadline_s=2) as analyser:
+        analysed = await asyncio.gather(*(analyser.analyse([file]) for file in bad))
+        assert [file.path for found in analysed for file in found.reduced] == [file.path for file in bad]
+        assert all("no answer within 2 s" in file.reason for found in analysed for file in found.reduced)
+        assert (await analyser.analyse(GOOD)).reduced == ()
+
+
+async def test_a_process_that_somebody_kills_costs_no_file_anything() -> None:
+    async with stumbling() as analyser:
+        await analyser.analyse(GOOD)
+        for pid in analyser.pids:
+            os.kill(pid, signal.SIGKILL)
+        analysed = await analyser.analyse(GOOD)
+        assert analysed.reduced == ()
+        assert len(files_with(analysed, "good")) == len(GOOD)
+
+
+def test_requests_are_small() -> None:
+    files = [file_text(f"{number}.py", "x" * 10_000) for number in range(100)]
+    large = file_text("large.py", "y" * 2 * REQUEST_CHARACTERS)
+    found = list(batches([*files, large, *GOOD]))
+    assert [file for batch in found for file in batch] == [*files, large, *GOOD]
+    assert [large] in found
+    assert all(len(batch) <= TOGETHER for batch in found)
+    assert all(
+        sum(len(file.chunks[0].text) for file in batch) <= REQUEST_CHARACTERS for batch in found if batch != [large]
+    )
+
+
+def test_messages_come_back() -> None:
+    request = AnalysisRequest(tuple(GOOD), plain=True)
+    back = AnalysisRequest.from_bytes(request.to_bytes())
+    assert back.plain
+    assert [(file.path, file.language) for file in back.files] == [(file.path, file.language) for file in GOOD]
+    body = analysis_to_bytes(analyse(back.files, Terms().memory()))
+    assert analysis_to_bytes(analysis_from_bytes(body, GOOD)) == body
+
+
+@pytest.mark.parametrize("files", [GOOD[:2], [*GOOD, *GOOD], []])
+def test_the_analysis_of_other_files_is_garbled(files: Sequence[FileText]) -> None:
+    body = analysis_to_bytes(analyse(GOOD, Terms().memory()))
+    with pytest.raises(Garbled):
+        analysis_from_bytes(body, files)
+
+
+def test_what_points_beyond_its_files_is_garbled() -> None:
+    raw = marshal.loads(analysis_to_bytes(analyse(GOOD, Terms().memory())))
+    for number in (2, 6, 14):
+        changed = [*raw]
+        owners = np.frombuffer(raw[number], np.int32).copy()
+        owners[-1] = 1 << 30
+        changed[number] = owners.tobytes()
+        with pytest.raises(Garbled, match="beyond"):
+            analysis_from_bytes(marshal.dumps(changed), GOOD)
+    for body in (b"", b"\x00", marshal.dumps(raw[:-1]), marshal.dumps([b"123", *raw[1:]]), marshal.dumps(7)):
+        with pytest.raises(Garbled):
+            analysis_from_bytes(body, GOOD)
+
+
+def test_a_plain_text_has_words_alone() -> None:
+    file = file_text("a.py", "class Shop:\n    # über " + "x" * 300 + "\n    pass")
+    assert plain_text(file).chunks[0].text == "class; Shop:; #; ?ber; pass"
+    found = analyse([plain_text(file)], Terms().memory())
+    assert len(found.names.exact) == 0
+    assert not found.file_postings.commented.any()
+
+
+def test_notes_name_some_files_until_they_change() -> None:
+    files = ReducedFiles()
+    files.update([], [Reduced(f"{number}.py", "searched by its path alone") for number in range(7)])
+    assert files.notes()[0] == "0.py is searched by its path alone; it is tried again when it changes"
+    assert files.notes()[-1] == "2 more files are searched by less than their text has"
+    files.update([f"{number}.py" for number in range(6)], ())
+    assert len(files.notes()) == 1

@@ -1,0 +1,103 @@
+"""What a start learns from a process that froze or died while it took files in."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.search.lexical.apply_journal import ApplyJournal
+
+
+@dataclass(frozen=True)
+class File:
+    path: str
+    generation: int = 1
+
+
+FILES = [File("a.py"), File("b.py"), File("c.py")]
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> tuple[Path, Path]:
+    return tmp_path / "lexical" / "code.journal", tmp_path / "froze"
+
+
+def die(places: tuple[Path, Path], files: list[File], *, frozen: bool = False) -> None:
+    """A process that ends while it takes these in."""
+    with ApplyJournal(*places).taking_in(files):
+        left = places[0].read_bytes()
+    places[0].write_bytes(left)
+    if frozen:
+        places[1].write_text("")
+
+
+def paths(journal: ApplyJournal, files: list[File] = FILES) -> list[list[str]]:
+    return [[file.path for file in part] for part in journal.parts(files)]
+
+
+def test_files_that_were_taken_in_are_not_suspected(places: tuple[Path, Path]) -> None:
+    journal = ApplyJournal(*places)
+    with journal.taking_in(FILES):
+        pass
+    places[1].write_text("")
+    assert paths(ApplyJournal(*places)) == [["a.py", "b.py", "c.py"]]
+
+
+def test_a_file_that_was_alone_at_a_freeze_is_left_out_until_it_changes(places: tuple[Path, Path]) -> None:
+    die(places, [File("b.py")], frozen=True)
+    journal = ApplyJournal(*places)
+    assert paths(journal) == [["a.py", "c.py"]]
+    assert journal.sentences[0].startswith("b.py is left out: the daemon stopped answering while it worked on it")
+    assert paths(ApplyJournal(*places)) == [["a.py", "c.py"]], "also at the start after that"
+    changed = [File("a.py"), File("b.py", 2)]
+    assert paths(journal, changed) == [["a.py", "b.py"]]
+    with journal.taking_in(changed):
+        pass
+    assert journal.sentences == ()
+
+
+def test_of_several_files_the_one_that_does_it_is_found(places: tuple[Path, Path]) -> None:
+    die(places, FILES, frozen=True)
+    journal = ApplyJournal(*places)
+    assert paths(journal) == [["a.py"], ["b.py"], ["c.py"]]
+    with journal.taking_in([FILES[0]]):
+        pass
+    die(places, [FILES[1]], frozen=True)
+    assert paths(ApplyJournal(*places)) == [["a.py"], ["c.py"]]
+
+
+def test_a_kill_blames_nobody_and_a_second_one_at_the_same_file_does(places: tuple[Path, Path]) -> None:
+    die(places, [File("b.py")])
+    assert paths(ApplyJournal(*places)) == [["a.py", "c.py"], ["b.py"]]
+    die(places, [File("b.py")])
+    assert paths(ApplyJournal(*places)) == [["a.py", "c.py"]]
+
+
+def test_words_wait_after_two_freezes_that_no_file_explains(places: tuple[Path, Path]) -> None:
+    for paused in (False, False, True, False):
+        journal = ApplyJournal(*places)
+        assert journal.paused == paused
+        assert bool(journal.sentences) == paused
+        end_while_catching_up(places, journal)
+        places[1].write_text("")
+
+
+def test_kills_pause_nothing(places: tuple[Path, Path]) -> None:
+    """Whoever kills a daemon while it starts, however often, has it start as before."""
+    for _ in range(5):
+        journal = ApplyJournal(*places)
+        assert not journal.paused
+        end_while_catching_up(places, journal)
+
+
+def end_while_catching_up(places: tuple[Path, Path], journal: ApplyJournal) -> None:
+    with journal.catching_up():
+        left = places[0].read_bytes()
+    places[0].write_bytes(left)
+
+
+@pytest.mark.parametrize("content", [b"", b"\0\0", b"[1]", b'{"other": 1}', b"{" * 100])
+def test_a_torn_journal_is_none(places: tuple[Path, Path], content: bytes) -> None:
+    places[0].parent.mkdir()
+    places[0].write_bytes(content)
+    assert paths(ApplyJournal(*places)) == [["a.py", "b.py", "c.py"]]

@@ -1,0 +1,223 @@
+"""What is counted of files, against the obvious way to count it, and words as several threads meet them."""
+
+import gc
+import random
+import threading
+import weakref
+from dataclasses import fields, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cocosearchd.search.lexical.analysis import term_table
+from cocosearchd.search.lexical.analysis.chunk_terms import Chunk, ChunkMemory, _size
+from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, document, documents
+from cocosearchd.search.lexical.analysis.term_table import LINE_END, TEXT_START, WordTable
+from cocosearchd.search.lexical.analysis.terms import Terms, term_hash
+from cocosearchd.search.lexical.analysis.text_definitions import comments
+from cocosearchd.search.lexical.segments.segment import Segment, build
+from tests.search.lexical.plain_document import plain_document
+
+PIECES = (
+    "def ", "class ", "struct", "const", "macro_rules! ", "#define ", "type\t", "data", "pub(crate) ", "@app.get('/') ",
+    "func (m *Mux) ", "HTTPServer2", "snake_case", "_x1", "café", "ſpdx", "ﬁle", "日本語", "7", "42", "a1b", "½",
+    "\u0301", "route", "Router", "x", " ", " ", "  ", "    ", "\t", "\n", "\n", "\n", "\r\n", "\f", "\0", "(", ")",
+    "<T>", "*", "{", "}", "=", "::", ".", "#", "// ", "# ", '"""', "'''", "/* ", " */", "--", "--[[", "]]", "{-", "-}",
+    "\n=begin ", "\n=end ", "Copyright 2020 ", "LICENCE ", "=>",
+)  # fmt: skip
+LANGUAGES = ("python", "ruby", "c", "java", "typescript", "lua", "haskell", "bash", "php", "zig", "markdown", "elixir")
+PATHS = ("src/HTTPServer/route_group.py", "a.b/café.test.ts", "src/main.", "x/y/z/w/deep_file.c", "a/.hidden")
+NAMES = st.lists(st.sampled_from(("Router", "a::b", "Router.route", "x")), max_size=2).map(tuple)
+
+SYMBOLS = st.lists(st.sampled_from((("class", "Router"), ("method", "Router.route"))), max_size=2).map(tuple)
+CALLED = ("", "Router", "HTTPServer2 a::b  get")
+
+
+@st.composite
+def file_texts(draw: st.DrawFn) -> FileText:
+    chunks, start, line = list[ChunkText](), 0, 1
+    for _ in range(draw(st.integers(1, 4))):
+        text = "".join(draw(st.lists(st.sampled_from(PIECES), min_size=1, max_size=60)))
+        size = len(text.encode())
+        chunks.append(
+            ChunkText(start, start + size, line, text, draw(NAMES), draw(st.sampled_from(CALLED)), draw(SYMBOLS))
+        )
+        start += size - draw(st.integers(0, min(3, size - 1)))
+        line += text.count("\n")
+    vectors = np.random.default_rng(start).standard_normal((len(chunks), 8)).astype(np.float32)
+    vectors[draw(st.integers(0, len(chunks))) :] = 0
+    return FileText(draw(st.sampled_from(PATHS)), 3, draw(st.sampled_from(LANGUAGES)), tuple(chunks), vectors)
+
+
+def assert_same(one: Segment, other: Segment) -> None:
+    for each in fields(Segment):
+        left, right = getattr(one, each.name), getattr(other, each.name)
+        assert left.dtype == right.dtype, each.name
+        assert np.array_equal(left, right), each.name
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(file_texts(), min_size=1, max_size=3))
+def test_files_are_counted_as_one_would_count_them(given: list[FileText]) -> None:
+    terms, plainly = Terms(), Terms()
+    wanted = build([plain_document(file, plainly) for file in given], 8)
+    assert_same(build(list(documents(given, terms)), 8), wanted)
+    assert_same(build([document(file, terms) for file in given], 8), wanted)  # neither do the others matter
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(file_texts(), min_size=2, max_size=3), st.integers(0, 10**6))
+def test_chunks_that_are_known_are_counted_as_ever(given: list[FileText], seed: int) -> None:
+    """Chunks of known files in another order, between others, under other paths and in another language."""
+    random_, terms = random.Random(seed), Terms()
+    list(documents(given, terms))
+    pool = [chunk for file in given for chunk in file.chunks]
+    mixed = []
+    for file in given:
+        chunks, start = list[ChunkText](), 0
+        for chunk in random_.choices(pool, k=3):
+            size = chunk.end_byte - chunk.start_byte
+            chunks.append(replace(chunk, start_byte=start, end_byte=start + size))
+            start += size - random_.choice((0, 0, 1))
+        language = random_.choice((file.language, random_.choice(LANGUAGES)))
+        vectors = np.zeros((len(chunks), 8), np.float32)
+        mixed.append(FileText(f"moved/{file.path}", 4, language, tuple(chunks), vectors))
+    wanted = build([plain_document(file, Terms()) for file in mixed], 8)
+    assert_same(build(list(documents(mixed, terms)), 8), wanted)
+
+
+def test_comments_of_a_whole_file_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = list[str]()
+
+    def counted(text: str, language: str) -> str:
+        read.append(text)
+        return comments(text, language)
+
+    monkeypatch.setattr("cocosearchd.search.lexical.analysis.chunk_terms.comments", counted)
+    memory = ChunkMemory(table())
+    parts = ['"""begins here\n', 'and ends """ # wombat']
+    first = memory.commented("python", parts)
+    assert memory.commented("python", list(parts)).tolist() == first.tolist()
+    assert read == ["\n".join(parts)]
+    assert first.tolist() != memory.commented("python", parts[::-1]).tolist()
+    assert first.tolist() != memory.commented("lua", parts).tolist()
+
+
+def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:
+    memory = ChunkMemory(table(), limit_bytes=3000)
+    chunks = [Chunk(f"name_{number} = 1", f"name_{number} = 1", "python", ()) for number in range(20)]
+    first = memory.read(chunks[:4])
+    assert all(one is other for one, other in zip(memory.read(chunks[:4]), first, strict=True))
+    assert len(memory.read(chunks)) == 20
+    assert memory._bytes == sum(map(_size, memory._kept.values())) <= 3000
+    again = [memory.read([chunk])[0] for chunk in chunks[:4]]
+    assert again == first
+    for number in range(20, 400):
+        memory.read([Chunk(f"name_{number} = 1", f"name_{number} = 1", "python", ())])
+        assert memory._bytes <= 3000
+    assert all(one is not other for one, other in zip(memory.read(chunks[:4]), first, strict=True))
+
+
+def test_coming_by_a_few_too_many_chunks_finds_most_of_them() -> None:
+    """Again and again in one order, as branches that are switched do. The oldest going first, none would be found."""
+    chunks = [Chunk(f"name_{number} = 1", f"name_{number} = 1", "python", ()) for number in range(1100)]
+    memory = ChunkMemory(table(), limit_bytes=1 << 30)
+    memory.read(chunks[:1000])
+    memory = ChunkMemory(table(), limit_bytes=memory._bytes)
+    found = 0
+    for turn in range(6):
+        for chunk in chunks:
+            before = memory._kept.get(hash(chunk))
+            found += turn > 0 and before is not None
+            memory.read([chunk])
+    assert found > 0.5 * 5 * len(chunks)
+
+
+def test_a_word_that_occurs_too_often_for_its_column_is_clipped() -> None:
+    chunk = ChunkText(0, 1, 1, "# " + "word " * 70_000)
+    file = FileText("a.py", 1, "python", (chunk,), np.zeros((1, 0), np.float32))
+    assert_same(build([document(file, Terms())]), build([plain_document(file, Terms())]))
+
+
+def test_no_files_are_no_documents() -> None:
+    assert list(documents([], Terms())) == []
+
+
+def words_of(table: WordTable, *texts: str) -> list[int]:
+    return list(map(int, table.numbers(texts)))
+
+
+def table() -> WordTable:
+    return WordTable(Terms().of_text, term_hash, ("class",))
+
+
+def test_lines_and_texts_are_told_apart() -> None:
+    words = table()
+    first, second = words.number("first"), words.number("second")
+    assert words_of(words, "first\nclass", "", "second\n") == [
+        *(TEXT_START, first, LINE_END, words.number("class")),
+        *(TEXT_START, TEXT_START, second, LINE_END),
+    ]
+    assert words.number("class") < words.marks <= first
+
+
+def test_a_word_has_the_terms_of_its_text() -> None:
+    words = table()
+    numbers, sizes = words.terms(words.numbers(["HTTPServer ½ 7 route\n"]))
+    expected = ["httpserver", "http", "server", "rout"]
+    assert words.hashes(numbers).tolist() == [term_hash(term) for term in expected]
+    assert sizes.tolist() == [0, 3, 0, 0, 1, 0]
+
+
+def test_threads_meet_words_at_the_same_time() -> None:
+    words, found = table(), dict[int, list[int]]()
+    texts = [" ".join(random.Random(n).choices([f"word{i}Part" for i in range(3000)], k=2000)) for n in range(4)]
+    begin = threading.Barrier(len(texts))
+
+    def count(number: int) -> None:
+        begin.wait()
+        first = [words.number(word) for word in texts[number].split()]
+        terms, _ = words.terms(np.array(first))
+        found[number] = words.hashes(terms).tolist()
+
+    threads = [threading.Thread(target=count, args=(number,)) for number in range(len(texts))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    terms = Terms()
+    assert all(found[n] == [term_hash(term) for term in terms.of_text(text)] for n, text in enumerate(texts))
+
+
+def test_a_table_that_gave_way_is_gone_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the largest thing there is of an index: neither the next one nor an index that is cleared leaves it."""
+    terms = Terms()
+    first = weakref.ref(terms.memory().table)
+    assert words_of(terms.memory().table, "some words")
+    monkeypatch.setattr(term_table, "LIMIT_WORDS", 0)
+    gc.disable()
+    try:
+        second = weakref.ref(terms.memory().table)
+        assert (first(), second() is None) == (None, False)
+        del terms
+        assert second() is None
+    finally:
+        gc.enable()
+
+
+def test_a_table_that_is_full_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    terms = Terms()
+    memory = terms.memory()
+    first = memory.table
+    assert terms.memory() is memory
+    monkeypatch.setattr(term_table, "LIMIT_WORDS", len(first) + 2)  # as many as a test can have
+    first.number("one more")
+    assert terms.memory() is memory
+    first.number("and the last")
+    assert terms.memory().table is not first  # nor are chunks kept by numbers that mean others now
+    assert terms.memory() is not memory
+    long = WordTable(lambda text: (), term_hash, ())
+    long.number("x" * (33 << 20))  # data without blanks
+    assert long.full

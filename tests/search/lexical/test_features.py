@@ -1,0 +1,227 @@
+"""Each ranking signal by itself, with values worked out by hand."""
+
+import math
+import posixpath
+import re
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cocosearchd.search.lexical import features
+from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.segments.path_names import (
+    best_name_match,
+    names_asked,
+    path_names,
+    places_of,
+    stem_coverage,
+)
+from cocosearchd.search.lexical.segments.segment import build
+from tests.search.lexical.toy import documents
+
+
+def test_idf_is_robertsons() -> None:
+    assert features.idf(1, 5) == pytest.approx(math.log(1 + (5 - 1 + 0.5) / (1 + 0.5)))
+    assert features.idf(5, 5) > 0
+
+
+def test_bm25_of_one_term() -> None:
+    scores = features.bm25(2.0, np.array([1, 3], np.float32), np.array([10, 30], np.float32), 20.0, 1.5, 0.75)
+    # norms: 1.5 (1 - .75 + .75 l / 20) = .9375 and 2.0625
+    assert scores == pytest.approx([2 * 2.5 / 1.9375, 2 * 3 * 2.5 / 5.0625])
+
+
+def test_best_three_of_sparse_and_of_dense_scores() -> None:
+    starts, files = np.array([0, 4, 5]), np.array([0, 0, 0, 0, 1, 2, 2], np.int64)
+    dense = np.array([4, 4, 1, 2, 7, 0, 3], np.float32)
+    assert features.best_three(dense, starts, files).tolist() == [10, 7, 3]
+    sparse = np.zeros(7, np.float32)
+    sparse[3] = 5
+    assert features.best_three(sparse, starts, files).tolist() == [5, 0, 0]
+
+
+@given(st.lists(st.lists(st.integers(0, 5), min_size=1, max_size=6), min_size=1, max_size=6))
+def test_best_three_is_the_sum_of_the_three_largest(files: list[list[int]]) -> None:
+    scores = np.array([score for each in files for score in each], np.float32)
+    sizes = np.array([len(each) for each in files])
+    found = features.best_three(
+        scores, np.cumsum(sizes) - sizes, np.repeat(np.arange(len(files), dtype=np.int64), sizes)
+    )
+    assert found.tolist() == [sum(sorted(each)[-3:]) for each in files]
+
+
+def test_scaling() -> None:
+    assert features.scaled(np.array([1, 4], np.float32)).tolist() == [0.25, 1]
+    assert features.scaled(np.zeros(2, np.float32)).tolist() == [0, 0]
+    assert features.standardised(np.array([1, 3], np.float32)).tolist() == [-1, 1]
+    assert features.standardised(np.array([7], np.float32)).tolist() == [0]  # one file: no deviation
+    assert features.standardised(np.zeros(0, np.float32)).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("whole", "last", "shares"),
+    [
+        ([0, 1, 0], [0, 1, 3], [0, 1, 0]),  # the whole name is defined: what its last part names does not count
+        ([0, 0, 0], [2, 0.5, 0], [0.5, 0.5, 0]),  # whatever the values are, two files define it
+        ([0, 0, 0], [0, 0, 0], [0, 0, 0]),
+        ([], [], []),
+    ],
+)
+def test_files_that_define_a_name_share_one(whole: list[float], last: list[float], shares: list[float]) -> None:
+    assert features.sole(np.array(whole, np.float32), np.array(last, np.float32)).tolist() == shares
+
+
+@pytest.mark.parametrize(
+    ("query", "path", "share"),
+    [
+        ("route group", "src/router_group.go", 10 / 11),  # route and group of routergroup
+        ("configuration", "app/config.py", 1.0),  # abbreviation, and beginning
+        ("synchronise threads", "lib/sync.rs", 1.0),  # sync begins synchronise
+        ("requests", "http/req.go", 1.0),
+        ("message queue", "lib/msg.c", 1.0),  # abbreviation
+        ("zebra", "lib/msg.c", 0.0),
+        ("a of", "lib/a.c", 0.0),  # single letters are no evidence
+    ],
+)
+def test_share_of_a_name_that_a_query_explains(query: str, path: str, share: float) -> None:
+    terms = Terms()
+    asked = terms.query(query)
+    names = path_names(build(documents({path: "x = 1"})))
+    found = stem_coverage(names, names_asked(asked.words, [terms.stem(word) for word in asked.words], asked.shares))
+    assert found[0] == pytest.approx(share)
+
+
+def test_a_stem_that_begins_a_word_counts_only_where_the_word_is_not_in_the_path() -> None:
+    terms = Terms()
+    names = path_names(build(documents({"synchronise/sync.rs": "a", "lib/sync.rs": "b"})))
+    share = stem_coverage(names, names_asked(("synchronise",), [terms.stem("synchronise")], [1.0]))
+    assert share.tolist() == [0.0, 1.0]
+    half = stem_coverage(names, names_asked(("synchronise",), [terms.stem("synchronise")], [0.5]))
+    assert half.tolist() == [0.0, 0.5]
+
+
+def test_standing_among_others() -> None:
+    others = features.spread(np.array([0.1, 0.5, np.nan], np.float32))
+    assert features.standing(np.array([0.3, 0.7, np.nan], np.float32), *others).tolist() == pytest.approx([0, 2, 0])
+    alike = np.full(3, 0.5, np.float32)  # by chance: a tiny difference is no evidence
+    found = features.standing(alike + np.float32(0.03), *features.spread(alike))
+    assert found.tolist() == pytest.approx([1, 1, 1], abs=1e-3)
+    unknown = np.full(3, np.nan, np.float32)
+    assert features.standing(unknown, *features.spread(unknown)).tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("path", "hub"),
+    [("web/index.ts", True), ("src/Utils.py", True), ("a/__init__.py", True), ("src/indexer.py", False)],
+)
+def test_files_that_serve_all_others(path: str, hub: bool) -> None:
+    assert (features.stem_of(path) in features.HUBS) is hub
+    assert path_names(build(documents({path: "x"}))).hub.tolist() == [hub]
+
+
+_NAMES = st.text(alphabet="aT._-/1tesSpcmokébx", max_size=12)
+
+
+@settings(max_examples=300, deadline=None)
+@given(_NAMES)
+def test_names_are_taken_apart_as_the_standard_library_does(path: str) -> None:
+    stem = posixpath.splitext(posixpath.basename(path))[0].lower()
+    assert features.stem_of(path) == stem
+    assert features.joined_stem(stem) == re.sub(r"[-_.]", "", stem)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.sampled_from(["test", "Tests", "spec", "mocks", "x", "_", ".", "/", "suite", "py", "ts"]), max_size=7)
+)
+def test_what_is_quick_to_look_for_leaves_no_test_out(parts: list[str]) -> None:
+    path = "".join(parts)
+    *directories, name = path.lower().split("/")
+    slowly = bool(features._TEST_FILE.match(name)) or not features._TEST_DIRECTORY.isdisjoint(directories)
+    assert features.is_test(path) is slowly
+
+
+def test_every_directory_of_tests_has_a_word_that_is_looked_for() -> None:
+    assert all(any(word in name for word in features._TEST_WORDS) for name in features._TEST_DIRECTORY)
+
+
+@pytest.mark.parametrize(
+    ("stem", "identifier", "value"),
+    [
+        ("router", "Router", 1.0),
+        ("routers", "Router", 1.0),
+        ("router", "Routers", 0.5),
+        ("joinset", "join_set", 1.0),
+        ("mergeconfig", "mergeConfigDeep", 0.5),
+        ("abc", "abcdef", 0.0),  # three letters may begin anything
+        ("router", "Route", 0.5),
+        ("session", "Router", 0.0),
+    ],
+)
+def test_name_match(stem: str, identifier: str, value: float) -> None:
+    assert features.name_match(stem, identifier) == value
+    names = path_names(build(documents({f"lib/{stem}.py": "x"})))
+    assert best_name_match(names, (identifier,)).tolist() == [value]
+
+
+class _Noting(dict[str, int]):
+    """Notes how long what is looked up is."""
+
+    asked = 0
+
+    def __contains__(self, key: object) -> bool:
+        self.asked = max(self.asked, len(str(key)))
+        return super().__contains__(key)
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.asked = max(self.asked, len(key))
+        return super().get(key, default)
+
+
+def test_of_a_long_word_no_more_is_looked_up_than_names_have() -> None:
+    names = path_names(build(documents({"lib/router.py": "x", "lib/rou.py": "y"})))
+    noting = _Noting(names.stem_numbers)
+    word = "router" + "s" * 100
+    assert best_name_match(replace(names, stem_numbers=noting), (word,)).tolist() == [0.5, 0.0]
+    assert stem_coverage(replace(names, stem_numbers=noting), names_asked((word,), [word], [1.0])).tolist() == [
+        1.0,
+        1.0,
+    ]
+    assert noting.asked == len("router")
+
+
+@pytest.mark.parametrize(
+    ("path", "test"),
+    [
+        ("tests/a.py", True),
+        ("src/test_a.py", True),
+        ("src/a_test.go", True),
+        ("web/a.spec.ts", True),
+        ("web/a.test.tsx", True),
+        ("src/UserTest.java", True),
+        ("pkg/testdata/x.json", True),
+        ("src/bench/run.rs", True),
+        ("src/testing.py", False),  # flask's client for tests is code
+        ("src/contest.py", False),
+        ("src/latest/x.py", False),
+        ("src/attest.java", True),  # a rule by name has its price: it ends like a test
+    ],
+)
+def test_tests_by_name(path: str, test: bool) -> None:
+    assert features.is_test(path) is test
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.text("ab\u00e9\U0001f980", min_size=1, max_size=6), min_size=1, max_size=8),
+    st.text("ab\u00e9", min_size=1, max_size=5),
+)
+def test_a_text_is_found_wherever_it_stands_in_a_name(stems: list[str], part: str) -> None:
+    names = path_names(build(documents({f"{stem}.py": "x" for stem in stems})))
+    every = [at for at in range(len(names.joined)) if names.joined.startswith(part, at)]
+    assert places_of(names, part) == every
+    assert places_of(names, f"\n{part}") == [at - 1 for at in every if names.joined[at - 1] == "\n"]

@@ -1,0 +1,555 @@
+"""LexicalIndex over a real database: however files came and went, it answers as one that was built afresh."""
+
+import asyncio
+import json
+import shutil
+import threading
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import anyio
+import numpy as np
+import pytest
+
+from cocosearchd.errors import StoreUnavailable
+from cocosearchd.model import Commit, IndexRecord
+from cocosearchd.search.lexical import lexical_index
+from cocosearchd.search.lexical.analysis.analyser import WITHOUT_DEFINITIONS, Analysed, Reduced
+from cocosearchd.search.lexical.analysis.documents import FileText
+from cocosearchd.search.lexical.index_snapshot import SIGNALS, Evidence
+from cocosearchd.search.lexical.lexical_index import LexicalIndex
+from cocosearchd.search.lexical.segments import segment_files
+from cocosearchd.search.lexical.segments.segment import Part
+from cocosearchd.search.lexical.segments.segment_merge import Merge, Order, merges
+from cocosearchd.search.lexical.snapshot_changes import longer
+from cocosearchd.store.chunks.index_texts import FileTexts, file_texts
+from cocosearchd.store.chunks.queries import delete_file, replace_file
+from cocosearchd.store.connection.database import Database
+from tests.search.lexical.direct import DirectAnalyser
+from tests.store.support import file_write, new_index, vector_of
+
+pytestmark = pytest.mark.anyio
+
+FILES = {
+    "src/router/group.py": ("RouteGroup: collects routes under a prefix", "mount: joins the group to a router"),
+    "src/router/match.py": ("match_path: compares a path with patterns of routes",),
+    "src/session.py": ("SessionStore: keeps sessions in cookies", "open: reads a session", "save: writes a session"),
+    "tests/test_session.py": ("test_open: a session is opened twice",),
+    "README.md": ("routes and sessions for small servers",),
+}
+QUESTIONS = ("how are routes grouped under a prefix", "SessionStore", "open a session", "zebra", "match_path routes")
+
+
+async def write(db: Database, record: IndexRecord, path: str, *texts: str) -> Commit:
+    language = "markdown" if path.endswith(".md") else "python"
+    generation = await replace_file(db, record, file_write(path, *texts, language=language))
+    return Commit(record.name, generation, (path,))
+
+
+async def filled(db: Database) -> IndexRecord:
+    record = await new_index(db)
+    for path, texts in FILES.items():
+        await write(db, record, path, *texts)
+    return record
+
+
+async def fresh(db: Database, record: IndexRecord, folder: Path) -> LexicalIndex:
+    index = LexicalIndex(db, record, folder, DirectAnalyser())
+    await index.catch_up()
+    return index
+
+
+async def ask(index: LexicalIndex, text: str) -> Evidence:
+    found = await index.evidence(index.query(text), vector_of(text))
+    assert found is not None
+    return found
+
+
+def by_file(found: Evidence) -> dict[str, list[float]]:
+    """Every signal, the best chunk score and the best cosine by path: what must not depend on the order of files."""
+    cosines = found.cosines if found.cosines is not None else np.zeros(len(found.keys), np.float32)
+    ends = [*found.starts[1:].tolist(), len(found.keys)]
+    return {
+        path: [float(found.values[name][file]) for name in SIGNALS]
+        + [float(found.chunk_scores[start:end].max()), float(cosines[start:end].max())]
+        for file, (path, start, end) in enumerate(zip(found.paths, found.starts.tolist(), ends, strict=True))
+    }
+
+
+async def assert_same(one: LexicalIndex, other: LexicalIndex) -> None:
+    assert one.generation == other.generation
+    for text in QUESTIONS:
+        left, right = by_file(await ask(one, text)), by_file(await ask(other, text))
+        assert left.keys() == right.keys()
+        for path, values in left.items():
+            assert values == pytest.approx(right[path], abs=1e-4), (text, path)
+
+
+async def test_commits_give_what_a_fresh_build_gives(db: Database, tmp_path: Path) -> None:
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    await index.apply(await write(db, record, "src/cookie.py", "Cookie: a name and a value of a session"))
+    await index.apply(await write(db, record, "src/session.py", "SessionStore: keeps sessions in a table"))
+    await index.apply(
+        Commit(record.name, await delete_file(db, record, "src/router/match.py"), ("src/router/match.py",))
+    )
+    assert "src/router/match.py" not in (await ask(index, "match_path")).paths
+    assert index.sizes()["files"] == len(FILES)
+    await assert_same(index, await fresh(db, record, tmp_path / "two"))
+
+
+async def test_what_was_just_saved_waits_for_one_commit_of_bulk_work_at_most(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    commits = [await write(db, record, f"{name}.py", f"{name}: some words") for name in ("one", "two", "saved")]
+    go = anyio.Event()
+    turns = reads_of(index, monkeypatch, go.wait)
+    async with anyio.create_task_group() as tasks:
+        for commit in commits:
+            tasks.start_soon(index.apply, replace(commit, urgent=commit.paths == ("saved.py",)))
+            await anyio.wait_all_tasks_blocked()
+        go.set()
+    assert turns == [["one.py"], ["saved.py"], ["two.py"]]
+    await assert_same(index, await fresh(db, record, tmp_path / "two"))
+
+
+async def test_what_was_just_saved_waits_for_no_large_commit_to_end(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lexical_index, "_TURN_FILES", 2)
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    commits = [await write(db, record, f"{name}.py", f"{name}: some words") for name in "abcde"]
+    saved = replace(await write(db, record, "saved.py", "saved: some words"), urgent=True)
+    turns = reads_of(index, monkeypatch, anyio.wait_all_tasks_blocked)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(
+            index.apply, Commit(record.name, commits[-1].generation, tuple(f"{name}.py" for name in "abcde"))
+        )
+        tasks.start_soon(index.apply, saved)
+    assert turns == [["a.py", "b.py"], ["saved.py"], ["c.py", "d.py"], ["e.py"]]
+    assert index.generation == saved.generation
+    await assert_same(index, await fresh(db, record, tmp_path / "two"))
+
+
+@pytest.mark.parametrize(
+    "error", [StoreUnavailable("the server is away", "wait"), RuntimeError("can't start new thread")]
+)
+async def test_what_was_committed_while_it_was_cold_is_in_the_first_view_that_answers(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    record = await filled(db)
+    index, read = LexicalIndex(db, record, tmp_path / "one", DirectAnalyser()), LexicalIndex._texts
+    saved = await write(db, record, "saved.py", "saved: some words")
+    met = list[bool]()
+
+    async def once(self: LexicalIndex, paths: list[str] | None) -> AsyncIterator[list[FileTexts]]:
+        met.append(True)
+        if len(met) == 1:
+            await index.apply(saved)  # cold: told that it is done
+        elif len(met) == 2:
+            raise error
+        async for texts in read(self, paths):
+            yield texts
+
+    monkeypatch.setattr(LexicalIndex, "_texts", once)
+    with pytest.raises(type(error)):
+        await index.catch_up()
+    later = await write(db, record, "later.py", "later: some words")
+    await index.apply(replace(later, urgent=True))
+    assert not await index.reach(later.generation, 0)
+    await index.catch_up()
+    await assert_same(index, await fresh(db, record, tmp_path / "two"))
+
+
+async def test_who_stops_catching_up_lets_go_of_the_rows_at_once(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They hold a connection, and a transaction."""
+    record, read, reading, closed = await filled(db), file_texts, asyncio.Event(), list[bool]()
+
+    async def noted(*arguments: Any) -> AsyncIterator[FileTexts]:
+        async with aclosing(read(*arguments)) as files:
+            try:
+                async for file in files:
+                    yield file
+            finally:
+                closed.append(True)
+
+    async def waits_for_ever(work: Callable[..., Any], *arguments: Any) -> Any:
+        if work is longer:
+            reading.set()
+            await asyncio.sleep(3600)
+        return await to_thread(work, *arguments)
+
+    to_thread = asyncio.to_thread
+    monkeypatch.setattr(lexical_index, "file_texts", noted)
+    monkeypatch.setattr(lexical_index, "_BATCH_CHUNKS", 1)
+    monkeypatch.setattr(asyncio, "to_thread", waits_for_ever)
+    catching_up = asyncio.ensure_future(LexicalIndex(db, record, tmp_path / "one", DirectAnalyser()).catch_up())
+    await reading.wait()
+    catching_up.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await catching_up
+    assert closed == [True]
+
+
+async def test_what_comes_back_is_not_read_again(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    asked = reads_of(index, monkeypatch)
+    path, gone = "src/session.py", "README.md"
+    await index.apply(await write(db, record, path, "open: reads nothing"))
+    await index.apply(Commit(record.name, await delete_file(db, record, gone), (gone,)))
+    assert list(chain(*asked)) == [path, gone]
+    back = [await write(db, record, name, *FILES[name]) for name in (path, gone)]
+    await index.apply(Commit(record.name, back[1].generation, (path, gone)))
+    assert list(chain(*asked)) == [path, gone]
+    await assert_same(index, await fresh(db, record, tmp_path / "two"))
+    await index.catch_up()
+    assert index.sizes()["kept"] == len(FILES)  # which commit it is of is known
+    await run_until_warm(index)
+    again = await fresh(db, record, tmp_path / "one")
+    assert again.sizes()["kept"] == len(FILES)  # and written down
+    await assert_same(again, await fresh(db, record, tmp_path / "three"))
+
+
+async def test_what_was_just_saved_is_read_at_once(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    asked = reads_of(index, monkeypatch)
+    path = "src/session.py"
+    for texts in (("open: reads nothing",), FILES[path]):
+        await index.apply(replace(await write(db, record, path, *texts), urgent=True))
+    assert list(chain(*asked)) == [path, path]
+
+
+async def test_what_was_merged_away_comes_back(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)  # not to wait for a second
+    monkeypatch.setattr("cocosearchd.search.lexical.snapshot_changes._FORMER_FILES", 1)
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    asked = reads_of(index, monkeypatch)
+    path = "src/session.py"
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        await index.apply(await write(db, record, path, "open: reads nothing"))
+        with anyio.fail_after(10):
+            while index.sizes()["segments"] > 1:  # noqa: ASYNC110 - what it does by itself has no event
+                await anyio.sleep(0.01)
+        await index.apply(await write(db, record, path, *FILES[path]))
+        assert list(chain(*asked)) == [path]
+        await assert_same(index, await fresh(db, record, tmp_path / "two"))
+        tasks.cancel_scope.cancel()
+
+
+def reads_of(
+    index: LexicalIndex,
+    monkeypatch: pytest.MonkeyPatch,
+    wait: Callable[[], Awaitable[object]] = anyio.lowlevel.checkpoint,
+) -> list[list[str]]:
+    """The paths whose texts are asked for from now on, by turns; `wait` comes before each is read."""
+    turns, read = list[list[str]](), index._texts
+
+    async def noted(paths: list[str]) -> AsyncIterator[list[FileTexts]]:
+        turns.append(paths)
+        await wait()
+        async for texts in read(paths):
+            yield texts
+
+    monkeypatch.setattr(index, "_texts", noted)
+    return turns
+
+
+async def test_is_cold_until_it_has_caught_up_and_then_knows_earlier_commits(db: Database, tmp_path: Path) -> None:
+    record = await filled(db)
+    index = LexicalIndex(db, record, tmp_path / "cold", DirectAnalyser())
+    commit = await write(db, record, "src/late.py", "late: came before the first catch-up")
+    await index.apply(commit)
+    assert not index.warm
+    assert index.generation == -1
+    assert not await index.reach(commit.generation, 0.01)
+    assert await index.evidence(index.query("late")) is None
+    await index.catch_up()
+    assert index.generation == commit.generation
+    assert "src/late.py" in (await ask(index, "late")).paths
+
+
+async def test_a_snapshot_answers_like_the_index_it_is_of(db: Database, tmp_path: Path) -> None:
+    record = await filled(db)
+    first = LexicalIndex(db, record, tmp_path, DirectAnalyser())
+    await run_until_warm(first)
+    # Changes while no daemon runs: one file new, one replaced, one gone.
+    await write(db, record, "src/new.py", "fresh_route: a route that was not there")
+    await write(db, record, "src/session.py", "open: reads a session")
+    await delete_file(db, record, "README.md")
+    second = await fresh(db, record, tmp_path)
+    assert second.sizes()["kept"] == len(FILES) - 2
+    await assert_same(second, await fresh(db, record, tmp_path / "other"))
+
+
+class ReducingAnalyser(DirectAnalyser):
+    """Says of one file that it was reduced, which takes a text that ends processes."""
+
+    async def analyse(self, files: Sequence[FileText]) -> Analysed:
+        found = await super().analyse(files)
+        reduced = [Reduced(file.path, WITHOUT_DEFINITIONS) for file in files if file.path == "src/session.py"]
+        return replace(found, reduced=tuple(reduced))
+
+
+async def test_a_restart_still_knows_which_files_are_reduced(db: Database, tmp_path: Path) -> None:
+    record = await filled(db)
+    await run_until_warm(LexicalIndex(db, record, tmp_path, ReducingAnalyser()))
+    second = LexicalIndex(db, record, tmp_path, DirectAnalyser())
+    await run_until_warm(second)
+    assert second.sizes()["kept"] == len(FILES)
+    assert list(second.reduced.reasons) == ["src/session.py"]
+    third = await fresh(db, record, tmp_path)
+    assert third.reduced.notes() == second.reduced.notes()
+    await third.apply(await write(db, record, "src/session.py", "open: reads a session"))
+    assert third.reduced.notes() == [], "it has changed"
+    await delete_file(db, record, "src/session.py")
+    assert (await fresh(db, record, tmp_path)).reduced.notes() == [], "it has gone"
+
+
+async def test_a_save_that_is_given_up_ends_before_the_next(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, under_way, most, begun = await filled(db), 0, 0, threading.Event()
+    save = segment_files.save
+
+    def slowly(*given: Any) -> segment_files.Snapshot:  # the real one, as slow as with a million chunks
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        begun.set()
+        time.sleep(0.2)
+        try:
+            return save(*given)
+        finally:
+            under_way -= 1
+
+    monkeypatch.setattr(segment_files, "save", slowly)
+    index = LexicalIndex(db, record, tmp_path, DirectAnalyser())
+    running = asyncio.create_task(index.run())
+    await asyncio.to_thread(begun.wait)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert (most, under_way) == (1, 0)
+    assert len(segments_in(tmp_path)) == 1
+    assert (await fresh(db, record, tmp_path)).sizes()["kept"] == len(FILES)
+
+
+@pytest.mark.parametrize("damage", ["byte", "manifest", "dead", "missing", "truncated"])
+async def test_a_damaged_snapshot_is_absent(db: Database, tmp_path: Path, damage: str) -> None:
+    record = await filled(db)
+    await run_until_warm(LexicalIndex(db, record, tmp_path, DirectAnalyser()))
+    (segment,) = segments_in(tmp_path)
+    if damage == "byte":
+        raw = bytearray(segment.read_bytes())
+        raw[len(raw) // 2] ^= 255
+        segment.write_bytes(raw)
+    elif damage == "manifest":
+        (tmp_path / "manifest.json").write_text('{"format": 1', "utf-8")
+    elif damage == "dead":
+        manifest = json.loads((tmp_path / "manifest.json").read_text("utf-8"))
+        manifest["segments"][0]["dead"] = [len(FILES)]
+        (tmp_path / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    elif damage == "missing":
+        segment.unlink()
+    else:
+        segment.write_bytes(segment.read_bytes()[:100])
+    index = await fresh(db, record, tmp_path)
+    assert index.sizes()["kept"] == 0
+    await assert_same(index, await fresh(db, record, tmp_path / "other"))
+
+
+async def test_a_snapshot_of_another_identity_is_not_read(db: Database, tmp_path: Path) -> None:
+    record = await filled(db)
+    await run_until_warm(LexicalIndex(db, record, tmp_path, DirectAnalyser()))
+    other = await new_index(db, "other", b"/other")
+    index = await fresh(db, other, tmp_path)
+    assert index.sizes() == {"files": 0, "chunks": 0, "segments": 0, "kept": 0}
+    assert (await ask(index, "session")).paths == ()
+
+
+async def test_discard_forgets_memory_and_disk(db: Database, tmp_path: Path) -> None:
+    record = await filled(db)
+    folder = tmp_path / "words"
+    index = LexicalIndex(db, record, folder, DirectAnalyser())
+    await run_until_warm(index)
+    assert segments_in(folder)
+    await index.discard()
+    assert not folder.exists()
+    assert not index.warm
+
+
+async def test_readers_keep_the_state_they_began_with(db: Database, tmp_path: Path) -> None:
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path)
+    before = await ask(index, "session")
+    values = {name: array.copy() for name, array in before.values.items()}
+    for number in range(6):
+        await index.apply(await write(db, record, f"src/more{number}.py", f"session_{number}: one more session"))
+    assert all(np.array_equal(values[name], before.values[name]) for name in values)
+    assert len((await ask(index, "session")).paths) == len(FILES) + 6
+    await assert_same(index, await fresh(db, record, tmp_path / "other"))
+
+
+async def test_parts_are_put_in_order_when_commits_end(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)  # not to wait for a second
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        for number in range(2):
+            await index.apply(await write(db, record, f"src/more{number}.py", f"session_{number}: one more session"))
+        assert index.sizes()["segments"] == 2
+        moves = index.moves
+        with anyio.fail_after(10):
+            while index.sizes()["segments"] > 1:  # noqa: ASYNC110 - what it does by itself has no event
+                await anyio.sleep(0.01)
+        assert index.moves == moves  # what was kept of before holds
+        await assert_same(index, await fresh(db, record, tmp_path / "two"))
+        tasks.cancel_scope.cancel()
+    assert len(segments_in(tmp_path / "one")) == 1
+    again = await fresh(db, record, tmp_path / "one")
+    assert again.sizes()["kept"] == len(FILES) + 2
+    await assert_same(again, await fresh(db, record, tmp_path / "three"))
+
+
+async def test_between_commits_of_many_files_nothing_is_put_in_order(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.01)
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_BULK_S", 0.5)
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        began = time.monotonic()
+        commit = await write(db, record, "src/more0.py", "one more session")
+        await index.apply(replace(commit, paths=("src/more0.py", *(f"gone{n}.py" for n in range(20)))))
+        await index.apply(await write(db, record, "src/more1.py", "one more session"))
+        assert index.sizes()["segments"] == 2
+        with anyio.fail_after(10):
+            while index.sizes()["segments"] > 1:  # noqa: ASYNC110 - what it does by itself has no event
+                await anyio.sleep(0.01)
+        assert time.monotonic() - began > 0.5
+        tasks.cancel_scope.cancel()
+
+
+async def test_what_was_merged_at_rest_is_saved(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        await index.apply(await write(db, record, "src/more.py", "one more session"))
+        tasks.cancel_scope.cancel()
+    assert len(segments_in(tmp_path / "one")) == 2
+    again = await fresh(db, record, tmp_path / "one")
+    assert again.sizes()["segments"] == 1
+    await run_until_warm(again)
+    assert len(segments_in(tmp_path / "one")) == 1
+    await assert_same(again, await fresh(db, record, tmp_path / "two"))
+
+
+async def test_a_commit_beside_a_merge_is_kept(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun, end = threading.Event(), threading.Event()
+
+    def slow(parts: Sequence[Part], order: Order) -> list[Merge]:
+        found = merges(parts, order)
+        begun.set()
+        assert end.wait(10)
+        return found
+
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)  # not to wait for a second
+    monkeypatch.setattr("cocosearchd.search.lexical.index_snapshot.merges", slow)  # a large one takes seconds
+    record = await filled(db)
+    index = await fresh(db, record, tmp_path / "one")
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        await index.apply(await write(db, record, "src/more0.py", "session_0: one more session"))
+        with anyio.fail_after(10):
+            await anyio.to_thread.run_sync(begun.wait)
+            path = next(iter(FILES))
+            for commit in (
+                await write(db, record, path, "another session"),
+                await write(db, record, "b.py", "session"),
+            ):
+                await index.apply(commit)
+            end.set()
+            while index.sizes()["segments"] > 1:  # noqa: ASYNC110 - what it does by itself has no event
+                await anyio.sleep(0.01)
+        await assert_same(index, await fresh(db, record, tmp_path / "two"))
+        tasks.cancel_scope.cancel()
+
+
+def generation_in(folder: Path) -> int:
+    """Of the snapshot; -1 without one."""
+    path = folder / "manifest.json"
+    return int(json.loads(path.read_text())["generation"]) if path.exists() else -1
+
+
+def segments_in(folder: Path) -> list[Path]:
+    return list(folder.glob("*.segment"))
+
+
+async def run_until_warm(index: LexicalIndex) -> None:
+    """Run it as the daemon does and end it, which saves the snapshot."""
+    await index.catch_up()
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        await anyio.lowlevel.checkpoint()
+        tasks.cancel_scope.cancel()
+
+
+async def test_much_that_is_new_is_saved_at_rest(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Or a crash minutes after a first index would cost as long as it takes to read all of it."""
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._QUIET_S", 0.05)  # not to wait for a second
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._SAVE_CHUNKS", 3)  # a test is small
+    record, folder = await filled(db), tmp_path / "one"
+    index = await fresh(db, record, folder)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        for number in range(3):
+            await index.apply(await write(db, record, f"src/more{number}.py", "session_0: one more session"))
+        with anyio.fail_after(10):
+            while generation_in(folder) < index.generation:  # noqa: ASYNC110 - there is no event
+                await anyio.sleep(0.01)
+        crashed = tmp_path / "as a crash leaves it"
+        shutil.copytree(folder, crashed)
+        tasks.cancel_scope.cancel()
+    assert (await fresh(db, record, crashed)).sizes()["kept"] == len(FILES) + 3
+
+
+async def test_memory_is_given_back_after_each_save(
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A double, as what the system gets cannot be told from what else happens in this process; see test_interpreter.
+    given, enough, folder = list[int](), threading.Event(), tmp_path / "one"
+
+    def give_back() -> None:
+        given.append(len(segments_in(folder)))
+        if len(given) > 2:
+            enough.set()
+
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index.give_back", give_back)
+    monkeypatch.setattr("cocosearchd.search.lexical.lexical_index._SAVE_EVERY_S", 0.1)  # not to wait for minutes
+    index = await fresh(db, await filled(db), folder)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(index.run)
+        assert await anyio.to_thread.run_sync(enough.wait, 10)
+        tasks.cancel_scope.cancel()
+    assert min(given) >= 1

@@ -1,0 +1,372 @@
+"""Segments and views: what is built, merged, killed and asked, without a database."""
+
+import itertools
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, document, names_of
+from cocosearchd.search.lexical.analysis.terms import Terms, term_hash
+from cocosearchd.search.lexical.index_snapshot import SIGNALS, View, evidence, view
+from cocosearchd.search.lexical.scoring import candidate_selection
+from cocosearchd.search.lexical.scoring.name_scores import products
+from cocosearchd.search.lexical.scoring.nearest_vectors import near
+from cocosearchd.search.lexical.segments.segment import Part, build, signs_of, size_bytes
+from cocosearchd.search.lexical.segments.segment_merge import (
+    BUSY,
+    QUIET,
+    RESTING,
+    SEGMENT_CHUNKS,
+    Order,
+    compacted,
+    merge,
+    merges,
+    replaced,
+)
+from tests.search.lexical.toy import DIMENSION, documents
+
+ALL_LARGE = replace(QUIET, small=0)  # as if these few files were many
+LARGE = replace(QUIET, ratio=1, small=3, most=100)
+WORDS = ("route", "session", "cache", "lock", "queue", "Router", "parseHeader")
+FILES = {
+    f"src/{first}_{second}.py": f"def {first}_{second}(): return {third}\n---\n# {second} of {first}\n{third} = 1"
+    for first, second, third in itertools.permutations(("route", "session", "cache", "lock"), 3)
+}
+
+
+def answers(state: View, query: str) -> dict[str, tuple[float, ...]]:
+    terms = Terms()
+    found = evidence(state, terms.query(query), terms, np.eye(DIMENSION, dtype=np.float32)[0])
+    return {path: tuple(float(found.values[name][file]) for name in SIGNALS) for file, path in enumerate(found.paths)}
+
+
+def asked(*terms: str) -> NDArray[np.uint64]:
+    return np.array([term_hash(term) for term in terms], np.uint64)
+
+
+def test_a_term_has_the_rows_of_its_chunks() -> None:
+    segment = build(documents({"a.py": "cache lock\n---\ncache cache", "b.py": "lock"}))
+    rows, nothing = segment.chunk_rows(asked("cach", "nothing"))
+    assert segment.posting_chunks[rows].tolist() == [0, 1]
+    assert segment.posting_counts[rows].tolist() == [1, 2]
+    assert nothing.start == nothing.stop
+    assert all(rows.start == rows.stop for rows in segment.file_rows(np.array([0, 2**64 - 1], np.uint64)))
+
+
+@pytest.mark.parametrize("paths", [[], ["a.py"], ["a.py", "", "lib/b.py"], ["é/a.py", "b.py", "\udcff.py", "🙂.py"]])
+def test_paths_come_back_as_they_were(paths: list[str]) -> None:
+    assert build(documents(dict.fromkeys(paths, "x"))).path_list() == paths
+
+
+def test_counts_are_clipped_not_wrapped() -> None:
+    segment = build(documents({"a.py": "# " + "word " * 70_000}))
+    (rows,) = segment.chunk_rows(asked("word"))
+    assert segment.posting_counts[rows].tolist() == [255]
+    assert segment.posting_everything[segment.file_rows(asked("word"))[0]].tolist() == [65_535]
+
+
+def test_names_of_a_header_count_three_times() -> None:
+    chunk = ChunkText(0, 9, 1, "cache lock", ("lock",), names_of("src/a.py Cache lock", "src/a.py"))
+    file = FileText("src/a.py", 1, "python", (chunk,), np.zeros((1, DIMENSION), np.float32))
+    segment = build([document(file, Terms())])
+    rows = segment.chunk_rows(asked("cach", "src"))
+    assert [segment.posting_counts[some].tolist() for some in rows] == [[4], [1]]
+    assert names_of("src/a b.py", "src/a b.py") == ""
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6))
+def test_any_history_of_parts_answers_like_one_segment(seed: int) -> None:
+    random_ = random.Random(seed)
+    living: dict[str, str] = {}
+    parts: tuple[Part, ...] = ()
+    for _ in range(6):
+        chosen = random_.sample(sorted(FILES), random_.randint(1, 6))
+        gone = [path for path in chosen if path in living]
+        fresh = {path: FILES[path] + f"\n---\n{random_.choice(WORDS)}" for path in chosen if random_.random() < 0.8}
+        parts = tuple(
+            part.without([n for n, path in enumerate(part.segment.path_list()) if path in gone]) for part in parts
+        )
+        for path in gone:
+            del living[path]
+        living |= fresh
+        if fresh:
+            parts = compacted((*parts, Part(build(documents(fresh), DIMENSION))), random_.choice((BUSY, QUIET)))
+    state, afresh = view(parts, 1), view((Part(build(documents(living), DIMENSION)),), 1)
+    assert (state.files, state.chunks) == (afresh.files, afresh.chunks)
+    for query in ("route session", "Router", "how is a cache locked", "lock_route"):
+        left, right = answers(state, query), answers(afresh, query)
+        assert left.keys() == right.keys()
+        for path, values in left.items():
+            assert values == pytest.approx(right[path], abs=2e-4), (query, path)
+
+
+def test_merging_keeps_order_and_drops_the_dead() -> None:
+    first, second = build(documents({"a.py": "cache", "b.py": "lock"})), build(documents({"c.py": "cache queue"}))
+    merged = merge([Part(first).without([0]), Part(second)])
+    assert merged.path_list() == ["b.py", "c.py"]
+    assert merged.posting_chunks[merged.chunk_rows(asked("cach"))[0]].tolist() == [1]
+    assert size_bytes(merged) > 0
+
+
+def test_the_language_of_nearly_all_code_is_known() -> None:
+    files = {f"src/{number}.py": "x" for number in range(9)} | {"README.md": "y"}
+    assert view((Part(build(documents(files))),), 1).common == ("python", "py")
+    more = build(documents({"a.go": "x", "b.go": "y"}))
+    assert view((Part(build(documents(files))), Part(more)), 1).common == ()
+    assert view((), 0).common == ()
+
+
+def test_masks_are_copied() -> None:
+    part = Part(build(documents({"a.py": "cache", "b.py": "lock"})))
+    once = part.without([0])
+    twice = once.without([1])
+    assert (part.files_alive, once.files_alive, twice.files_alive) == (2, 1, 0)
+
+
+def test_small_segments_merge_and_large_ones_stay() -> None:
+    one, many = build(documents({"a.py": "x"})), build(documents(FILES))
+    assert len(compacted([Part(many), Part(one)], ALL_LARGE)) == 2  # much smaller than the one before
+    assert len(compacted([Part(one), Part(one)], QUIET)) == 1
+    assert compacted([Part(one).without([0])], QUIET) == ()
+    assert SEGMENT_CHUNKS == 100_000
+
+
+def sized(*sizes: int) -> list[Part]:
+    """Parts of so many files, of one chunk each."""
+    return [Part(build(documents({f"{n}_{file}.py": "x" for file in range(size)}))) for n, size in enumerate(sizes)]
+
+
+@pytest.mark.parametrize(
+    ("order", "before", "after"),
+    [
+        (BUSY, (4, 2, 1), (4, 2, 1)),
+        (BUSY, (4, 2, 1, 1), (8,)),  # in one go
+        (ALL_LARGE, (13, 2, 1), (13, 3)),
+        (ALL_LARGE, (12, 2, 1), (15,)),
+        (QUIET, (13, 2, 1), (16,)),
+        (replace(QUIET, small=3), (130, 31, 2, 1), (130, 31, 3)),
+        (replace(QUIET, small=3), (20, 18, 19, 20, 4), (20, 18, 19, 20, 4)),
+        (LARGE, (20, 18, 19, 20, 4), (81,)),  # together below the most
+        (LARGE, (90, 20, 18, 19, 4), (90, 61)),  # not with one that is larger than all the rest
+        (LARGE, (31, 9, 8), (31, 9, 8)),
+    ],
+)
+def test_a_part_is_merged_with_those_behind_it(order: Order, before: tuple[int, ...], after: tuple[int, ...]) -> None:
+    assert [part.segment.file_count for part in compacted(sized(*before), order)] == list(after)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.data())
+def test_merges_are_put_in_place_of_what_has_changed_meanwhile(data: st.DataObject) -> None:
+    before = [part.without(data.draw(st.lists(st.integers(0, 3)))) for part in sized(4, 5, 4, 6)]
+    made = merges(before, data.draw(st.sampled_from([LARGE, QUIET, BUSY, RESTING])))
+    now = [part.without(data.draw(st.lists(st.integers(0, 3)))) for part in before]
+    back = st.lists(st.integers(0, 3), unique=True)
+    now = [part.having(some, [9] * len(some)) if (some := data.draw(back)) else part for part in now]
+    if data.draw(st.booleans()):
+        now[2:] = compacted(now[2:], QUIET)
+    found = replaced(before, made, [*now, *sized(3)])
+    assert [file for part in found for file in living(part)] == [f for part in [*now, *sized(3)] for f in living(part)]
+    assert all(part.files_alive for part in found)
+
+
+def living(part: Part) -> list[tuple[str, int]]:
+    files = list(zip(part.segment.path_list(), part.generations.tolist(), strict=True))
+    return files if part.alive is None else [file for file, alive in zip(files, part.alive, strict=True) if alive]
+
+
+def test_what_is_mostly_dead_is_written_anew() -> None:
+    first, second = sized(20, 2)
+    some = first.without(range(5))
+    assert [part.segment.file_count for part in compacted([some, second], ALL_LARGE)] == [15, 2]
+    nearly_all = first.without(range(19))
+    assert compacted([nearly_all, second], BUSY) == (nearly_all, second)  # it may come back; at rest it is written anew
+
+
+def test_a_row_is_written_few_times() -> None:
+    written, parts = 0, tuple[Part, ...]()
+    for new in sized(*[1] * 64):
+        before = {part.segment for part in (*parts, new)}
+        parts = compacted((*parts, new), BUSY)
+        written += sum(part.segment.file_count for part in parts if part.segment not in before)
+    assert written <= 64 * 4
+    assert len(parts) <= 6
+
+
+def test_an_empty_index_answers_with_nothing() -> None:
+    terms = Terms()
+    found = evidence(view((), 3), terms.query("anything"), terms, None)
+    assert (found.generation, list(found.paths), found.keys.shape) == (3, [], (0, 2))
+
+
+def test_cosines_of_quantised_vectors() -> None:
+    terms = Terms()
+    state = view((Part(build(documents({"a.py": "x = 1", "b.py": "y = 2"}, {"x = 1": 0}), DIMENSION)),), 1)
+    found = evidence(state, terms.query("x"), terms, np.array([0.6, 0.8, 0, 0], np.float32))
+    assert found.cosines is not None
+    assert found.cosines[0] == pytest.approx(0.6, abs=1e-3)
+    assert np.isnan(found.cosines[1])
+
+
+@pytest.mark.parametrize("dimension", [64, 256, 384, 768, 1024])
+def test_equal_vectors_have_the_same_cosine_wherever_they_stand(dimension: int) -> None:
+    random_ = np.random.default_rng(5)
+    vector = random_.normal(0, 1, dimension).astype(np.float32)
+    row = random_.integers(-127, 128, (1, dimension)).astype(np.int8)
+    found = [products(row.repeat(size, 0), np.ones(size, np.float32), vector) for size in (*range(1, 40), 255, 1001)]
+    assert len(set(np.concatenate(found).tolist())) == 1
+
+
+def large() -> View:
+    files = {f"src/file{n}.py": f"value_{n} = 1\n---\nother_{n} = value_{n}" for n in range(20)}
+    axes = {"value_7 = 1": 0, **{f"value_{n} = 1": 1 for n in range(20) if n != 7}}
+    return view((Part(build(documents(files, axes), DIMENSION)),), 1)
+
+
+def test_a_large_index_looks_at_the_chunks_of_promising_files(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidate_selection, "PROMISING", 2)  # stands for a size that no test builds
+    terms, state = Terms(), large()
+    found = evidence(state, terms.query("value_3"), terms, np.eye(DIMENSION, dtype=np.float32)[0])
+    assert found.cosines is not None
+    assert found.file_cosines is not None
+    assert {"src/file7.py", "src/file3.py"} <= set(found.paths)  # best by vector, best by words
+    assert len(found.paths) < 20
+    assert found.best_cosines is not None
+    assert not np.isnan(found.best_cosines).any()
+    assert found.values["s3"][found.paths.index("src/file3.py")] > 0
+    assert found.file_cosines[found.paths.index("src/file7.py")] == pytest.approx(1.0, abs=0.01)
+    assert found.among.cosine == pytest.approx(1 / 20, abs=0.01)  # of all files, not of the compared ones
+
+
+def test_signs_are_bits() -> None:
+    rows = np.zeros((2, 65), np.int8)
+    rows[0, 0], rows[0, 1], rows[1, 64] = 3, -3, 127
+    assert signs_of(rows).view(np.uint8).tolist() == [[0x80] + [0] * 15, [0] * 8 + [0x80] + [0] * 7]  # word by word
+
+
+def test_a_chunk_is_near_whatever_the_rest_of_its_file_says() -> None:
+    random_ = np.random.default_rng(7)
+    vectors = random_.integers(-127, 128, (40, 64)).astype(np.int8)  # two chunks of each of 20 files
+    vectors[1::2] = -vectors[::2]  # whose mean says nothing
+    files = {f"{n}.py": f"first_{n}\n---\nsecond_{n}" for n in range(20)}
+    plain = build(documents(files), 64)
+    segment = replace(
+        plain,
+        vectors=vectors,
+        signs=signs_of(vectors),
+        scales=np.full(40, 1 / 127, np.float32),
+        without_vector=np.zeros(0, np.int64),
+    )
+    asked = vectors[14] + random_.normal(0, 20, 64).astype(np.float32)
+    assert nearest(Part(segment), asked) == [7]
+    assert nearest(Part(segment).without([7]), asked) != [7]
+    assert nearest(Part(replace(segment, without_vector=np.arange(40))), asked) == []
+
+
+def nearest(part: Part, asked: NDArray[np.float32]) -> list[int]:
+    state = view((part,), 1)
+    return [int(file) for file in near(state.parts, state.living, asked).nearest(None, 1)]
+
+
+@pytest.mark.parametrize("share", [0.02, 0.2, 1.0])
+def test_the_nearest_of_many_files_are_found(share: float) -> None:
+    random_ = np.random.default_rng(3)
+    asked = random_.normal(0, 1, 256).astype(np.float32)
+    closest = np.sort(random_.choice(6000, 300, replace=False))
+    vectors = random_.integers(-127, 128, (6000, 4, 256)).astype(np.int8)
+    turned = np.where(random_.random((300, 256)) < 0.2, -1, 1)  # a fifth of the signs differ; half of those of the rest
+    vectors[closest, 2] = np.where(asked > 0, 100, -100) * turned
+    dead = closest[closest >= 3000][:5]
+    parts = (mapped(vectors[:3000]), mapped(vectors[3000:]).without((dead - 3000).tolist()))
+    state = view(parts, 1)
+    numbers = np.delete(np.arange(6000), dead)  # of each living file, as it was made
+    among = None if share == 1.0 else random_.random(state.files) < share
+    wanted = {int(number) for number in closest if number not in dead}
+    if among is not None:
+        wanted &= set(numbers[among].tolist())
+    found = near(state.parts, state.living, asked).nearest(among, len(wanted))
+    assert wanted
+    assert set(numbers[found].tolist()) == wanted
+
+
+def mapped(vectors: NDArray[np.int8]) -> Part:
+    """A part of files that differ by the vectors of their chunks alone: (F, c, D)."""
+    files, each, dimension = vectors.shape
+    one, starts, flat = (
+        build(documents({"a.py": "x = 1"}), 256),
+        np.arange(files) * each,
+        vectors.reshape(-1, dimension),
+    )
+    return Part(
+        replace(
+            one,
+            paths=np.frombuffer(b"a.py" * files, np.uint8),
+            path_ends=np.arange(1, files + 1) * 4,
+            languages=np.frombuffer(b"python" * files, np.uint8),
+            language_ends=np.arange(1, files + 1) * 6,
+            characters=np.ones(files, np.int64),
+            chunk_starts=starts,
+            chunk_ends=starts + each,
+            file_lengths=np.ones((files, 4), np.float32),
+            file_vectors=vectors[:, 0],
+            file_scales=np.ones(files, np.float32),
+            keys=np.zeros((files * each, 2), np.int64),
+            chunk_files=np.repeat(np.arange(files, dtype=np.int32), each),
+            chunk_lengths=np.ones(files * each, np.float32),
+            vectors=flat,
+            scales=np.ones(files * each, np.float32),
+            without_vector=np.zeros(0, np.int64),
+            signs=signs_of(flat),
+        )
+    )
+
+
+def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidate_selection, "PROMISING", 2)
+    terms, state = Terms(), large()
+    vector = np.eye(DIMENSION, dtype=np.float32)[1]
+    query = terms.query("value_3 of value_4")
+    whole = evidence(state, query, terms, vector)
+    name = next(path for path in state.living.paths if path not in whole.paths)
+    some = evidence(state, query, terms, vector, lambda living: np.array([path == name for path in living.paths]))
+    file = some.paths.index(name)
+    assert some.values["s3"][file] > 0
+    assert some.allowed is not None
+    assert np.flatnonzero(some.allowed).tolist() == [file]
+    assert some.best_cosines is not None
+    assert some.best_cosines[file] == pytest.approx(1.0, abs=0.01)
+    scores = dict(zip(some.paths, some.values["s3"].tolist(), strict=True))
+    assert {path: scores[path] for path in whole.paths} == dict(zip(whole.paths, whole.values["s3"], strict=True))
+
+
+def test_of_equals_the_same_are_compared_whatever_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidate_selection, "PROMISING", 3)
+    monkeypatch.setattr(candidate_selection, "NAMED", 2)
+    terms, vector = Terms(), np.eye(DIMENSION, dtype=np.float32)[1]
+    for query, asked in (("licence", None), ("notice", None), ("nothing", vector)):
+        compared = set[tuple[str, ...]]()
+        for turn in (1, 3, 7):
+            copies = {f"part{n * turn % 10}/notice.md": "licence of all" for n in range(10)}
+            state = view((Part(build(documents(copies, {"licence of all": 1}), DIMENSION)),), 1)
+            compared.add(tuple(sorted(evidence(state, terms.query(query), terms, asked).paths)))
+        ((*paths,),) = compared
+        assert paths == [f"part{n}/notice.md" for n in range(3)]
+
+
+def test_few_files_or_all_of_them_give_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    terms, state = Terms(), view((Part(build(documents(FILES), DIMENSION)),), 1)
+    for query in ("route session", "how is a cache locked", "lock_route"):
+        whole = evidence(state, terms.query(query), terms)
+        with monkeypatch.context() as patch:
+            patch.setattr(candidate_selection, "PROMISING", 8)
+            some = evidence(state, terms.query(query), terms)
+        assert 0 < len(some.paths) < len(whole.paths)
+        places = [whole.paths.index(path) for path in some.paths]
+        assert some.values["s3"].tolist() == whole.values["s3"][places].tolist()
+        assert whole.values["s3"].argmax() in places

@@ -1,0 +1,207 @@
+"""Views that change: whatever went, came and came back, they answer as one that was built of what is there."""
+
+import random
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cocosearchd.search.lexical import snapshot_changes
+from cocosearchd.search.lexical.analysis.documents import documents
+from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.index_snapshot import SIGNALS, View, evidence, view
+from cocosearchd.search.lexical.segments.segment import size_bytes
+from cocosearchd.search.lexical.snapshot_changes import (
+    NOTHING,
+    Change,
+    changed,
+    file_text,
+    part_of,
+    put_in_order,
+    recognised,
+    remembered,
+)
+from cocosearchd.store.chunks.index_texts import FileDigest, FileTexts
+
+DIMENSION = 4
+TERMS = Terms()
+PATHS = tuple(f"src/{name}.py" for name in ("route", "session", "cache", "lock", "queue", "parse"))
+TEXTS = ("def route(): return session", "# a session of a cache", "lock = cache", "def lock():\n    queue(parse)")
+QUESTIONS = ("route session", "lock", "how is a cache locked")
+
+
+def stored(path: str, text: str, generation: int) -> FileTexts:
+    """A file of one chunk for each line of `text`."""
+    chunks, start = [], 0
+    for number, line in enumerate(text.split("\n"), 1):
+        chunks.append((start, start + len(line), number, line, list[str](), path, list[str](), list[str]()))
+        start += len(line) + 1
+    vectors = np.eye(DIMENSION, dtype=np.float32)[[len(chunk[3]) % DIMENSION for chunk in chunks]]
+    return FileTexts(path, generation, language(text), tuple(chunks), vectors, zlib.crc32(text.encode()) + 1)
+
+
+def language(text: str) -> str:
+    return "go" if text.startswith("lock") else "python"
+
+
+def digest(file: FileTexts) -> FileDigest:
+    return FileDigest(file.path, file.generation, file.language, file.digest)
+
+
+def commit(
+    state: View, former: View, files: Mapping[str, FileTexts], paths: Iterable[str], generation: int
+) -> tuple[View, View, Change]:
+    """As the lexical index makes `paths` what they are in `files`."""
+    some = remembered(state, former, paths)
+    back = recognised(state, former, [digest(files[path]) for path in some if path in files])
+    read = [files[path] for path in paths if path in files and path not in {file.path for file in back}]
+    texts = [file_text(file) for file in read]
+    change = Change(tuple(paths), generation, list(documents(texts, TERMS)), back)
+    return *changed(state, former, change, DIMENSION), change
+
+
+def rested(state: View, former: View) -> tuple[View, View]:
+    made = put_in_order(state)
+    return (state, former) if made is None else made.of(state, former)
+
+
+def living(state: View) -> dict[str, int]:
+    """Generations by path. Raises `AssertionError` if a path is there twice."""
+    found = [
+        (path, int(part.generations[number]))
+        for part in state.parts
+        for number, path in enumerate(part.segment.path_list())
+        if part.alive is None or part.alive[number]
+    ]
+    assert max(Counter(path for path, _ in found).values(), default=1) == 1
+    return dict(found)
+
+
+def answers(state: View, question: str) -> dict[str, list[float]]:
+    found = evidence(state, TERMS.query(question), TERMS, np.eye(DIMENSION, dtype=np.float32)[0])
+    return {path: [float(found.values[name][n]) for name in SIGNALS] for n, path in enumerate(found.paths)}
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6))
+def test_any_history_answers_like_what_is_there(seed: int) -> None:
+    random_ = random.Random(seed)
+    files: dict[str, FileTexts] = {}
+    state, former = view((), 0), NOTHING
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(snapshot_changes, "_FORMER_FILES", random_.choice((1, 3)))
+        patch.setattr(snapshot_changes, "_FORMER_SEGMENTS", random_.choice((1, 8)))
+        for generation in range(1, 16):
+            paths = random_.sample(PATHS, random_.randint(1, len(PATHS)))
+            for path in paths:
+                files.pop(path, None)
+                if random_.random() < 0.8:
+                    files[path] = stored(path, random_.choice(TEXTS), generation)
+            state, former, _ = commit(state, former, files, paths, generation)
+            assert living(state) == {path: file.generation for path, file in files.items()}
+            if random_.random() < 0.3:
+                state, former = rested(state, former)
+    fresh, _, _ = commit(view((), 0), NOTHING, files, tuple(files), state.generation)
+    assert (state.files, state.chunks, state.common) == (fresh.files, fresh.chunks, fresh.common)
+    for question in QUESTIONS:
+        left, right = answers(state, question), answers(fresh, question)
+        assert left.keys() == right.keys()
+        for path, values in left.items():
+            assert values == pytest.approx(right[path], abs=2e-4), (question, path)
+
+
+def test_the_last_parts_may_go_while_they_are_put_in_order() -> None:
+    """All that was in them was deleted meanwhile: then there are fewer parts than before, and none in their place."""
+    files = {path: stored(path, TEXTS[0], 1) for path in PATHS}
+    parts = [part for path in PATHS for part in part_of(list(documents([file_text(files[path])], TERMS)), DIMENSION)]
+    state = view(parts, 1)
+    made = put_in_order(state)
+    assert made is not None
+    now, former, _ = commit(state, NOTHING, {}, PATHS[-2:], 2)
+    assert len(now.parts) == len(PATHS) - 2
+    assert living(made.of(now, former)[0]) == dict.fromkeys(PATHS[:-2], 1)
+
+
+@pytest.mark.parametrize("rest", [False, True])
+def test_who_goes_back_and_forth_reads_nothing_again(monkeypatch: pytest.MonkeyPatch, rest: bool) -> None:
+    monkeypatch.setattr(snapshot_changes, "_FORMER_FILES", 1)
+    state, former, read, generation = view((), 0), NOTHING, list[int](), 0
+    for text in (TEXTS[0], TEXTS[1]) * 3:
+        for paths in PATHS[:2], PATHS[2:4]:  # the others never change
+            generation += 1
+            files = {path: stored(path, text, generation) for path in paths}
+            files |= {path: stored(path, TEXTS[2], 1) for path in PATHS[4:] if generation == 1}
+            state, former, change = commit(state, former, files, tuple(files), generation)
+            read.append(sum(len(documents.paths) for documents in change.read))
+        if rest:
+            state, former = rested(state, former)
+    assert read == [4, 2, 2, 2, *[0] * 8]
+
+
+def test_a_file_of_another_language_or_text_is_not_what_it_was() -> None:
+    state, former, _ = commit(view((), 0), NOTHING, {"a.py": stored("a.py", TEXTS[0], 1)}, ["a.py"], 1)
+    state = view([part.without([0]) for part in state.parts], 2)
+    assert remembered(state, former, ["a.py", "b.py"]) == ["a.py"]
+    same, *others = [digest(stored("a.py", text, 3)) for text in TEXTS]
+    assert recognised(state, former, [same, *others]) == [same]
+    assert recognised(state, former, [replace(same, language="go")]) == []
+    assert recognised(state, former, [replace(same, path="b.py")]) == []
+
+
+def test_a_digest_that_is_not_known_is_of_no_file() -> None:
+    unknown = replace(stored("a.py", TEXTS[0], 1), digest=0)
+    state, former, _ = commit(view((), 0), NOTHING, {"a.py": unknown}, ["a.py"], 1)
+    assert recognised(state, former, [digest(unknown)]) == []
+
+
+def test_what_is_dead_is_not_of_the_language_of_nearly_all_code() -> None:
+    files = {f"{number}.py": stored(f"{number}.py", TEXTS[number > 9], 1) for number in range(20)}
+    files |= {f"{number}.go": stored(f"{number}.go", TEXTS[2], 1) for number in range(20)}
+    state, *_ = commit(view((), 0), NOTHING, files, tuple(files), 1)
+    assert state.common == ()
+    (part,) = state.parts
+    assert view([part.without(range(20))], 2).common == ("go", "golang")
+    assert view([part.without(range(19, 40))], 2).common == ("python", "py")
+
+
+def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_changes, "_FORMER_FILES", 2)
+    state, former = view((), 0), NOTHING
+    for generation in range(1, 30):
+        files = {path: stored(path, f"{TEXTS[0]} {generation}", generation) for path in PATHS}
+        state, former, _ = commit(state, former, files, PATHS, generation)
+        assert len(former.parts) == min(generation - 1, 8)
+    size = size_bytes(former.parts[-1].segment)
+    monkeypatch.setattr(snapshot_changes, "FORMER_BYTES", 3 * size + 100)
+    newest = [part.segment for part in former.parts[-2:]]
+    state, former, _ = commit(state, former, {path: stored(path, "x", 30) for path in PATHS}, PATHS, 30)
+    assert [part.segment for part in former.parts[:-1]] == newest
+
+
+def test_as_much_is_kept_as_there_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A branch of a large repository replaces more than is kept of a small one."""
+    monkeypatch.setattr(snapshot_changes, "FORMER_BYTES", 0)
+    monkeypatch.setattr(snapshot_changes, "_FORMER_FILES", 2)
+    state, former = view((), 0), NOTHING
+    for generation in range(10, 13):
+        before = [part.segment for part in state.parts]
+        files = {path: stored(path, f"{TEXTS[0]} {generation}", generation) for path in PATHS}
+        state, former, _ = commit(state, former, files, PATHS, generation)
+        assert [part.segment for part in former.parts] == before
+
+
+def test_of_what_is_mostly_alive_the_dead_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_changes, "_FORMER_FILES", 1)
+    files = {path: stored(path, TEXTS[0], 1) for path in PATHS}
+    state, former, _ = commit(view((), 0), NOTHING, files, PATHS, 1)
+    state, former, _ = commit(state, former, {PATHS[0]: stored(PATHS[0], TEXTS[1], 2)}, PATHS[:1], 2)
+    state, former = rested(state, former)
+    assert [part.segment.path_list() for part in former.parts] == [[PATHS[0]]]
+    state, former, change = commit(state, former, {PATHS[0]: stored(PATHS[0], TEXTS[0], 3)}, PATHS[:1], 3)
+    assert [file.path for file in change.returning] == [PATHS[0]]
+    assert former.parts == ()

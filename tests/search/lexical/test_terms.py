@@ -1,0 +1,110 @@
+"""Text to terms, and what a query asks."""
+
+import unicodedata
+from collections import Counter
+
+import pytest
+
+from cocosearchd.search.lexical.analysis.terms import Terms, parts, term_hash
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        ("HTTPServer2", ("httpserver2", "http", "server", "2")),
+        ("snake_case", ("snake_case", "snake", "case")),
+        ("getUserById", ("getuserbyid", "get", "user", "by", "id")),
+        ("x", ("x",)),
+        ("generations", ("generat",)),
+        ("_private", ("privat",)),
+        ("__", ()),
+        ("straße", ("straße", "stra", "ß", "e")),
+        ("日本語", ("日本", "本語")),
+        ("税", ("税",)),
+        ("用户Id2", ("用户id2", "用户", "id", "2")),
+        ("пароль", ("пароль",)),
+    ],
+)
+def test_terms_of_a_word(word: str, expected: tuple[str, ...]) -> None:
+    assert Terms().of_word(word) == expected
+
+
+def test_counts_words_parts_and_runs_of_digits() -> None:
+    counts = Counter(Terms().of_text("route routes RouteGroup 42 7 café"))
+    assert counts["rout"] == 3
+    assert counts["routegroup"] == 1
+    assert counts["42"] == 1
+    assert "7" not in counts  # a lone digit says nothing
+    assert counts["cafe"] == 1  # accents are dropped
+
+
+@pytest.mark.parametrize(
+    ("text", "part"),
+    [
+        ("// 根据订单编号查询订单详情", "查询订单"),
+        ("ユーザーのパスワードを確認する", "パスワード"),
+        ("ユーザーのパスワードを確認する", "ﾊﾟｽﾜｰﾄﾞ"),  # half as wide
+        ("사용자 비밀번호를 확인합니다", "비밀번호"),
+        ("データベース", unicodedata.normalize("NFD", "データベース")),
+    ],
+)
+def test_what_is_written_without_blanks_is_found_by_a_part_of_it(text: str, part: str) -> None:
+    terms = Terms()
+    asked = {term for term, _ in terms.query(part).terms}
+    assert len(asked) > 2
+    assert asked <= {term_hash(term) for term in terms.of_text(text)}
+
+
+def test_parts_of_an_abbreviation() -> None:
+    assert parts("parseHTTPResponse") == ("parse", "http", "response")
+
+
+def test_stop_words_are_dropped_from_queries_unless_nothing_is_left() -> None:
+    terms = Terms()
+    assert [term for term, _ in terms.query("how is a route found").terms] == [term_hash("rout"), term_hash("found")]
+    assert len(terms.query("what is it").terms) == 3
+    assert terms.query("").terms == ()
+
+
+def test_the_language_of_all_code_is_a_stop_word_of_a_sentence() -> None:
+    terms, names = Terms(), ("python", "py")
+    assert [term for term, _ in terms.query("python mkdir", common=names).terms] == [term_hash("mkdir")]
+    assert [term for term, _ in terms.query("python", common=names).terms] == [term_hash("python")]
+    assert [term for term, _ in terms.query("how is python", common=names).terms] == [
+        term_hash("how"),
+        term_hash("is"),
+        term_hash("python"),
+    ]
+
+
+def test_a_word_asked_twice_counts_twice() -> None:
+    assert dict(Terms().query("session session key").terms)[term_hash("session")] == 2.0
+
+
+def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
+    asked = Terms().query("how flask handles sessions", "flask")
+    assert dict(asked.terms)[term_hash("flask")] == pytest.approx(0.3)
+    assert dict(asked.terms)[term_hash("session")] == 1.0
+    assert dict(zip(asked.words, asked.shares, strict=True)) == {"flask": 0.5, "handles": 1.0, "sessions": 1.0}
+    assert dict(Terms().query("Flask", "flask").terms) == {term_hash("flask"): 1.0}  # a symbol is meant
+
+
+@pytest.mark.parametrize(
+    ("query", "symbol", "identifiers"),
+    [
+        ("Router", True, ("Router",)),
+        ("std::fs::File", True, ("std::fs::File", "File")),
+        ("  user.save() ", True, ("user.save", "save")),
+        ("how does getUserById work", False, ("getUserById",)),
+        ("use snake_case in HTTPServer with JSON", False, ("snake_case", "HTTPServer")),
+        ("plain words only", False, ()),
+    ],
+)
+def test_identifiers_of_a_query(query: str, symbol: bool, identifiers: tuple[str, ...]) -> None:
+    asked = Terms().query(query)
+    assert asked.symbol is symbol
+    assert asked.identifiers == identifiers
+
+
+def test_words_are_distinct_parts_without_single_letters() -> None:
+    assert Terms().query("parse parse a RouteGroup x").words == ("parse", "route", "group")

@@ -1,0 +1,30 @@
+"""Documents out of texts, for tests of what stands above them."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from cocosearchd.languages.detect import detect
+from cocosearchd.search.lexical.analysis.documents import ChunkText, Documents, FileText, document
+from cocosearchd.search.lexical.analysis.terms import Terms
+
+DIMENSION = 4
+
+
+def file_text(path: str, text: str, vectors: Mapping[str, int] | None = None) -> FileText:
+    """A file whose chunks are the parts between lines `---`. `vectors`: the axis of a chunk's vector by its text."""
+    chunks, start, line = list[ChunkText](), 0, 1
+    for part in text.split("\n---\n"):
+        size = max(1, len(part.encode()))
+        chunks.append(ChunkText(start, start + size, line, part))
+        start, line = start + size, line + part.count("\n") + 1
+    rows = np.zeros((len(chunks), DIMENSION), np.float32)
+    for row, chunk in zip(rows, chunks, strict=True):
+        if vectors and chunk.text in vectors:
+            row[vectors[chunk.text]] = 1
+    return FileText(path, 1, detect(path, b""), tuple(chunks), rows)
+
+
+def documents(files: Mapping[str, str], vectors: Mapping[str, int] | None = None) -> list[Documents]:
+    terms = Terms()
+    return [document(file_text(path, text, vectors), terms) for path, text in files.items()]

@@ -1,0 +1,63 @@
+"""Declarations that are given as a question, and sentences that only begin like one."""
+
+import pytest
+
+from cocosearchd.config.settings import SearchSettings
+from cocosearchd.search.declaration_query import declared
+from cocosearchd.search.plan import Query, language_names, make_plan
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("type Daemon struct", "Daemon"),
+        ("type Daemon struct {", "Daemon"),
+        ("struct Daemon", "Daemon"),
+        ("class Loader(Base):", "Loader"),
+        ("class Loader < Base", "Loader"),
+        ("class Loader extends Base {", "Loader"),
+        ("class Loader : public Base {", "Loader"),
+        ("export default class Loader", "Loader"),
+        ("module ActiveSupport::Callbacks", "ActiveSupport::Callbacks"),
+        ("def save!", "save!"),
+        ("def start(self)", "start"),
+        ("def start():", "start"),
+        ("pub fn new()", "new"),
+        ("func main", "main"),
+        ("var errNoSwarm", "errNoSwarm"),
+        ("struct page {", "page"),
+    ],
+)
+def test_a_declaration_is_its_name(text: str, name: str) -> None:
+    assert declared(text) == name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "Daemon",
+        "class loader",
+        "type conversion",
+        "type error?",
+        "function call",
+        "object storage",
+        "let me see",
+        "what class is it",
+        "struct page",
+        "type of container",
+        "interface between Daemon and client",
+        "def start(self, timeout)",
+        "func (daemon *Daemon) Start(",
+        "impl Display for Daemon",
+    ],
+)
+def test_what_says_more_or_something_else_stays_as_it_is(text: str) -> None:
+    assert declared(text) is None
+
+
+def test_classic_keeps_the_words() -> None:
+    query = Query("type Daemon struct lang:go")
+    plan = make_plan(query, SearchSettings(), language_names())
+    assert (plan.text, plan.identifiers) == ("Daemon", ("Daemon",))
+    assert make_plan(query, SearchSettings(profile="classic"), language_names()).text == "type Daemon struct"

@@ -1,0 +1,298 @@
+"""Rows of what files held before: kept beside those of what they hold, seen by nobody, taken up again."""
+
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from pgvector import HalfVector
+from psycopg import sql
+
+from cocosearchd.config.settings import DatabaseSettings
+from cocosearchd.model import Filter
+from cocosearchd.store.chunks.manifest import Outdated
+from cocosearchd.store.chunks.queries import (
+    FileWrite,
+    delete_file,
+    keyword_search,
+    list_symbols,
+    replace_file,
+    replace_files,
+    vector_search,
+)
+from cocosearchd.store.chunks.retained_chunks import drop_spares
+from cocosearchd.store.chunks.vector_index import ensure_vector_index
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.statements import compose, statement
+from cocosearchd.store.index_records import counts, damaged_files, lacking, statistics, table_digest
+from tests.store.support import differing, file_write, new_index, rows, spare_texts, switch, vector_of
+
+pytestmark = pytest.mark.anyio
+
+MAIN, OTHER = ["head", "one: 1", "same: 0", "tail"], ["top", "head", "one: 2", "same: 0", "two: 2"]
+
+
+async def test_what_comes_back_costs_no_rows(db: Database) -> None:
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", *MAIN))
+    first = await table_digest(db, record)
+    assert await switch(db, record, file_write("a.py", *OTHER)) == 3
+    assert await spare_texts(db, record) == ["one: 1", "tail"]
+    both, second = await rows(db, record), await table_digest(db, record)
+    for _ in range(3):
+        assert await switch(db, record, file_write("a.py", *MAIN)) == 0
+        assert await table_digest(db, record) == first
+        assert await spare_texts(db, record) == ["one: 2", "top", "two: 2"]
+        assert await switch(db, record, file_write("a.py", *OTHER)) == 0
+        assert await table_digest(db, record) == second
+        assert await rows(db, record) == both, "no row was written"
+    assert await damaged_files(db, record) == ()
+
+
+async def test_no_question_sees_them(db: Database) -> None:
+    """Whatever way a chunk is found by; how each read says where it is: test_places."""
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", *MAIN))
+    await switch(db, record, file_write("a.py", *OTHER))
+    everything = Filter()
+    assert [hit.content for hit in await vector_search(db, record, vector_of("one: 1"), everything, 99)].count(
+        "one: 1"
+    ) == 0
+    assert await keyword_search(db, record, "tail", everything, 9) == ()
+    assert await keyword_search(db, record, "tail nowhere", everything, 9, any_term=True) == ()
+    assert [hit.content for hit in await list_symbols(db, record, Filter(symbol_name="one"), 9)] == ["one: 2"]
+    assert (await counts(db, record)).chunks == (await statistics(db, record)).chunks == len(OTHER)
+    assert await lacking(db, record) == 0
+
+
+async def test_the_vector_index_finds_beside_them_what_is_live(db: Database) -> None:
+    """Twenty times as many spare rows as live ones lie nearer to the question."""
+    record = await new_index(db)
+    asked = vector_of("asked")
+    writes = [file_write(f"f{n}.py", *[f"{n}: {m}" for m in range(20)]) for n in range(50)]
+    near = [asked + 0.05 * np.stack([vector_of(f"{n} {m}") for m in range(20)]) for n in range(50)]
+    near = [each / np.linalg.norm(each, axis=1, keepdims=True) for each in near]
+    await replace_files(db, record, [replace(one, vectors=each) for one, each in zip(writes, near, strict=True)])
+    live = [file_write(f"f{n}.py", f"live: {n}") for n in range(50)]
+    await switch(db, record, *live)
+    await ensure_vector_index(db, record, build_at=1)
+    expected = sorted((write.chunks[0].text for write in live), key=lambda text: -float(vector_of(text) @ asked))
+    for limit in (1, 10, 50):
+        found = await vector_search(db, record, asked, Filter(), limit, exact_matches=0)
+        assert [hit.content for hit in found] == expected[:limit]
+
+
+@pytest.mark.parametrize("server", ["embedded"], indirect=True)  # of the planner, not of the way to it
+async def test_the_best_are_read_from_indexes_beside_spare_rows(db: Database) -> None:
+    """Many files have as many spare rows as live ones: PostgreSQL knows that it soon has enough of these."""
+    record = await new_index(db)
+    for turn in ("a", "b"):
+        for first in range(0, 400, 100):
+            writes = [
+                file_write(f"f{n}.py", *(f"{turn}{n}: {m}" for m in range(20))) for n in range(first, first + 100)
+            ]
+            await switch(db, record, *writes)
+    await ensure_vector_index(db, record, build_at=1)  # a row written beside it takes 3 ms
+    values = {"vector": HalfVector(vector_of("asked")), "limit": 20, "breadth": 100}
+    async with db.connection() as connection:
+        await connection.execute(compose("analyze {chunks}", record))
+        everything = statement("passing_live", record, filter=sql.SQL("true"))
+        for name, index in (("vector_nearest", "chunks_vector"), ("list_symbols", "chunks_key")):
+            query = sql.SQL("explain {}").format(statement(name, record, filter=sql.SQL("{}").format(everything)))
+            plan = [row[0] for row in await (await connection.execute(query, values)).fetchall()]
+            assert not [line for line in plan if "Seq Scan" in line and "_chunks" in line], plan
+            assert [line for line in plan if "Index Scan" in line and index in line], plan
+
+
+async def test_of_each_file_the_rows_of_one_content_before_are_kept(db: Database) -> None:
+    record = await new_index(db)
+    for n in range(40):
+        await switch(db, record, file_write("a.py", f"only {n}", "same: 0", f"and {n}"))
+    assert await spare_texts(db, record) == ["and 38", "only 38"]
+
+
+async def test_what_a_file_held_that_is_gone_is_kept(db: Database) -> None:
+    """A branch without it is changed to and back; whoever deletes it twice, or makes another one, changes nothing."""
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", *MAIN))
+    first = await table_digest(db, record)
+    generation = await delete_file(db, record, "a.py")
+    assert await delete_file(db, record, "a.py") == generation
+    assert await damaged_files(db, record) == ()
+    assert await spare_texts(db, record) == sorted(MAIN)
+    assert await keyword_search(db, record, "tail", Filter(), 9) == ()
+    assert await switch(db, record, file_write("a.py", *MAIN)) == 0
+    assert await table_digest(db, record) == first
+    assert await spare_texts(db, record) == []
+    await switch(db, record, file_write("a.py", *OTHER))
+    await delete_file(db, record, "a.py")
+    assert await spare_texts(db, record) == sorted(OTHER), "of one content"
+    await replace_file(db, record, file_write("a.py", "new"))
+    assert await spare_texts(db, record) == sorted(OTHER)
+    assert await switch(db, record, file_write("a.py", *OTHER)) == 0
+    assert await spare_texts(db, record) == ["new"]
+    await switch(db, record, file_write("a.py"))
+    await delete_file(db, record, "a.py")
+    assert await spare_texts(db, record) == sorted(OTHER), "an empty file has none"
+    assert await damaged_files(db, record) == ()
+
+
+async def test_what_a_file_held_is_kept_where_another_content_comes_after_it_was_gone(db: Database) -> None:
+    """Git removes a file before it writes it, and somebody may look in between; so may a branch without it be."""
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", *MAIN))
+    await delete_file(db, record, "a.py")
+    assert await switch(db, record, file_write("a.py", *OTHER)) == 3
+    assert await spare_texts(db, record) == ["one: 1", "tail"]
+    assert await switch(db, record, file_write("a.py", *MAIN)) == 0
+    assert await spare_texts(db, record) == ["one: 2", "top", "two: 2"]
+    assert await damaged_files(db, record) == ()
+
+
+@pytest.mark.parametrize("server", ["embedded"], indirect=True)  # work of the server, not of the way to it
+async def test_a_large_file_is_forgotten_in_time(db: Database, dsn: str) -> None:
+    """With as many spare rows: looking for each row among all others takes longer than a statement may."""
+    record = await new_index(db)
+    many = file_write("a.py", *map(str, range(12_000)))
+    await replace_file(db, record, many)
+    await switch(db, record, file_write("a.py", *(f"other {n}" for n in range(12_000))))
+    async with Database.open(dsn, DatabaseSettings(statement_timeout_ms=2000)) as hurried:
+        await delete_file(hurried, record, "a.py")
+    assert len(await spare_texts(db, record)) == 12_000
+    assert await damaged_files(db, record) == ()
+
+
+async def test_there_are_no_more_of_them_than_others(db: Database) -> None:
+    """Directories of ever other names come and go."""
+    record = await new_index(db)
+    await replace_files(db, record, [file_write(f"stays{n}.py", *MAIN) for n in range(5)])
+    for turn in range(8):
+        paths = [f"turn{turn}/{n}.py" for n in range(2)]
+        await replace_files(db, record, [file_write(path, *MAIN) for path in paths])
+        await replace_files(db, record, (), paths)
+    before = await table_digest(db, record)
+    assert await drop_spares(db, record) == 0, "few in any case"
+    assert await drop_spares(db, record, least=1) == 64 - 20
+    left = {path for path, _, spare in await rows(db, record) if spare}
+    assert left == {f"turn{turn}/{n}.py" for turn in (6, 7) for n in range(2)} | {"turn5/1.py"}
+    assert await table_digest(db, record) == before
+    assert await damaged_files(db, record) == ()
+
+
+async def test_a_save_keeps_what_is_spare_and_adds_nothing_to_it(db: Database) -> None:
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", *MAIN))
+    await switch(db, record, file_write("a.py", *OTHER))
+    for n in range(40):
+        await replace_file(db, record, file_write("a.py", "top", f"saved: {n}", f"twice: {n}", *OTHER[1:]))
+    assert await spare_texts(db, record) == ["one: 1", "tail"]
+    assert await switch(db, record, file_write("a.py", *MAIN)) == 0
+    assert await damaged_files(db, record) == ()
+
+
+async def test_what_was_there_before_saves_is_spare(db: Database) -> None:
+    """So is what comes in the place of spare rows that are taken up by a save: a branch of few files is changed to."""
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", *MAIN))
+    for n in range(40):
+        await replace_file(db, record, file_write("a.py", *MAIN[:3], f"saved: {n}"))
+    assert await spare_texts(db, record) == ["tail"]
+    await replace_file(db, record, file_write("a.py", *MAIN))
+    assert await spare_texts(db, record) == ["saved: 39"]
+    written = await rows(db, record)
+    for _ in range(3):
+        await replace_file(db, record, file_write("a.py", *MAIN[:3], "saved: 39"))
+        await replace_file(db, record, file_write("a.py", *MAIN))
+    assert await rows(db, record) == written
+    assert await damaged_files(db, record) == ()
+
+
+async def test_rows_of_other_rules_are_no_spare_ones(db: Database) -> None:
+    """The same content, cut in another way: nobody comes back to that."""
+    record = await new_index(db)
+    one, other = file_write("a.py", "one", "two"), file_write("a.py", "onetwo")
+    assert one.content_hash == other.content_hash
+    await replace_file(db, record, file_write("a.py", *MAIN))
+    await switch(db, record, one)
+    await switch(db, record, other)
+    assert await spare_texts(db, record) == sorted(MAIN)
+
+
+async def test_they_are_dropped_when_they_are_old(db: Database) -> None:
+    record = await new_index(db)
+    for number in range(450):  # of several transactions
+        await replace_file(db, record, file_write(f"f{number}.py", *MAIN))
+    await switch(db, record, *(file_write(f"f{number}.py", *OTHER) for number in range(450)))
+    before = await table_digest(db, record)
+    assert await drop_spares(db, record) == 0, "they are young"
+    async with db.connection() as connection:
+        await connection.execute(
+            compose("update {spares} set since = now() - interval '4 days' where filename <> 'f7.py'", record)
+        )
+    await replace_file(db, record, file_write("f9.py", "saved", *OTHER))  # does not make them younger
+    await replace_file(db, record, file_write("f9.py", *OTHER))
+    assert await drop_spares(db, record) == 2 * 449
+    assert {path for path, _, spare in await rows(db, record) if spare} == {"f7.py"}
+    assert await drop_spares(db, record, 0.0) == 2
+    assert await table_digest(db, record) == before
+    assert await damaged_files(db, record) == ()
+    assert await switch(db, record, file_write("f9.py", *MAIN)) == 2
+
+
+async def test_what_was_compared_with_dropped_rows_is_not_written(db: Database) -> None:
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", *MAIN))
+    await switch(db, record, file_write("a.py", *OTHER))
+    made = await differing(db, record, [file_write("a.py", *MAIN)])
+    await drop_spares(db, record, 0.0)
+    before = await table_digest(db, record)
+    with pytest.raises(Outdated):
+        await replace_files(db, record, made)
+    assert await table_digest(db, record) == before
+
+
+async def test_spare_rows_that_somebody_else_deleted_are_forgotten(db: Database) -> None:
+    record = await new_index(db)
+    await replace_file(db, record, file_write("a.py", *MAIN))
+    await switch(db, record, file_write("a.py", *OTHER))
+    before = await table_digest(db, record)
+    async with db.connection() as connection:
+        await connection.execute(compose("delete from {chunks} where content_text = 'tail'", record))
+    assert await damaged_files(db, record) == ("a.py",)
+    await replace_file(db, record, file_write("a.py", *OTHER))
+    assert await damaged_files(db, record) == ()
+    assert await table_digest(db, record) == before
+    assert await switch(db, record, file_write("a.py", *MAIN)) == 1
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_histories_leave_what_a_fresh_index_has(db: Database, seed: int) -> None:
+    """Switches, saves, deletions, other rules, dropped spare rows: what is stored is known, and answers as if new."""
+    dice = random.Random(seed)
+    record = await new_index(db)
+    there = dict[str, FileWrite]()
+    for _ in range(60):
+        paths = dice.sample(["a.py", "b.py", "c.py"], dice.randrange(1, 4))
+        texts = [dice.choices(["x", "y", "z: 1", "v: 2", "w"], k=dice.randrange(6)) for _ in paths]
+        writes = [file_write(path, *some) for path, some in zip(paths, texts, strict=True)]
+        match dice.randrange(8):
+            case 0:
+                await replace_files(db, record, (), paths)
+                for path in paths:
+                    there.pop(path, None)
+                continue
+            case 1:
+                await drop_spares(db, record, 0.0)
+                continue
+            case 2:
+                writes = [replace(write, content_hash=b"\0" * 16) for write in writes]  # as if by other rules
+                await replace_files(db, record, writes)
+            case 3 | 4:
+                await replace_files(db, record, writes)
+            case _:
+                await switch(db, record, *writes)
+        there |= {write.path: write for write in writes}
+        assert await damaged_files(db, record) == ()
+    fresh = await new_index(db, "fresh", b"/fresh")
+    await replace_files(db, fresh, list(there.values()))
+    assert await table_digest(db, record) == await table_digest(db, fresh)

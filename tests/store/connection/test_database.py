@@ -1,0 +1,361 @@
+"""The pool: what it checks when it opens, what its errors say, and that a lost connection costs nobody an error."""
+
+import asyncio
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from cocosearchd.config.settings import DatabaseSettings
+from cocosearchd.errors import TIMED_OUT, CocoSearchError, NotFound, StoreUnavailable
+from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database, without_password
+from cocosearchd.store.connection.liveness_check import PatientConnection
+from cocosearchd.store.connection.preflight import check_server_version, check_sessions
+from cocosearchd.store.server.roles import SUPERUSER
+from tests.store.remote import PASSWORD, RemoteServer, free_port
+
+SECRET = "hunter2-Tr0ub4dor"
+
+
+async def refused(dsn: str) -> StoreUnavailable:
+    """The error with which `dsn` is refused: a sentence and a hint, and the password nowhere."""
+    with pytest.raises(StoreUnavailable) as caught:
+        async with Database.open(dsn, DatabaseSettings()):
+            pass
+    shown = "".join(traceback.format_exception(caught.value)) + caught.value.hint
+    assert SECRET not in shown
+    assert PASSWORD not in shown
+    assert caught.value.hint
+    assert "\n" not in caught.value.message
+    return caught.value
+
+
+@pytest.fixture
+def bare_database(embedded_server: str) -> Iterator[str]:
+    """A database without pgvector, as its superuser."""
+    superuser = make_conninfo(embedded_server, user=SUPERUSER)
+    with psycopg.connect(superuser, autocommit=True) as connection:
+        connection.execute("create database bare")
+        try:
+            yield make_conninfo(superuser, dbname="bare")
+        finally:
+            connection.execute("drop database bare with (force)")
+
+
+async def test_opens_and_answers(db: Database) -> None:
+    await db.ping()
+    assert db.server_version.split(".")[0].isdigit()
+    assert db.pgvector_version.startswith("0.")
+
+
+@pytest.mark.parametrize(
+    "dsn",
+    [
+        f"postgresql://me:{SECRET}@[host/db",
+        f"host=h password={SECRET} nonsense",
+        f"user=me {SECRET}",
+        f"postgresql://me:x@{SECRET}@127.0.0.1:1/db",
+        f"postgresql://me:{SECRET}/x@127.0.0.1:1/db",
+        f"postgresql://me:1/{SECRET}@127.0.0.1:1/db",
+        f"postgresql://me:x@{SECRET}/x@127.0.0.1:1/db",
+        f"postgresql://me:?@{SECRET}@127.0.0.1:1/db",
+    ],
+)
+async def test_unreadable_url(dsn: str) -> None:
+    """Also where an @ or a / of a password would be taken for its end."""
+    error = await refused(dsn)
+    assert error.message == "the database URL cannot be read"
+    assert "postgresql://user:password@host" in error.hint
+
+
+async def test_nobody_listens() -> None:
+    error = await refused(f"postgresql://me:{SECRET}@127.0.0.1:{free_port()}/db")
+    assert error.message.startswith("PostgreSQL at 127.0.0.1:")
+    assert error.message.endswith("cannot be reached: Connection refused")
+
+
+async def test_a_password_with_every_character() -> None:
+    error = await refused(
+        f"postgresql://me:{quote(SECRET + '@/:%?#', safe='')}@127.0.0.1:{free_port()}/db%40x?user=me@here"
+    )
+    assert error.message.endswith("Connection refused")
+
+
+async def test_the_environment_may_say_it_all(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = conninfo_to_dict(dsn)
+    for name, value in given.items():
+        monkeypatch.setenv({"dbname": "PGDATABASE"}.get(name, f"PG{name.upper()}"), str(value))
+    async with Database.open("postgresql://", DatabaseSettings()) as db, db.connection() as connection:
+        assert connection.info.dbname == given["dbname"]
+
+
+async def test_a_password_may_look_like_a_url() -> None:
+    error = await refused(f"host=127.0.0.1 port={free_port()} user=me password=a://{SECRET}@b@c")
+    assert error.message.endswith("Connection refused")
+
+
+async def test_no_such_host() -> None:
+    error = await refused(f"postgresql://me:{SECRET}@nowhere.invalid/db")
+    assert error.message.startswith("PostgreSQL at nowhere.invalid:5432 cannot be reached: ")
+
+
+@pytest.mark.parametrize("password", [f"password={SECRET}", ""], ids=["wrong", "missing"])
+async def test_password_is_not_accepted(remote: RemoteServer, password: str) -> None:
+    error = await refused(f"host=127.0.0.1 port={remote.port} user=tester dbname=postgres {password}")
+    assert error.message == f"PostgreSQL at 127.0.0.1:{remote.port} does not accept the password of user tester"
+    assert "COCOSEARCH_DATABASE_URL" in error.hint
+
+
+async def test_no_connection_is_left(remote: RemoteServer) -> None:
+    with psycopg.connect(remote.admin, autocommit=True) as connection:
+        connection.execute("alter role tester connection limit 0")
+        try:
+            error = await refused(remote.dsn)
+        finally:
+            connection.execute("alter role tester connection limit -1")
+    assert error.message == f"PostgreSQL at 127.0.0.1:{remote.port} has no connection left for user tester"
+    assert "database.pool_max" in error.hint
+
+
+async def test_a_pooler_that_refuses_our_settings() -> None:
+    """PgBouncer does, unless told otherwise. Here in its words: it is on few machines."""
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while (
+            int.from_bytes((await reader.readexactly(int.from_bytes(await reader.readexactly(4)) - 4))[:4]) != 3 << 16
+        ):
+            writer.write(b"N")  # no TLS
+        said = b"SFATAL\0C08P01\0Munsupported startup parameter: options\0\0"
+        writer.write(b"E" + (len(said) + 4).to_bytes(4) + said)
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        error = await refused(f"postgresql://me:{SECRET}@127.0.0.1:{port}/db")
+    assert error.message == f"what answers at 127.0.0.1:{port} is a pooler that refuses settings of a session"
+    assert "name PostgreSQL itself" in error.hint
+
+
+async def test_a_pooler_that_shares_sessions(dsn: str) -> None:
+    """What one transaction locks would be locked for ever, and the next daemon wait for it in vain."""
+    connection = await PatientConnection.connect(dsn, autocommit=True)
+
+    async def same() -> PatientConnection:
+        return connection  # to PostgreSQL, two clients of such a pooler are one session
+
+    with pytest.raises(StoreUnavailable, match="another session") as caught:
+        await check_sessions(connection, same)
+    assert "pool_mode = session" in caught.value.hint
+    async with Database.open(dsn, DatabaseSettings(url=dsn)) as db:
+        await db.ping()
+
+
+async def test_no_such_database(remote: RemoteServer) -> None:
+    error = await refused(make_conninfo(remote.dsn, dbname="missing"))
+    assert error.message == f"PostgreSQL at 127.0.0.1:{remote.port} has no database missing"
+    assert "createdb missing" in error.hint
+
+
+async def test_no_such_user(remote: RemoteServer) -> None:
+    error = await refused(make_conninfo(remote.admin, user="stranger"))
+    assert error.message.endswith("has no user stranger")
+
+
+def test_server_is_too_old() -> None:
+    """By number alone: no such old server is at hand."""
+    check_server_version(140_000)
+    with pytest.raises(StoreUnavailable, match=r"^PostgreSQL 13\.22 is too old: 14 or newer is needed$"):
+        check_server_version(130_022)
+
+
+async def test_server_without_pgvector(bare_database: str) -> None:
+    error = await refused(make_conninfo(bare_database, options="-c extension_control_path=/nowhere"))
+    assert error.message == "the server has no pgvector"
+    assert "install pgvector 0.8" in error.hint
+
+
+async def test_pgvector_is_too_old(bare_database: str, public_state: Path) -> None:
+    """A real server, and an extension that says of itself that it is an old one."""
+    folder = public_state / "old" / "extension"
+    folder.mkdir(parents=True)
+    (folder / "vector.control").write_text("default_version = '0.7.4'\nrelocatable = true\n")
+    (folder / "vector--0.7.4.sql").write_text("select 1;\n")
+    for path in (folder.parent, folder, *folder.iterdir()):
+        path.chmod(0o755)
+    error = await refused(make_conninfo(bare_database, options=f"-c extension_control_path={folder.parent}"))
+    assert error.message == "pgvector 0.7.4 is too old: 0.8 or newer is needed"
+    assert "ALTER EXTENSION vector UPDATE" in error.hint
+
+
+async def test_pgvector_may_not_be_enabled(remote: RemoteServer) -> None:
+    with psycopg.connect(remote.dsn, autocommit=True) as connection:
+        connection.execute("create database bare")
+        error = await refused(make_conninfo(remote.dsn, dbname="bare"))
+        connection.execute("drop database bare with (force)")
+    assert error.message == "pgvector is not enabled in database bare, and user tester may not enable it"
+    assert error.hint == "let a superuser run CREATE EXTENSION vector in database bare"
+
+
+async def test_pgvector_is_where_nobody_looks(bare_database: str) -> None:
+    with psycopg.connect(bare_database, autocommit=True) as connection:
+        connection.execute("create schema extensions; create extension vector schema extensions")
+    error = await refused(bare_database)
+    assert error.message == "pgvector is in schema extensions of database bare, where user cocosearch does not look"
+    assert error.hint.endswith("ALTER ROLE cocosearch SET search_path = public, extensions")
+    looking = make_conninfo(bare_database, options="-c search_path=public,extensions")
+    async with Database.open(looking, DatabaseSettings()) as db:
+        await db.ping()
+
+
+async def test_nowhere_to_make_anything(bare_database: str) -> None:
+    error = await refused(make_conninfo(bare_database, options="-c search_path=nowhere"))
+    assert error.message == "no schema of the search_path is there"
+
+
+async def test_read_only_without_pgvector(bare_database: str) -> None:
+    """As on a standby."""
+    error = await refused(make_conninfo(bare_database, options="-c default_transaction_read_only=on"))
+    assert error.message == "the database is read-only"
+    assert "primary" in error.hint
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+async def test_a_database_that_lacks_characters(embedded_server: str, encoding: str) -> None:
+    with psycopg.connect(embedded_server, autocommit=True) as connection:
+        connection.execute(f"create database narrow template template0 encoding '{encoding}' locale 'C'")
+        try:
+            error = await refused(make_conninfo(embedded_server, dbname="narrow"))
+        finally:
+            connection.execute("drop database narrow with (force)")
+    assert error.message == f"database narrow is encoded as {encoding}: UTF8 is needed"
+
+
+async def test_characters_do_not_depend_on_the_terminal(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", "LATIN1")
+    async with Database.open(dsn, DatabaseSettings()) as db, db.connection() as connection:
+        row = await (await connection.execute("select %s || 'ツ'", ("日",))).fetchone()
+        assert row == ("日ツ",)
+
+
+async def test_racing_daemons_enable_pgvector_once(bare_database: str) -> None:
+    async def opened() -> str:
+        async with Database.open(bare_database, DatabaseSettings(pool_min=1, pool_max=1)) as db:
+            return db.pgvector_version
+
+    assert len(set(await asyncio.gather(*(opened() for _ in range(4))))) == 1
+
+
+async def test_slow_statements_end(dsn: str) -> None:
+    async with Database.open(dsn, DatabaseSettings(statement_timeout_ms=50)) as db:
+        with pytest.raises(CocoSearchError, match="took too long") as caught:
+            async with db.connection() as connection:
+                await connection.execute("select pg_sleep(5)")
+        assert caught.value.code == TIMED_OUT
+        await db.ping()
+
+
+async def test_lost_connections_are_replaced(dsn: str, db: Database) -> None:
+    """As after a restart of the server: each connection of the pool is dead, and nobody notices."""
+    async with Database.open(dsn, DatabaseSettings(pool_min=3, pool_max=3)) as victim:
+        await asyncio.gather(*(victim.ping() for _ in range(3)))
+        async with db.connection() as connection:
+            await connection.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity"
+                " where datname = current_database() and pid <> pg_backend_pid()"
+            )
+        await asyncio.gather(*(victim.ping() for _ in range(6)))
+
+
+async def test_a_connection_that_dies_in_use(db: Database) -> None:
+    with pytest.raises(StoreUnavailable, match="PostgreSQL went away") as caught:
+        async with db.connection() as connection:
+            await connection.execute("select pg_terminate_backend(pg_backend_pid())")
+    assert caught.value.hint
+    await db.ping()
+
+
+async def test_waiting_for_a_lock_ends(db: Database) -> None:
+    async with db.connection() as holder, holder.transaction():
+        await holder.execute("lock table cocosearch_indexes")
+        with pytest.raises(CocoSearchError, match="another operation holds the tables") as caught:
+            async with db.session({"lock_timeout": "50"}) as connection:
+                await connection.execute("select from cocosearch_indexes")
+        assert caught.value.code == TIMED_OUT
+
+
+async def test_missing_tables_are_not_a_defect(db: Database) -> None:
+    with pytest.raises(NotFound, match="tables of this index are gone"):
+        async with db.connection() as connection:
+            await connection.execute("select from codeindex_gone__gone_chunks")
+
+
+async def test_settings_of_the_url_are_kept_and_ours_added(dsn: str) -> None:
+    given = make_conninfo(dsn, options="-c work_mem=7MB", application_name="mine")
+    async with Database.open(given, DatabaseSettings(statement_timeout_ms=1234)) as db, db.connection() as connection:
+        for name, value in (
+            ("work_mem", "7MB"),
+            ("application_name", "mine"),
+            ("statement_timeout", "1234ms"),
+            ("synchronous_commit", "on"),
+        ):
+            row = await (await connection.execute("select current_setting(%s)", (name,))).fetchone()
+            assert row == (value,)
+
+
+async def test_a_server_with_habits_of_its_own(dsn: str) -> None:
+    given = make_conninfo(dsn, options="-c datestyle=German -c standard_conforming_strings=off")
+    async with Database.open(given, DatabaseSettings()) as db, db.connection() as connection:
+        row = await (await connection.execute("select now() is not null, now(), %s::bytea", (b"\0\1",))).fetchone()
+        assert row is not None
+        assert (row[0], row[2]) == (True, b"\0\1")
+
+
+async def test_a_server_that_ends_who_idles(dsn: str) -> None:
+    """The next question would find the pool's connections dead, and wait for new ones for a second."""
+    given = make_conninfo(dsn, options="-c idle_session_timeout=50")
+    pid = "select pg_backend_pid()"
+    async with Database.open(given, DatabaseSettings(pool_min=1, pool_max=1)) as db:
+        async with db.connection() as connection:
+            before = await (await connection.execute(pid)).fetchone()
+        await asyncio.sleep(0.3)
+        async with db.connection() as connection:
+            assert await (await connection.execute(pid)).fetchone() == before
+
+
+def test_a_url_is_shown_without_its_password() -> None:
+    shown = without_password(f"postgresql://me:{SECRET}@db.example:5433/code?sslmode=require")
+    assert SECRET not in shown
+    assert "db.example" in shown
+    assert "sslmode=require" in shown
+
+
+async def test_a_process_waits_for_the_transactions_of_the_one_before_it(dsn: str) -> None:
+    """As after a kill: the server goes on with what the dead process had sent."""
+    # One connection: another one that is just being made would have to wait behind who waits for all of them.
+    one = DatabaseSettings(pool_min=1, pool_max=1)
+    async with Database.open(dsn, one, successor=7) as before, before.connection() as connection:
+        await connection.execute("select 1")
+        with pytest.raises(StoreUnavailable, match="for a process that has ended"):
+            async with Database.open(dsn, DatabaseSettings(), successor=7):
+                pass
+        async with Database.open(dsn, DatabaseSettings(), successor=8) as elsewhere:
+            await elsewhere.ping()
+    async with Database.open(dsn, DatabaseSettings(), successor=7) as after:
+        await after.ping()
+
+
+async def test_who_reads_waits_for_them_as_well(dsn: str, db: Database) -> None:
+    # One connection: another one that is just being made would have to wait behind who waits for all of them.
+    one = DatabaseSettings(pool_min=1, pool_max=1)
+    async with Database.open(dsn, one, successor=7) as before, before.connection() as connection:
+        await connection.execute("select 1")
+        with pytest.raises(StoreUnavailable, match="for a process that has ended"):
+            await db.outlive(7, limit_s=0)
+        await db.outlive(8, limit_s=0)
+        reading = asyncio.create_task(db.outlive(7))
+        assert not (await asyncio.wait({reading}, timeout=LOCK_TIMEOUT_MS / 1000 + 0.5))[0]
+    await reading

@@ -1,0 +1,112 @@
+"""One daemon uses a registry at a time."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import anyio
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import conninfo_to_dict
+
+from cocosearchd.store.connection import instance_lock
+from cocosearchd.store.connection.database import Database
+
+pytestmark = pytest.mark.anyio
+HOLDERS = (
+    "select pid from pg_stat_activity where application_name like 'cocosearchd-%' and datname = current_database()"
+)
+
+
+@pytest.fixture(autouse=True)
+def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TAKEN_S", "LOOK_S", "AGAIN_S"):
+        monkeypatch.setattr(instance_lock, name, 0.1)
+
+
+@asynccontextmanager
+async def held(db: Database) -> AsyncIterator[None]:
+    async with anyio.create_task_group() as tasks:
+        await tasks.start(instance_lock.hold, db)
+        yield
+        tasks.cancel_scope.cancel()
+
+
+async def refused(db: Database) -> bool:
+    try:
+        async with held(db):
+            return False
+    except ExceptionGroup as group:
+        return group.subgroup(instance_lock.Taken) is not None
+
+
+async def holders(db: Database) -> list[int]:
+    async with db.connection() as connection:
+        return [row[0] for row in await (await connection.execute(HOLDERS)).fetchall()]
+
+
+async def test_a_second_one_is_refused_until_the_first_has_gone(db: Database) -> None:
+    async with held(db):
+        assert await refused(db)
+    assert not await refused(db)
+
+
+async def test_a_session_that_is_lost_is_replaced(db: Database) -> None:
+    async with held(db):
+        (before,) = await holders(db)
+        async with db.connection() as connection:
+            await connection.execute("select pg_terminate_backend(%s)", (before,))
+        with anyio.fail_after(20):
+            while (now := await holders(db)) in ([], [before]):  # noqa: ASYNC110 - nothing tells of it
+                await anyio.sleep(0.02)
+        assert len(now) == 1
+        assert await refused(db)
+
+
+async def test_a_server_that_is_away_for_long_is_said_once(
+    db: Database, dsn: str, server: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", instance_lock.__name__)
+    async with await psycopg.AsyncConnection.connect(server, autocommit=True) as outside, held(db):
+        (before,) = await holders(db)
+        await connections(outside, dsn, allowed=False)
+        await outside.execute("select pg_terminate_backend(%s)", (before,))
+        await anyio.sleep(1)  # ten times as long as until the next try
+        assert said(caplog) == ["sole_use_lost"]
+        await connections(outside, dsn, allowed=True)
+        with anyio.fail_after(20):
+            while len(said(caplog)) < 2:  # noqa: ASYNC110 - nothing tells of it
+                await anyio.sleep(0.02)
+        assert said(caplog) == ["sole_use_lost", "sole_use_again"]
+        assert await refused(db)
+
+
+def said(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Here, beside what the pool says of its connections."""
+    return [record.message for record in caplog.records if record.name == instance_lock.__name__]
+
+
+async def connections(outside: psycopg.AsyncConnection, dsn: str, *, allowed: bool) -> None:
+    database = sql.Identifier(str(conninfo_to_dict(dsn)["dbname"]))
+    await outside.execute(sql.SQL("alter database {} allow_connections {}").format(database, sql.Literal(allowed)))
+
+
+async def test_who_was_away_while_another_came_ends(db: Database) -> None:
+    """Else both would write."""
+    with pytest.raises(ExceptionGroup) as ended:
+        await away_while_another_comes(db)
+    assert ended.group_contains(instance_lock.Taken)
+
+
+async def away_while_another_comes(db: Database) -> None:
+    async with held(db), db.session({}) as connection:
+        key, (pid,) = await instance_lock.key_of(connection), await holders(db)
+        await connection.execute("select pg_terminate_backend(%s), pg_advisory_lock(%s)", (pid, key))
+        await anyio.sleep(20)
+
+
+async def test_registries_in_other_schemas_are_others(db: Database) -> None:
+    async with db.connection() as connection:
+        await connection.execute("create schema other")
+    async with held(db), db.session({"search_path": "other"}) as elsewhere, db.session({}) as here:
+        assert await instance_lock.key_of(elsewhere) != await instance_lock.key_of(here)

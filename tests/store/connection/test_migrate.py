@@ -1,0 +1,232 @@
+"""Migrations: the sum of them is the schema; they run once, under a lock, and never backwards."""
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.config.settings import DatabaseSettings
+from cocosearchd.errors import StoreUnavailable
+from cocosearchd.model import Filter, IndexRecord, Symbol
+from cocosearchd.store import index_records
+from cocosearchd.store.chunks.queries import file_chunks, keyword_search, list_symbols, replace_file, vector_search
+from cocosearchd.store.chunks.retained_chunks import drop_spares
+from cocosearchd.store.chunks.vector_index import ensure_vector_index
+from cocosearchd.store.connection import statements
+from cocosearchd.store.connection.database import LOCK_TIMEOUT_MS, Database
+from cocosearchd.store.connection.migrate import migrate_registry
+from cocosearchd.store.connection.statements import compose, statement
+from tests.store.support import file_write, new_index, vector_of
+
+SCHEMA = Path(statements.__file__).parent / "schema"
+CATALOGUE = """
+select c.relname, c.relkind, c.reloptions,
+    (select array_agg(row(attnum, attname, format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated,
+        attcollation, replace(pg_get_expr(adbin, adrelid), 'other.', ''))::text order by attnum)
+     from pg_attribute a left join pg_attrdef on adrelid = attrelid and adnum = attnum
+     where attrelid = c.oid and attnum > 0 and not attisdropped),
+    (select array_agg(pg_get_constraintdef(k.oid) order by conname) from pg_constraint k where conrelid = c.oid),
+    pg_get_indexdef(c.oid)
+from pg_class c
+where relnamespace = %s::regnamespace and relkind in ('r', 'i', 'S')
+    and not exists (select from pg_depend where objid = c.oid and deptype = 'e')
+order by relname
+"""
+
+
+async def catalogue(db: Database, schema: str = "public") -> list[tuple[object, ...]]:
+    async with db.connection() as connection:
+        rows = await (await connection.execute(CATALOGUE, (schema,))).fetchall()
+    return [(*columns, definition and definition.replace(f"{schema}.", "")) for *columns, definition in rows]
+
+
+async def test_schema_files_equal_the_sum_of_migrations(db: Database) -> None:
+    record = await new_index(db)
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute("create schema other; set local search_path = other, public")
+        await connection.execute(compose((SCHEMA / "registry.sql").read_text()))
+        await connection.execute(compose((SCHEMA / "index.sql").read_text(), record))
+    migrated = await catalogue(db)
+    assert len(migrated) > 10
+    assert await catalogue(db, "other") == migrated
+
+
+async def test_a_change_waits_for_one_that_takes_longer_than_a_search_may(db: Database) -> None:
+    """As one of a daemon that was killed: the server ends the statement that it is at."""
+    async with db.connection() as other, other.transaction():
+        await other.execute(statement("lock_schema"))
+        migrating = asyncio.create_task(migrate_registry(db))
+        assert not (await asyncio.wait({migrating}, timeout=LOCK_TIMEOUT_MS / 1000 + 0.5))[0]
+    await migrating
+
+
+async def test_racing_daemons_migrate_once(server: str, dsn: str) -> None:
+    settings = DatabaseSettings(pool_min=4, pool_max=4)
+    async with Database.open(dsn, settings) as db:
+        async with db.connection() as connection:
+            await connection.execute("drop table cocosearch_registry, cocosearch_indexes")
+        await asyncio.gather(*(migrate_registry(db) for _ in range(4)))
+        async with db.connection() as connection:
+            rows = await (await connection.execute("select version from cocosearch_registry")).fetchall()
+    assert rows == [(len(statements.migrations("registry")),)]
+
+
+async def test_a_newer_schema_is_refused(db: Database) -> None:
+    async with db.connection() as connection:
+        await connection.execute("update cocosearch_registry set version = 99")
+    with pytest.raises(StoreUnavailable, match="made by a newer cocosearchd") as caught:
+        await migrate_registry(db)
+    assert "upgrade" in caught.value.hint
+
+
+async def test_tables_of_an_index_catch_up(db: Database) -> None:
+    """As after an upgrade: the registry says that an index lacks its migrations."""
+    record = await new_index(db)
+    before = await catalogue(db)
+    async with db.connection() as connection:
+        await connection.execute(compose("drop table {chunks}, {files}, {parses}, {spares}", record))
+        await connection.execute("update cocosearch_indexes set version = 0")
+    await migrate_registry(db)
+    assert await catalogue(db) == before
+
+
+# What version 1 of the schema left behind, made by the code of then: three files of code and a note.
+OLD = Path(__file__).parent / "fixtures" / "schema_1.sql"
+
+
+async def old_index(db: Database) -> IndexRecord:
+    """The index of the fixture, brought to the schema of now."""
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute("drop table cocosearch_registry, cocosearch_indexes")
+        await connection.execute(OLD.read_bytes())
+    await migrate_registry(db)
+    (record,) = await index_records.list_indexes(db)
+    return record
+
+
+async def test_an_old_database_becomes_what_a_new_one_is(db: Database) -> None:
+    fresh = await new_index(db)
+    expected = await catalogue(db)
+    await index_records.drop_index(db, fresh)
+    await old_index(db)
+    assert await catalogue(db) == expected
+
+
+async def test_an_old_index_answers_and_says_what_it_lacks(db: Database) -> None:
+    record = await old_index(db)
+    assert (record.name, record.topics, record.generation) == ("code", ("work",), 4)
+    text = "def connect(url):\n    return open(url)"
+    assert (await vector_search(db, record, vector_of(text), Filter(), 1))[0].content == text
+    assert {hit.path for hit in await keyword_search(db, record, "users", Filter(), 9)} >= {"app/users.py", "notes.md"}
+    assert await index_records.lacking(db, record) == await counted(db, record) == 7
+    # One symbol of a chunk is known, and the last names of the others.
+    assert await found(db, record, Filter(symbol_types=("method",))) == {"app/users.py"}
+    assert await found(db, record, Filter(symbol_types=("class",))) == {"app/users.py"}, "Fake is not known to be one"
+    assert await found(db, record, Filter(symbol_name="fake")) == {"tests/test_users.py"}
+    assert await found(db, record, Filter(symbol_types=("function",), symbol_name="open")) == {"app/store.go"}
+
+
+async def test_files_written_since_are_exact(db: Database) -> None:
+    record = await old_index(db)
+    write = file_write("tests/test_users.py", "test_find_is_called: as it was, but written now")
+    symbols = tuple(
+        Symbol(kind, name.rpartition(".")[2], name, "", None, 0, 9, 1, 1)
+        for kind, name in [("function", "test_find_is_called"), ("class", "Fake"), ("method", "Fake.find")]
+    )
+    chunk = replace(write.chunks[0], symbols=symbols)
+    await replace_file(db, record, replace(write, chunks=(chunk,)))
+    assert await index_records.lacking(db, record) == await counted(db, record) - 1 == 6
+    new = {"tests/test_users.py"}
+    assert await found(db, record, Filter(symbol_types=("class",))) == {"app/users.py"} | new
+    assert await found(db, record, Filter(symbol_types=("class",), symbol_name="fake")) == new
+    assert await found(db, record, Filter(symbol_types=("class",), symbol_name="find")) == set(), "find is no class"
+    assert await found(db, record, Filter(symbol_types=("method",), symbol_name="fake.*")) == new
+    await replace_file(db, record, write)
+    assert await index_records.lacking(db, record) == 6, "without symbols is not the same as not known"
+
+
+async def test_rows_of_before_are_written_anew_with_their_file(db: Database) -> None:
+    """Though nothing of the file has changed: `reindex` is the remedy that the warning names."""
+    record = await old_index(db)
+    before = await index_records.table_digest(db, record)
+    async with db.connection() as connection:
+        query = compose("select chunk_hash from {chunks} where filename = 'app/store.go' and {live}", record)
+        (old,) = await (await connection.execute(query)).fetchall()
+    text = "package store\n\nfunc Open(path string) error {\n\treturn nil\n}"
+    await replace_file(db, record, file_write("app/store.go", text, language="go"))
+    async with db.connection() as connection:
+        (new,) = await (await connection.execute(query)).fetchall()
+    assert new != old
+    assert await index_records.table_digest(db, record) != before
+
+
+# The reverse of migrations 4 and 5: tables as they were before them, with rows in them.
+VERSION_3 = """
+alter table {chunks} drop constraint {chunks_key};
+alter table {chunks} add column location int8range, add column start_line integer, add column end_line integer;
+update {chunks} c
+set location = int8range(p.start, p.start + c.byte_count), start_line = p.line, end_line = p.line + c.line_count - 1
+from {files} f, unnest(f.ordinals, f.starts, f.first_lines) as p(ordinal, start, line)
+where c.filename = f.filename and c.ordinal = p.ordinal;
+alter table {chunks} drop column ordinal, drop column byte_count, drop column line_count;
+alter table {chunks}
+    alter column location set not null, alter column start_line set not null, alter column end_line set not null,
+    add constraint {chunks_key} primary key (filename, location);
+alter table {files} reset (toast_tuple_target);
+alter table {files} drop column ordinals, drop column starts, drop column first_lines;
+drop table {spares};
+update cocosearch_indexes set version = 3;
+"""
+
+
+async def test_places_move_from_chunks_to_files(db: Database) -> None:
+    """Answers stay as they are, and no row is written when its file comes again, whole or shifted."""
+    record = await new_index(db)
+    texts = {
+        "a.py": ["one: 1", "two: 22", "same: 3", "same: 3"],
+        "long.py": [f"f{n}: {n}" for n in range(600)],
+        "e.py": [],
+    }
+    for path, given in texts.items():
+        await replace_file(db, record, file_write(path, "new: 0", *given))
+        await replace_file(db, record, file_write(path, *given))
+    await drop_spares(db, record, 0.0)
+    await ensure_vector_index(db, record, build_at=1)
+    before, chunks = (
+        await index_records.table_digest(db, record),
+        [file async for file in file_chunks(db, record, None)],
+    )
+    async with db.connection() as connection, connection.transaction():
+        await connection.execute(compose(VERSION_3, record))
+    await migrate_registry(db)
+    assert await index_records.table_digest(db, record) == before
+    assert [file async for file in file_chunks(db, record, None)] == chunks
+    assert await index_records.damaged_files(db, record) == ()
+    assert (await vector_search(db, record, vector_of("f7: 7"), Filter(), 1))[0].content == "f7: 7"
+    assert [hit.start_byte for hit in await keyword_search(db, record, "same", Filter(), 9)] == [13, 20]
+    assert await ensure_vector_index(db, record, build_at=1) == "built"
+    written = await writers(db, record)
+    for path, given in texts.items():
+        generation = await index_records.generation(db, record)
+        assert await replace_file(db, record, file_write(path, *given)) == generation
+        await replace_file(db, record, file_write(path, "new: 0", *given[:300], "middle: 0", *given[300:]))
+        await replace_file(db, record, file_write(path, *given))
+    assert await writers(db, record) == written
+    assert await index_records.table_digest(db, record) == before
+
+
+async def writers(db: Database, record: IndexRecord) -> list[tuple[str, ...]]:
+    """The rows, and the transactions that wrote them; without spare ones."""
+    text = "select filename, content_text, xmin::text from {chunks} where {live} order by filename, ordinal"
+    async with db.connection() as connection:
+        query = compose(text, record)
+        return await (await connection.execute(query)).fetchall()
+
+
+async def found(db: Database, record: IndexRecord, where: Filter) -> set[str]:
+    return {hit.path for hit in await list_symbols(db, record, where, 99)}
+
+
+async def counted(db: Database, record: IndexRecord) -> int:
+    return (await index_records.counts(db, record)).chunks

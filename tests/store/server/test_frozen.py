@@ -1,0 +1,157 @@
+"""A server that is there and says nothing: all of its processes are stopped, as a dropped network would have it."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from cocosearchd.config.settings import DatabaseSettings
+from cocosearchd.errors import StoreUnavailable
+from cocosearchd.store.connection.database import Database
+from cocosearchd.store.connection.migrate import schema_change
+from cocosearchd.store.server.embedded import EmbeddedPostgres
+from tests.conftest import QUICK
+from tests.daemon import copy_cluster, freezing
+
+TIMEOUT_MS, SILENCE_S = 500, 0.7
+Freeze = Callable[[], contextlib.AbstractContextManager[None]]
+
+
+@pytest.fixture(scope="module")
+def own_server(public_state: Path, cluster: Path) -> Iterator[EmbeddedPostgres]:
+    """A server that no other test uses."""
+    copy_cluster(cluster, public_state / "freezes")
+    postgres = EmbeddedPostgres(public_state / "freezes", QUICK)
+    postgres.ensure()
+    yield postgres
+    postgres.stop()
+
+
+@pytest.fixture
+def frozen(own_server: EmbeddedPostgres) -> Freeze:
+    """Stops the server and all of its processes for a while."""
+
+    def freeze() -> contextlib.AbstractContextManager[None]:
+        postmaster = psutil.Process(own_server.pids()[0])
+        return freezing([postmaster, *postmaster.children(recursive=True)])
+
+    return freeze
+
+
+@pytest.fixture
+async def patient(own_server: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Database]:
+    """Patience as in the product, but shorter."""
+    monkeypatch.setattr("cocosearchd.store.connection.liveness_check.SILENCE_S", SILENCE_S)
+    monkeypatch.setattr("cocosearchd.store.connection.database.SILENCE_S", SILENCE_S)
+    settings = DatabaseSettings(pool_min=2, pool_max=3, statement_timeout_ms=TIMEOUT_MS)
+    async with Database.open(own_server.dsn, settings) as db:
+        yield db
+
+
+async def gives_up(work: Coroutine[Any, Any, Any]) -> None:
+    """Within its patience, and in one sentence that says what is wrong and what to do."""
+    async with asyncio.timeout(2 * (SILENCE_S + TIMEOUT_MS / 1000)):
+        with pytest.raises(StoreUnavailable, match="is there, and answers nothing") as caught:
+            await work
+    assert "look at its processes" in caught.value.hint
+
+
+async def sessions(db: Database) -> int:
+    """How many of ours the server has; what it has not noticed to be gone yet, it is given some time for."""
+    text = "select count(*) from pg_stat_activity where application_name = 'cocosearchd'"
+    found, end = 0, time.monotonic() + 10
+    while time.monotonic() < end:
+        async with db.connection() as connection:
+            row = await (await connection.execute(text)).fetchone()
+        assert row
+        found = int(row[0])
+        if found <= 3:
+            break
+        await asyncio.sleep(0.05)
+    return found
+
+
+async def execute(db: Database, text: str) -> None:
+    async with db.connection() as connection:
+        await connection.execute(text)
+
+
+async def test_whoever_asks_is_told_and_a_thawed_server_is_used_at_once(patient: Database, frozen: Freeze) -> None:
+    await asyncio.gather(*(patient.ping() for _ in range(3)))
+    handles = psutil.Process().num_fds()
+    for _ in range(2):
+        with frozen():
+            await gives_up(patient.ping())
+            await asyncio.gather(*(gives_up(patient.ping()) for _ in range(8)))
+        async with asyncio.timeout(SILENCE_S):
+            await patient.ping()
+        await asyncio.gather(*(patient.ping() for _ in range(8)))
+    assert await sessions(patient) <= 3
+    assert psutil.Process().num_fds() <= handles
+
+
+async def test_a_statement_that_is_never_answered_ends(patient: Database, frozen: Freeze) -> None:
+    work = asyncio.create_task(gives_up(execute(patient, "select pg_sleep(0.3)")))
+    await asyncio.sleep(0.1)
+    with frozen():
+        await work
+    await patient.ping()
+
+
+async def test_a_change_that_is_never_answered_did_not_happen(patient: Database, frozen: Freeze) -> None:
+    await execute(patient, "create table if not exists half_done (number int4)")
+
+    async def change() -> None:
+        async with patient.connection() as connection, connection.transaction():
+            await connection.execute("insert into half_done values (1)")
+            with frozen():
+                await connection.execute("insert into half_done values (2)")
+
+    await gives_up(change())
+    for _ in range(6):
+        async with patient.connection() as connection:
+            assert await (await connection.execute("select * from half_done")).fetchall() == []
+
+
+async def test_whoever_is_cancelled_does_not_wait_for_it_either(patient: Database, frozen: Freeze) -> None:
+    """The driver asks the server to end the statement, and would wait ten seconds for an answer."""
+
+    async def change() -> None:
+        async with schema_change(patient) as connection:
+            await connection.execute("select pg_sleep(1)")
+
+    work = asyncio.create_task(change())
+    await asyncio.sleep(0.2)
+    with frozen():
+        work.cancel()
+        done, _ = await asyncio.wait({work}, timeout=3 * SILENCE_S)
+    assert done
+    assert work.cancelled()
+    await patient.ping()
+
+
+async def test_a_pause_of_everybody_is_no_silence(patient: Database, frozen: Freeze) -> None:
+    """A container that is paused, a machine that slept: nobody could have answered in that time."""
+
+    async def work() -> None:
+        async with patient.connection() as connection:
+            await connection.execute("set statement_timeout = 0")  # the server's own timer does not stand still
+            await connection.execute("select pg_sleep(0.3)")
+            await connection.execute("reset statement_timeout")
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0.1)
+    with frozen():
+        time.sleep(SILENCE_S + TIMEOUT_MS / 1000 + 0.5)  # noqa: ASYNC251 - the loop is to stand still
+    await task
+
+
+async def test_what_takes_its_time_is_given_it(patient: Database) -> None:
+    """Where the server itself has no limit, as in changes of tables."""
+    async with schema_change(patient) as connection:
+        await connection.execute("select pg_sleep(%s)", (TIMEOUT_MS / 1000 + SILENCE_S + 0.2,))

@@ -1,0 +1,64 @@
+"""File systems that come and go below a root: on what is mounted, no directory tells of its own disappearance."""
+
+import contextlib
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.watching.support import following, in_sync, on_disk
+from tests.watching.test_watched_root import held, linux, put
+
+Mount = Callable[[Path], contextlib.AbstractContextManager[None]]
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Mount:
+    """Puts an empty file system on a directory; skips where that is not allowed."""
+
+    @contextlib.contextmanager
+    def put_on(place: Path) -> Iterator[None]:
+        done = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", place], capture_output=True, text=True)
+        if done.returncode:
+            pytest.skip(f"mounting is not allowed here: {done.stderr.strip()}")
+        try:
+            yield
+        finally:
+            subprocess.run(["umount", "--lazy", place], check=True)
+
+    return put_on
+
+
+@linux
+async def test_what_is_mounted_and_unmounted_below_a_root(tmp_path: Path, mounted: Mount) -> None:
+    root = tmp_path / "root"
+    put(root, a="1", sub__hidden="1")
+    async with following(root, tmp_path / "sync") as (live, index):
+        await in_sync(live)
+        with mounted(root / "sub"):
+            await in_sync(live)
+            assert held(index) == {"a.py"}, "what lies under a mount is not there"
+            put(root, sub__on_top="1")
+            await in_sync(live)
+            assert held(index) == {"a.py", "sub/on_top.py"}
+        await in_sync(live)
+        assert held(index) == {"a.py", "sub/hidden.py"}
+        put(root, sub__hidden="2")
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+
+
+@linux
+async def test_a_mount_elsewhere_is_no_reason_to_look(tmp_path: Path, mounted: Mount) -> None:
+    root = tmp_path / "root"
+    put(root, a="1")
+    (tmp_path / "rooted").mkdir()
+    async with following(root, tmp_path / "sync") as (live, _):
+        await in_sync(live)
+        epoch = live.status().clock.epoch
+        with mounted(tmp_path / "rooted"):
+            await in_sync(live)
+        await in_sync(live)
+        assert live.status().clock.epoch == epoch

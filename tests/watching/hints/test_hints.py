@@ -1,0 +1,383 @@
+"""One contract for every hints backend, and what only inotify promises."""
+
+import contextlib
+import os
+import resource
+import shutil
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.config.settings import WatchingSettings
+from cocosearchd.watching.hints.backend_choice import open_hints
+from cocosearchd.watching.hints.base import Cookie, Dirty, DirtyTree, Hint, Hints, HintsUnavailable, Lost
+from cocosearchd.watching.hints.inotify import BURST_READS, GATHER_S, Burst, InotifyHints
+from cocosearchd.watching.hints.mounts import file_system, remote_below
+from cocosearchd.watching.hints.watchfiles import PROBE
+from tests.watching.support import BACKENDS, QUICK
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="inotify exists on Linux only")
+
+
+class Heard:
+    """Everything that a backend said. `wait` returns when it has said enough."""
+
+    def __init__(self) -> None:
+        self.hints: list[Hint] = []
+        self._news = threading.Condition()
+        self.stopped = threading.Event()  # while set, the thread of the backend gets no further
+        self.stopped.set()
+        self.held = threading.Event()
+
+    def __call__(self, hints: Sequence[Hint]) -> None:
+        if not self.stopped.is_set():
+            self.held.set()
+        self.stopped.wait()
+        with self._news:
+            self.hints += hints
+            self._news.notify_all()
+
+    def wait(self, enough: Callable[[list[Hint]], bool], timeout_s: float = 10.0) -> None:
+        with self._news:
+            assert self._news.wait_for(lambda: enough(self.hints), timeout_s), self.hints[-50:]
+
+    def covers(self, path: bytes) -> bool:
+        """Whether a scan of what was named would look at this path."""
+        trees = [hint.path for hint in self.hints if isinstance(hint, DirtyTree)]
+        return Dirty(path) in self.hints or any(path == t or path.startswith(t + b"/") or not t for t in trees)
+
+    def losses(self) -> list[str]:
+        return [hint.reason for hint in self.hints if isinstance(hint, Lost)]
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request: pytest.FixtureRequest) -> str:
+    assert isinstance(request.param, str)
+    return request.param
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """With a folder and two files."""
+    root = tmp_path / "root"
+    (root / "old").mkdir(parents=True)
+    (root / "old" / "kept.py").write_text("1")
+    (root / "top.py").write_text("1")
+    return root
+
+
+@contextlib.contextmanager
+def opened(root: Path, backend: str) -> Iterator[tuple[Hints, Heard]]:
+    heard = Heard()
+    settings = replace(QUICK, backend=backend)  # type: ignore[arg-type]
+    hints, _ = open_hints(os.fsencode(root), os.fsencode(root.parent / "sync"), settings, heard)
+    watch_all(hints, root)
+    try:
+        yield hints, heard
+    finally:
+        heard.stopped.set()
+        hints.close()
+        hints.close()
+
+
+def watch_all(hints: Hints, root: Path) -> None:
+    """As a scan does."""
+    for directory, _, _ in os.walk(os.fsencode(root)):
+        relative = os.path.relpath(directory, os.fsencode(root))
+        hints.watch(b"" if relative == b"." else relative)
+
+
+def drop(root: Path, name: str) -> None:
+    (root.parent / "sync" / name).touch()
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], list[bytes]]] = {
+    "write": (lambda root: (root / "top.py").write_text("22"), [b"top.py"]),
+    "create": (lambda root: (root / "old" / "new.py").write_text("1"), [b"old/new.py"]),
+    "delete": (lambda root: (root / "old" / "kept.py").unlink(), [b"old/kept.py"]),
+    "rename": (lambda root: (root / "top.py").rename(root / "old" / "there.py"), [b"top.py", b"old/there.py"]),
+    "mode": (lambda root: (root / "top.py").chmod(0o600), [b"top.py"]),
+    "new folder": (lambda root: (root / "n").mkdir(), [b"n"]),
+    "moved folder": (lambda root: (root / "old").rename(root / "n"), [b"old/kept.py", b"n/kept.py"]),
+    "removed folder": (lambda root: shutil.rmtree(root / "old"), [b"old", b"old/kept.py"]),
+    "odd name": (lambda root: (root / "new\nline.py").write_text("1"), [b"new\nline.py"]),
+    "link": (lambda root: (root / "link").symlink_to("old"), [b"link"]),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_a_change_is_covered_by_what_is_said(root: Path, backend: str, change: str) -> None:
+    make, paths = CHANGES[change]
+    with opened(root, backend) as (hints, heard):
+        make(root)
+        if hints.blind() == (b"",):
+            return  # it says so: everything is scanned
+        heard.wait(lambda _: all(heard.covers(path) for path in paths))
+
+
+def test_a_cookie_comes_after_what_was_before_it(root: Path, backend: str) -> None:
+    with opened(root, backend) as (hints, heard):
+        if not hints.exact:
+            pytest.skip("not promised: a sync scans")
+        for number in range(200):
+            (root / "old" / f"{number}.py").write_text("1")
+            drop(root, f"c{number}")
+            heard.wait(lambda said, n=number: Cookie(b"c%d" % n) in said)  # type: ignore[misc]
+            assert heard.covers(b"old/%d.py" % number)
+
+
+def test_reading_says_nothing(root: Path, backend: str) -> None:
+    with opened(root, backend) as (hints, heard):
+        time.sleep(0.2)  # notify names what was made shortly before it began
+        heard.hints.clear()
+        for _ in range(50):
+            (root / "top.py").read_text()
+            list((root / "old").iterdir())
+        if hints.exact:
+            drop(root, "end")
+            heard.wait(lambda said: Cookie(b"end") in said)
+        else:
+            time.sleep(0.3)
+        assert [hint for hint in heard.hints if isinstance(hint, Dirty | DirtyTree)] == []
+
+
+def test_a_closed_backend_says_nothing(root: Path, backend: str) -> None:
+    with opened(root, backend) as (hints, heard):
+        hints.close()
+        said = len(heard.hints)
+        (root / "top.py").write_text("3")
+        time.sleep(0.1)
+        assert len(heard.hints) == said
+        hints.watch(b"old")
+
+
+@linux
+def test_names_that_are_no_text(root: Path) -> None:
+    with opened(root, "inotify") as (hints, heard):
+        os.mkdir(os.fsencode(root) + b"/odd\xff")
+        heard.wait(lambda said: DirtyTree(b"odd\xff") in said)
+        hints.watch(b"odd\xff")
+        with open(os.fsencode(root) + b"/odd\xff/\xfe.py", "wb"):
+            heard.wait(lambda said: Dirty(b"odd\xff/\xfe.py") in said)
+
+
+@linux
+def test_overflow_is_said(root: Path) -> None:
+    limit = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
+    with opened(root, "inotify") as (_, heard):
+        heard.stopped.clear()
+        (root / "top.py").write_text("2")  # the thread takes this event and is held with it
+        assert heard.held.wait(10)
+        paths = [os.fsencode(root / "old" / name) for name in ("a.py", "b.py")]
+        for number in range(limit + 100):  # equal neighbours are merged by the kernel, so two names take turns
+            os.close(os.open(paths[number % 2], os.O_CREAT | os.O_WRONLY))
+        heard.stopped.set()
+        heard.wait(lambda _: bool(heard.losses()))
+        assert "overflow" in heard.losses()[0]
+
+
+@linux
+@pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
+def test_a_root_that_goes_is_said(root: Path, how: str) -> None:
+    with opened(root, "inotify") as (_, heard):
+        if how == "removed":
+            shutil.rmtree(root)
+        elif how == "moved":
+            root.rename(root.parent / "elsewhere")
+        else:
+            (root.parent / "other").mkdir()
+            root.rename(root.parent / "elsewhere")
+            (root.parent / "other").rename(root)
+        heard.wait(lambda _: bool(heard.losses()))
+
+
+@linux
+@pytest.mark.parametrize("above", [0, 1])
+def test_a_directory_above_the_root_that_goes_is_said(tmp_path: Path, above: int) -> None:
+    root = tmp_path / "some" / "where" / "root"
+    root.mkdir(parents=True)
+    sync, heard = tmp_path / "sync", Heard()
+    sync.mkdir()
+    hints = InotifyHints(os.fsencode(root), os.fsencode(sync))
+    hints.start(heard)
+    place = root.parents[above]
+    place.rename(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere").rename(place)
+    heard.wait(lambda _: bool(heard.losses()))
+    hints.close()
+
+
+@linux
+def test_the_sync_directory_going_is_said(root: Path) -> None:
+    with opened(root, "inotify") as (_, heard):
+        shutil.rmtree(root.parent / "sync")
+        heard.wait(lambda _: bool(heard.losses()))
+
+
+@linux
+def test_a_moved_folder_is_known_by_its_new_name(root: Path) -> None:
+    (root / "old" / "deep").mkdir()
+    with opened(root, "inotify") as (hints, heard):
+        (root / "old").rename(root / "new")
+        heard.wait(lambda said: {DirtyTree(b"old"), DirtyTree(b"new")} <= set(said))
+        for folder in (b"new", b"new/deep"):
+            hints.watch(folder)
+        heard.hints.clear()
+        (root / "new" / "deep" / "x.py").write_text("1")
+        (root / "new" / "kept.py").write_text("2")
+        heard.wait(lambda said: {Dirty(b"new/deep/x.py"), Dirty(b"new/kept.py")} <= set(said))
+        (root / "old").mkdir()
+        hints.watch(b"old")
+        (root / "old" / "y.py").write_text("1")
+        heard.wait(lambda said: Dirty(b"old/y.py") in said)
+
+
+@linux
+def test_a_folder_moved_away_is_not_watched_any_more(root: Path) -> None:
+    with opened(root, "inotify") as (_, heard):
+        (root / "old").rename(root.parent / "away")
+        heard.wait(lambda said: DirtyTree(b"old") in said)
+        heard.hints.clear()
+        (root.parent / "away" / "kept.py").write_text("5")
+        drop(root, "end")
+        heard.wait(lambda said: Cookie(b"end") in said)
+        assert heard.hints == [Cookie(b"end")]
+
+
+@linux
+def test_directories_without_a_watch_are_named_with_the_remedy(root: Path) -> None:
+    (root / "second").mkdir()
+    (root.parent / "sync").mkdir()
+    hints = InotifyHints(os.fsencode(root), os.fsencode(root.parent / "sync"), budget=2)
+    hints.start(Heard())
+    watch_all(hints, root)
+    blind = hints.blind()
+    assert len(blind) == 1
+    assert "sysctl fs.inotify.max_user_watches=" in (hints.trouble or "")
+    shutil.rmtree(root / os.fsdecode(blind[0]))
+    deadline = time.monotonic() + 5
+    while hints.blind() and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert hints.blind() == ()
+    hints.close()
+
+
+@linux
+def test_mounts_that_make_no_events_are_named(root: Path) -> None:
+    (root.parent / "sync").mkdir()
+    hints = InotifyHints(os.fsencode(root), os.fsencode(root.parent / "sync"), unseen=(b"old",))
+    heard = Heard()
+    hints.start(heard)
+    watch_all(hints, root)
+    assert hints.blind() == (b"old",)
+    (root / "old" / "kept.py").write_text("2")
+    drop(root, "end")
+    heard.wait(lambda said: Cookie(b"end") in said)
+    assert not heard.covers(b"old/kept.py")
+    hints.close()
+
+
+def test_without_a_sync_directory_everything_is_polled(root: Path) -> None:
+    (root.parent / "file").touch()
+    hints, reason = open_hints(os.fsencode(root), os.fsencode(root.parent / "file" / "x"), QUICK, Heard())
+    assert (hints.name, "cannot be made" in (reason or "")) == ("polling", True)
+
+
+def test_a_sync_directory_that_takes_no_file_ends_what_began(root: Path) -> None:
+    """A full disk, say: nothing is left running, however often it is tried again, and the root is polled."""
+    sync_dir = root.parent / "sync"
+    (sync_dir / os.fsdecode(PROBE)).mkdir(parents=True)
+    before = threading.active_count()
+    hints, reason = open_hints(os.fsencode(root), os.fsencode(sync_dir), replace(QUICK, backend="watchfiles"), Heard())
+    assert (hints.name, "no file can be made" in (reason or "")) == ("polling", True)
+    assert threading.active_count() == before
+
+
+@linux
+def test_no_more_instances(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # The limit belongs to the whole user, so taking what is left would fail other programs on this machine.
+    def refuse(**_: object) -> None:
+        raise OSError(24, "Too many open files")
+
+    monkeypatch.setattr("cocosearchd.watching.hints.inotify.INotify", refuse)
+    with pytest.raises(HintsUnavailable, match=r"sysctl fs\.inotify\.max_user_instances=\d+"):
+        InotifyHints(os.fsencode(root), os.fsencode(root.parent)).start(Heard())
+    with opened(root, "inotify") as (hints, _):
+        assert hints.name == "polling"
+    _, reason = open_hints(os.fsencode(root), os.fsencode(root.parent / "sync"), QUICK, Heard())
+    assert "max_user_instances" in (reason or "")
+
+
+@linux
+def test_no_file_handles_are_not_taken_for_no_instances(root: Path) -> None:
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest_free = os.dup(0)
+    os.close(lowest_free)
+    hints = InotifyHints(os.fsencode(root), os.fsencode(root.parent))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest_free, before[1]))
+    try:
+        with pytest.raises(HintsUnavailable, match="no file handles are left"):
+            hints.start(lambda _: None)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def test_the_kind_of_a_file_system_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(
+        "21 1 254:0 / / rw,relatime - ext4 /dev/vda rw\n"
+        "22 21 0:40 / /srv/my\\040share rw,relatime shared:1 - nfs4 server:/x rw\n"
+        "23 21 0:41 / /srv/my rw - tmpfs none rw\n"
+    )
+    assert file_system(b"/srv/my share/project", mounts) == "nfs4"
+    assert file_system(b"/srv/my/project", mounts) == "tmpfs"
+    assert file_system(b"/srv/other", mounts) == "ext4"
+    assert file_system(b"/x", tmp_path / "none") == ""
+    assert remote_below(b"/srv", mounts) == (b"my share",)
+    assert remote_below(b"/srv/my share", mounts) == ()
+    monkeypatch.setattr("cocosearchd.watching.hints.backend_choice.file_system", lambda _: "nfs4")
+    hints, reason = open_hints(os.fsencode(tmp_path), os.fsencode(tmp_path / "sync"), WatchingSettings(), Heard())
+    assert (hints.name, reason) == ("polling", "nfs4 does not report changes made elsewhere")
+
+
+@linux
+def test_a_person_who_saves_is_heard_at_once_and_a_checkout_in_lots() -> None:
+    burst, now, some = Burst(), 100.0, [Dirty(b"a.py")]
+    assert not any(burst.pause(now + number * 1e-4, some) for number in range(BURST_READS))
+    assert burst.pause(now + 1e-2, some) == GATHER_S
+    assert burst.pause(now + 1e-2 + GATHER_S, some) == GATHER_S, "it lasts as long as events keep coming"
+    assert burst.pause(now + 1, some) == 0, "and ends when they do not"
+
+
+@linux
+def test_questions_in_a_row_are_no_checkout() -> None:
+    """A cookie each: who asks again within milliseconds is not to wait for others."""
+    burst, now = Burst(), 100.0
+    assert not any(burst.pause(now + number * 1e-3, [Cookie(b"asked")]) for number in range(10 * BURST_READS))
+    some = [Dirty(b"a.py")]
+    assert not any(burst.pause(now + number * 1e-4, some) for number in range(BURST_READS))
+    assert burst.pause(now + 1e-2, [Cookie(b"asked")]) == 0
+    assert burst.pause(now + 1e-2, [*some, Cookie(b"asked")]) == GATHER_S
+
+
+@linux
+def test_events_gather_while_a_tree_is_rewritten_and_closing_does_not_wait_for_that(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cocosearchd.watching.hints.inotify.BURST_S", 60.0)
+    monkeypatch.setattr("cocosearchd.watching.hints.inotify.GATHER_S", 60.0)
+    with opened(root, "inotify") as (hints, heard):
+        for number in range(BURST_READS + 1):
+            (root / "old" / "kept.py").chmod(0o600 + number % 2)  # one event each
+            heard.wait(lambda found: len(found) > number)  # noqa: B023 - called before the next
+        (root / "top.py").unlink()
+        time.sleep(0.3)
+        assert Dirty(b"top.py") not in heard.hints
+        began = time.monotonic()
+        hints.close()
+        assert time.monotonic() - began < 30

@@ -1,0 +1,68 @@
+"""What was applied since a clock: never less than that."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cocosearchd.model import Clock
+from cocosearchd.watching.change_log import Changes
+from tests.watching.support import MemoryIndex, following, in_sync
+from tests.watching.test_watched_root import put
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    root.mkdir()
+    return root
+
+
+def test_each_path_once_with_its_last_number() -> None:
+    changes = Changes()
+    changes.applied(3, ["a", "b"])
+    changes.applied(5, ["a"])
+    assert changes.since(0) == ("b", "a")
+    assert changes.since(3) == ("a",)
+    assert changes.since(5) == ()
+
+
+def test_what_is_forgotten_is_not_taken_for_nothing() -> None:
+    changes = Changes(limit=2)
+    changes.applied(1, ["a"])
+    changes.applied(2, ["b", "c"])
+    changes.applied(4, ["d"])
+    assert changes.since(1) is None, "b was applied after it, and is forgotten"
+    assert changes.since(2) == ("d",)
+
+
+async def test_what_somebody_has_missed(root: Path, tmp_path: Path) -> None:
+    put(root, a="1", b="1", c="1")
+    async with following(root, tmp_path / "sync") as (live, _):
+        await in_sync(live)
+        before = (await live.sync(5)).as_of
+        put(root, b="2", d="1")
+        (root / "c.py").unlink()
+        after = (await live.sync(5)).as_of
+        assert set(live.since(before) or ()) == {"b.py", "c.py", "d.py"}
+        assert live.since(after) == ()
+        live._lose("test")
+        await in_sync(live)
+        put(root, a="2")
+        last = (await live.sync(5)).as_of
+        assert last.epoch != before.epoch
+        assert {"a.py", "b.py", "c.py", "d.py"} <= set(live.since(before) or ()), "epochs of one run have one order"
+        assert live.since(Clock("of another run.1", before.seq)) is None
+        assert live.since(Clock("", 0)) is None
+
+
+async def test_a_file_that_failed_at_first_is_not_left_out(root: Path, tmp_path: Path) -> None:
+    index = MemoryIndex(os.fsencode(root))
+    index.failing["bad.py"] = "not now"
+    async with following(root, tmp_path / "sync", index=index) as (live, _):
+        put(root, bad="1", good="1")
+        between = (await live.sync(5)).as_of
+        assert "bad.py" not in set(live.since(Clock(between.epoch, 0)) or ())
+        index.failing.clear()
+        await in_sync(live)
+        assert "bad.py" in set(live.since(between) or ())

@@ -1,0 +1,148 @@
+"""Files that have a name outside of the root, or of what is indexed of it: what is written by that makes no event."""
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import anyio
+import pytest
+
+from cocosearchd.config.settings import IndexingSettings
+from cocosearchd.watching import hard_links, scan_coordinator
+from tests.watching.support import BACKENDS, following, in_sync, on_disk
+
+PYTHON = IndexingSettings(include=("*.py",))
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "root"
+    root.mkdir()
+    for name in ("a", "b", "c"):
+        (root / f"{name}.py").write_text(f"# {name}\n")
+    return root
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+async def test_what_is_written_by_a_name_outside_is_seen_by_the_next_question(
+    root: Path, tmp_path: Path, backend: str
+) -> None:
+    outside = tmp_path / "outside.py"
+    outside.hardlink_to(root / "a.py")
+    async with following(root, tmp_path / "sync", backend, indexing=PYTHON) as (live, index):
+        await in_sync(live)
+        for number in range(3):
+            outside.write_text(f"# {number}\n")
+            await in_sync(live)
+            assert index.contents() == on_disk(os.fsencode(root))
+
+
+async def test_nothing_is_read_again_without_a_change(root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.py"
+    outside.hardlink_to(root / "a.py")
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        await in_sync(live)
+        outside.write_text("# other\n")
+        await in_sync(live)
+        index.batches.clear()
+        await in_sync(live)
+        assert not index.batches
+        outside.unlink()
+        await in_sync(live)
+        index.batches.clear()
+        await in_sync(live)
+        assert not index.batches
+
+
+@pytest.mark.parametrize("change", [lambda outside: outside.write_text("# other\n"), Path.unlink])
+async def test_a_look_that_ends_late_tells_nothing_that_was_taken_in_since(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Callable[[Path], object]
+) -> None:
+    outside = tmp_path / "outside.py"
+    outside.hardlink_to(root / "a.py")
+    late = LateLook()
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        await in_sync(live)
+        change(outside)
+        monkeypatch.setattr(scan_coordinator, "written", late.written)
+        look = asyncio.ensure_future(live._survey.check_links(local=True))
+        await asyncio.to_thread(late.seen.wait, 10)
+        await in_sync(live)
+        assert index.contents() == on_disk(os.fsencode(root))
+        index.batches.clear()
+        late.goes_on.set()
+        await look
+        await in_sync(live)
+        assert not index.batches
+
+
+def test_a_look_that_ends_late_tells_what_was_written_since(root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.py"
+    outside.hardlink_to(root / "a.py")
+    seen = hard_links.Links()
+    seen.scanned(filter(None, [hard_links.linked("a.py", (root / "a.py").lstat())]))
+    suspects = seen.suspects()
+    outside.write_text("# other\n")
+    between = hard_links.linked("a.py", (root / "a.py").lstat())
+    assert between is not None
+    outside.write_text("# and once more\n")
+    found = hard_links.written(os.fsencode(root), suspects)
+    seen.changed(between)
+    assert seen.unseen(found) == ["a.py"]
+
+
+async def test_a_name_that_is_moved_out_of_what_is_indexed_is_followed(root: Path, tmp_path: Path) -> None:
+    (root / ".ignored").mkdir()
+    (root / ".gitignore").write_text(".ignored/\n")
+    os.link(root / "b.py", root / "b2.py")
+    os.link(root / "c.py", root / "c2.py")
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        await in_sync(live)
+        (root / "b2.py").rename(tmp_path / "out.py")
+        (root / "c2.py").rename(root / ".ignored" / "c2.py")
+        await in_sync(live)
+        (tmp_path / "out.py").write_text("# written outside\n")
+        (root / ".ignored" / "c2.py").write_text("# written where nothing is indexed\n")
+        await in_sync(live)
+        there = on_disk(os.fsencode(root))
+        del there[b".ignored/c2.py"]
+        assert index.contents() == there
+
+
+async def test_it_is_seen_without_a_question(root: Path, tmp_path: Path) -> None:
+    outside = tmp_path / "outside.py"
+    outside.hardlink_to(root / "a.py")
+    async with following(root, tmp_path / "sync", indexing=PYTHON) as (live, index):
+        await in_sync(live)
+        outside.write_text("# other\n")
+        with anyio.fail_after(15):
+            while index.contents() != on_disk(os.fsencode(root)):
+                await anyio.sleep(0.05)
+
+
+async def test_one_question_looks_at_so_many_files_at_most(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hard_links, "FOLLOWED", 2)
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.py").hardlink_to(root / f"{name}.py")
+    seen = hard_links.Links()
+    seen.scanned(filter(None, (hard_links.linked(path.name, path.lstat()) for path in sorted(root.iterdir()))))
+    assert [path for path, _ in seen.suspects()] == ["a.py", "b.py"]
+
+
+class LateLook:
+    """Looks at files with other names; the first look is as late with its answer as a busy machine may make it."""
+
+    def __init__(self) -> None:
+        self.seen, self.goes_on = threading.Event(), threading.Event()
+
+    def written(self, root: bytes, suspects: Iterable[hard_links.Suspect]) -> list[hard_links.Suspect]:
+        """As `links.written`."""
+        found = hard_links.written(root, suspects)
+        if not self.seen.is_set():
+            self.seen.set()
+            assert self.goes_on.wait(10)
+        return found

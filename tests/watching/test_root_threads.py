@@ -1,0 +1,38 @@
+"""A root holds so many threads at most, however many look at it and give up."""
+
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from cocosearchd.watching.root_threads import RootThreads
+
+pytestmark = pytest.mark.anyio
+
+
+async def test_looks_that_hang_hold_no_more_threads_than_a_root_may() -> None:
+    answer, begun = threading.Event(), list[int]()
+    with ThreadPoolExecutor(20) as executor:
+        hanging, other = RootThreads(executor, 3), RootThreads(executor, 3)
+
+        def hang() -> None:
+            begun.append(1)
+            answer.wait()
+
+        for _ in range(30):
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(hanging.run(hang), 0.01)
+        assert len(begun) == 3
+        assert await asyncio.wait_for(other.run(lambda: "answered"), 5) == "answered"
+        answer.set()
+        assert await asyncio.wait_for(hanging.run(lambda: "again"), 5) == "again"
+
+
+async def test_an_error_reaches_who_asked() -> None:
+    with pytest.raises(OSError, match="no such"):
+        await RootThreads().run(raises)
+
+
+def raises() -> None:
+    raise OSError("no such thing")
