@@ -12,7 +12,7 @@ SEEDS ?= 1
 # The tests start hundreds of programs: without their bytecode kept, each would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up down test lint format types unit programs attacks written parts newcomer bench quality clients conformance page soak hostile slow lock sbom password clean help
+.PHONY: up down test lint format types unit programs attacks written parts newcomer bench quality clients conformance page soak hostile slow map lock sbom password clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -111,6 +111,9 @@ hostile: $(STAMP) ## SEEDS of a corpus of hostile files, each through a daemon; 
 
 slow: $(STAMP) ## the other long proofs: more seeds, 10,000 questions after saves, large checkouts
 	$(BIN)/python -m pytest -m slow --timeout 0
+
+map: $(STAMP) ## write the code map of ARCHITECTURE.md anew, from the docstrings of all modules
+	$(BIN)/python -m tests.code_map
 
 # Versions that are in the file stay, unless they no longer fit: `make lock UPGRADE=--upgrade` takes the newest. One
 # file for Python 3.11 to 3.13 on every platform, with the hashes of all wheels; no address of a registry is in it.

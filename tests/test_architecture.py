@@ -7,6 +7,7 @@ Changing a table is a decision about the architecture: change the document in th
 import ast
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from functools import cache
 from graphlib import TopologicalSorter
@@ -25,234 +26,113 @@ MAY_IMPORT: dict[str, set[str]] = {
     "cocosearchd": set(),
     "cocosearchd.__main__": {
         WIRING,
-        "cocosearchd.api.settings_check",
-        "cocosearchd.config.index_settings",
-        "cocosearchd.runtime.interpreter",
-        "cocosearchd.runtime.logs",
-        "cocosearchd.config.layers",
+        "cocosearchd.api",
+        "cocosearchd.config",
+        "cocosearchd.runtime",
         "cocosearch_ipc.address",
         "cocosearch_ipc.protocol",
     },
-    "cocosearchd.runtime.supervise": set(),
-    "cocosearchd.runtime.watchdog": {"cocosearchd.watching", "cocosearchd.runtime.watchdog_process"},
-    "cocosearchd.runtime.watchdog_process": set(),
-    "cocosearchd.runtime.systemd": set(),
-    "cocosearchd.runtime.process_resources": set(),
-    "cocosearchd.api.engine": {
-        "cocosearchd.api.health",
-        "cocosearchd.api.requests",
-        "cocosearchd.runtime.process_resources",
-        "cocosearchd.api.overlay_sessions",
-        "cocosearchd.runtime.deadlines",
-        "cocosearchd.api.file_references",
-        "cocosearchd.api.saved_queries",
-        "cocosearchd.api.workspace_verbs",
-        "cocosearchd.api.replies",
-        "cocosearchd.indexes.registry",
-        "cocosearchd.indexing",
-        "cocosearchd.search",
-        "cocosearchd.store",
+    "cocosearchd.api": {
+        "cocosearchd.config",
         "cocosearchd.embedding",
-        "cocosearch_ipc.protocol",
-        "cocosearch_ipc.workspace_protocol",
-    },
-    "cocosearchd.api.saved_queries": {"cocosearch_ipc.protocol"},
-    # Unsaved text is cut here as the child would: `chunk` and `read` of indexing, which do not know CocoIndex.
-    "cocosearchd.api.overlay_sessions": {
+        "cocosearchd.indexes",
         "cocosearchd.indexing",
-        "cocosearchd.search",
-        "cocosearchd.embedding",
         "cocosearchd.languages",
-    },
-    "cocosearchd.indexes.lookup": {"cocosearchd.indexes.config_sync"},
-    "cocosearchd.api.file_references": {"cocosearchd.indexes.lookup", "cocosearchd.indexes.config_sync"},
-    "cocosearchd.api.workspace_verbs": {
-        "cocosearchd.runtime.deadlines",
-        "cocosearchd.config.index_settings",
-        "cocosearchd.api.overlay_sessions",
-        "cocosearchd.api.file_references",
-        "cocosearchd.api.replies",
-        "cocosearchd.indexes.registry",
+        "cocosearchd.runtime",
         "cocosearchd.search",
         "cocosearchd.store",
-        "cocosearchd.languages",
+        "cocosearchd.watching",
+        "cocosearch_ipc.address",
         "cocosearch_ipc.protocol",
+        "cocosearch_ipc.render",
         "cocosearch_ipc.workspace_protocol",
     },
-    "cocosearchd.api.requests": {"cocosearchd.search", "cocosearch_ipc.protocol"},
-    "cocosearchd.api.replies": {
-        "cocosearchd.watching",
-        "cocosearchd.store",
-        "cocosearch_ipc.protocol",
-        "cocosearch_ipc.workspace_protocol",
-    },
-    "cocosearchd.indexes.commit_feed": set(),
-    "cocosearchd.runtime.state_dir": {"cocosearch_ipc.trust.ownership", "cocosearch_ipc.http.sockets"},
-    "cocosearchd.runtime.deadlines": set(),
-    "cocosearchd.api.health": {"cocosearchd.embedding", "cocosearchd.runtime.deadlines", "cocosearchd.store"},
-    "cocosearchd.indexes.maintenance": {
-        "cocosearchd.runtime.interpreter",
-        "cocosearchd.store",
-        "cocosearchd.indexes.config_sync",
-    },
-    "cocosearchd.indexes.registry": {
-        "cocosearchd.indexes.maintenance",
-        "cocosearchd.indexes.commit_feed",
-        "cocosearchd.config.index_settings",
-        "cocosearchd.indexes.lookup",
-        "cocosearchd.runtime.deadlines",
-        "cocosearchd.config.project",
-        "cocosearchd.indexes.config_sync",
-        "cocosearchd.indexing",
-        "cocosearchd.search",
-        "cocosearchd.watching",
-        "cocosearchd.store",
+    "cocosearchd.indexes": {
+        "cocosearchd.config",
         "cocosearchd.embedding",
-        "cocosearchd.runtime.supervise",
+        "cocosearchd.indexing",
+        "cocosearchd.runtime",
+        "cocosearchd.search",
+        "cocosearchd.store",
+        "cocosearchd.watching",
     },
     "cocosearchd.search": {
-        "cocosearchd.store",
-        "cocosearchd.sandbox",
+        "cocosearchd.config",
         "cocosearchd.embedding",
         "cocosearchd.languages",
-        "cocosearchd.runtime.interpreter",
+        "cocosearchd.runtime",
+        "cocosearchd.sandbox",
+        "cocosearchd.store",
     },
     "cocosearchd.indexing": {
-        "cocosearchd.runtime.supervise",
-        "cocosearchd.runtime.interpreter",
-        "cocosearchd.sandbox",
-        "cocosearchd.runtime.deadlines",
-        "cocosearchd.store",
+        "cocosearchd.config",
         "cocosearchd.embedding",
         "cocosearchd.languages",
-        "cocosearchd.runtime.disk_cache",
-        "cocosearchd.config.settings_files",
+        "cocosearchd.runtime",
+        "cocosearchd.sandbox",
+        "cocosearchd.store",
     },
     # Scope must know which file types are supported at all.
     "cocosearchd.watching": {
-        "cocosearchd.store",
+        "cocosearchd.config",
         "cocosearchd.languages",
-        "cocosearchd.runtime.deadlines",
-        "cocosearchd.runtime.files.regular_files",
+        "cocosearchd.runtime",
+        "cocosearchd.store",
     },
-    "cocosearchd.runtime.files.regular_files": set(),
-    "cocosearchd.runtime.logs": set(),
-    "cocosearchd.store": set(),
-    "cocosearchd.runtime.disk_cache": set(),
-    "cocosearchd.runtime.interpreter": set(),
-    "cocosearchd.sandbox": {"cocosearchd.runtime.interpreter", "cocosearch_ipc.protocol"},
-    "cocosearchd.embedding": {"cocosearchd.runtime.disk_cache", "cocosearchd.runtime.deadlines"},
+    "cocosearchd.store": {"cocosearchd.config", "cocosearchd.runtime"},
+    "cocosearchd.embedding": {"cocosearchd.config", "cocosearchd.runtime"},
     "cocosearchd.languages": set(),
-    "cocosearchd.config.settings": set(),
-    "cocosearchd.config.settings_files": {"cocosearchd.runtime.files.regular_files"},
-    "cocosearchd.config.layers": {"cocosearchd.config.settings_files"},
-    "cocosearchd.config.project": {"cocosearchd.config.settings_files", "cocosearchd.config.layers"},
-    "cocosearchd.config.index_settings": {"cocosearchd.config.project"},
-    "cocosearchd.api.settings_check": {
-        "cocosearchd.config.index_settings",
-        "cocosearchd.indexing",
-        "cocosearchd.store",
-        "cocosearchd.embedding",
-        "cocosearch_ipc.address",
-        "cocosearch_ipc.render.finding",
-        "cocosearch_ipc.protocol",
-    },
-    "cocosearchd.indexes.config_sync": {
-        "cocosearchd.runtime.deadlines",
-        "cocosearchd.embedding",
-        "cocosearchd.config.index_settings",
-        "cocosearchd.indexing",
-        "cocosearchd.search",
-        "cocosearchd.watching",
-        "cocosearchd.store",
-        "cocosearchd.config.project",
-    },
+    "cocosearchd.sandbox": {"cocosearchd.runtime", "cocosearch_ipc.protocol"},
+    "cocosearchd.config": {"cocosearchd.runtime"},
+    "cocosearchd.runtime": {"cocosearch_ipc.http", "cocosearch_ipc.trust"},
     "cocosearchd.model": set(),
-    "cocosearchd.runtime.masking": set(),
     "cocosearchd.exclusion": set(),
-    "cocosearchd.runtime.files.nofollow": set(),
     "cocosearchd.errors": {"cocosearch_ipc.protocol"},
     "cocosearch_ipc": set(),
     "cocosearch_ipc.protocol": set(),
-    "cocosearch_ipc.address": set(),
-    "cocosearch_ipc.render.finding": set(),
-    "cocosearch_ipc.render.line_range": set(),
     "cocosearch_ipc.workspace_protocol": {"cocosearch_ipc.protocol"},
-    "cocosearch_ipc.rpc.methods": {"cocosearch_ipc.protocol", "cocosearch_ipc.workspace_protocol"},
-    "cocosearch_ipc.rpc.shapes": {"cocosearch_ipc.protocol"},
-    "cocosearch_ipc.rpc.openrpc": {
+    "cocosearch_ipc.address": set(),
+    "cocosearch_ipc.client": set(),
+    "cocosearch_ipc.request_id": set(),
+    "cocosearch_ipc.spans": set(),
+    "cocosearch_ipc.page": set(),
+    "cocosearch_ipc.render": set(),
+    "cocosearch_ipc.trust": {"cocosearch_ipc.protocol", "cocosearch_ipc.render"},
+    "cocosearch_ipc.rpc": {
         "cocosearch_ipc.protocol",
-        "cocosearch_ipc.rpc.shapes",
-        "cocosearch_ipc.rpc.methods",
-    },
-    "cocosearch_ipc.trust.credentials": {"cocosearch_ipc.protocol"},
-    "cocosearch_ipc.http.metrics": {"cocosearch_ipc.protocol"},
-    "cocosearch_ipc.http.guard": {"cocosearch_ipc.trust.credentials"},
-    "cocosearch_ipc.rpc.dispatcher": {
-        "cocosearch_ipc.http.guard",
+        "cocosearch_ipc.request_id",
         "cocosearch_ipc.spans",
-        "cocosearch_ipc.protocol",
-        "cocosearch_ipc.rpc.methods",
-        "cocosearch_ipc.rpc.shapes",
-        "cocosearch_ipc.rpc.openrpc",
+        "cocosearch_ipc.workspace_protocol",
     },
     "cocosearch_ipc.mcp": {
-        "cocosearch_ipc.render.line_range",
-        "cocosearch_ipc.http.guard",
         "cocosearch_ipc.protocol",
-        "cocosearch_ipc.rpc.methods",
-        "cocosearch_ipc.render.visible",
+        "cocosearch_ipc.render",
+        "cocosearch_ipc.request_id",
+        "cocosearch_ipc.rpc",
         "cocosearch_ipc.workspace_protocol",
-        "cocosearch_ipc.rpc.shapes",
     },
-    "cocosearch_ipc.page": set(),
-    "cocosearch_ipc.spans": set(),
-    "cocosearch_ipc.trust.tls": {"cocosearch_ipc.protocol"},
-    "cocosearch_ipc.http.app": {
+    "cocosearch_ipc.http": {
+        "cocosearch_ipc.address",
+        "cocosearch_ipc.client",
+        "cocosearch_ipc.mcp",
         "cocosearch_ipc.page",
         "cocosearch_ipc.protocol",
-        "cocosearch_ipc.rpc.dispatcher",
-        "cocosearch_ipc.mcp",
-        "cocosearch_ipc.http.guard",
-        "cocosearch_ipc.http.metrics",
-        "cocosearch_ipc.trust.credentials",
+        "cocosearch_ipc.request_id",
+        "cocosearch_ipc.rpc",
+        "cocosearch_ipc.trust",
     },
-    "cocosearch_ipc.render.visible": set(),
-    "cocosearch_ipc.trust.port_holder": {"cocosearch_ipc.render.visible"},
-    "cocosearch_ipc.trust.ownership": {"cocosearch_ipc.protocol"},
-    "cocosearch_ipc.http.sockets": {
-        "cocosearch_ipc.protocol",
+    "cocosearch_ipc.cli": {
         "cocosearch_ipc.address",
-        "cocosearch_ipc.trust.ownership",
-        "cocosearch_ipc.trust.port_holder",
-    },
-    "cocosearch_ipc.http.connection_slots": {"cocosearch_ipc.trust.port_holder"},
-    "cocosearch_ipc.http.serve": {
-        "cocosearch_ipc.http.guard",
-        "cocosearch_ipc.http.connection_slots",
-        "cocosearch_ipc.http.sockets",
-        "cocosearch_ipc.http.app",
         "cocosearch_ipc.client",
         "cocosearch_ipc.protocol",
+        "cocosearch_ipc.render",
+        "cocosearch_ipc.trust",
     },
-    "cocosearch_ipc.client": set(),
-    "cocosearch_ipc.render": {"cocosearch_ipc.render.line_range", "cocosearch_ipc.render.visible"},
     "cocosearch_ipc.repl": {
+        "cocosearch_ipc.address",
         "cocosearch_ipc.cli",
         "cocosearch_ipc.client",
         "cocosearch_ipc.render",
-        "cocosearch_ipc.address",
-    },
-    "cocosearch_ipc.cli": {
-        "cocosearch_ipc.client",
-        "cocosearch_ipc.render.line_range",
-        "cocosearch_ipc.render",
-        "cocosearch_ipc.address",
-        "cocosearch_ipc.trust.credentials",
-        "cocosearch_ipc.render.finding",
-        "cocosearch_ipc.trust.ownership",
-        "cocosearch_ipc.trust.port_holder",
-        "cocosearch_ipc.protocol",
     },
 }
 # Every unit of the daemon may import these; no unit of ipc may, but `spans`.
@@ -260,10 +140,19 @@ LEAVES = {
     "cocosearchd.model",
     "cocosearchd.exclusion",
     "cocosearchd.errors",
-    "cocosearchd.runtime.files.nofollow",
-    "cocosearchd.runtime.masking",
-    "cocosearchd.config.settings",
     "cocosearch_ipc.spans",
+}
+# Rooms within a unit that know nothing of their neighbours: room -> rooms of its unit that it must not import.
+CLOSED_ROOMS = {
+    "cocosearchd.indexing.pipeline": {"worker", "coordinator", "pool"},
+    "cocosearchd.indexing.pool": {"worker", "coordinator"},
+    "cocosearchd.indexing.worker": {"coordinator"},
+    "cocosearchd.indexing.coordinator": {"worker", "pipeline", "pool"},
+    "cocosearchd.search.lexical": {"code", "classic", "answers"},
+    "cocosearchd.search.classic": {"code", "answers"},
+    "cocosearchd.store.server": {"chunks"},
+    "cocosearchd.watching.hints": {"ignore", "git", "availability"},
+    "cocosearchd.watching.git": {"ignore", "hints", "availability"},
 }
 
 # Third-party package -> the one place that may import it.
@@ -298,17 +187,13 @@ NEVER = {"asyncpg": "psycopg is the one driver", "daemon": "import cocosearchd",
 # What `cocosearchctl` loads: the standard library, so that it starts in milliseconds.
 STDLIB_ONLY = {
     "cocosearch_ipc.protocol",
+    "cocosearch_ipc.workspace_protocol",
     "cocosearch_ipc.address",
-    "cocosearch_ipc.page",
-    "cocosearch_ipc.spans",
-    "cocosearch_ipc.trust.tls",
     "cocosearch_ipc.client",
-    "cocosearch_ipc.trust.credentials",
-    "cocosearch_ipc.trust.ownership",
-    "cocosearch_ipc.trust.port_holder",
-    "cocosearch_ipc.render.finding",
-    "cocosearch_ipc.render.line_range",
-    "cocosearch_ipc.render.visible",
+    "cocosearch_ipc.request_id",
+    "cocosearch_ipc.spans",
+    "cocosearch_ipc.page",
+    "cocosearch_ipc.trust",
     "cocosearch_ipc.render",
     "cocosearch_ipc.cli",
 }
@@ -347,6 +232,9 @@ LATE_IMPORT_IN = {
 }
 GIT_IN = "cocosearchd.watching.git.git_command"
 MAX_FILE_LINES, MAX_FUNCTION_LINES = 600, 60
+MAX_MODULES_IN_ROOM = 13
+# Names that several rooms may use: the file that each room begins with.
+SHARED_NAMES = {"__init__", "__main__", "base"}
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
@@ -402,6 +290,27 @@ def test_arrows_point_down(path: Path) -> None:
         if target.split(".")[0] in HOMES and unit(me) != WIRING:
             allowed = MAY_IMPORT[unit(me)] | leaves | {unit(me)}
             assert unit(target) in allowed, f"{unit(me)} may not import {unit(target)}"
+
+
+@every_module
+def test_rooms_stay_closed(path: Path) -> None:
+    me, tree = parsed(path)
+    for room, closed in CLOSED_ROOMS.items():
+        if under(me, room):
+            siblings = {f"{unit(room)}.{name}" for name in closed}
+            for target in imports(tree):
+                assert not any(under(target, sibling) for sibling in siblings), f"{room} may not import {target}"
+
+
+def test_module_names_are_unique() -> None:
+    names = Counter(path.stem for path in SOURCES if path.stem not in SHARED_NAMES)
+    assert {name for name, count in names.items() if count > 1} == set()
+
+
+def test_rooms_are_small() -> None:
+    rooms = Counter(path.parent for path in SOURCES if path.stem != "__init__")
+    crowded = {str(room): count for room, count in rooms.items() if count > MAX_MODULES_IN_ROOM}
+    assert crowded == {}, "a folder with more modules is two folders"
 
 
 def test_no_arrow_is_without_an_import() -> None:

@@ -46,6 +46,7 @@ from cocosearchd.runtime.masking import secrets_of
 from cocosearchd.runtime.state_dir import own
 from cocosearchd.runtime.supervise import supervise
 from cocosearchd.runtime.systemd import Notifier
+from cocosearchd.runtime.ticks import seconds_to_tick
 from cocosearchd.runtime.watchdog import WatchdogPlan, watched
 from cocosearchd.search.pipeline import Pipeline
 from cocosearchd.store.connection.database import Database, without_password
@@ -53,7 +54,6 @@ from cocosearchd.store.connection.instance_lock import hold
 from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.store.server.server_log import ServerLog
-from cocosearchd.watching.clock import beat_s
 from cocosearchd.watching.mapped_files import watch_mappings
 
 log = logging.getLogger(__name__)
@@ -324,10 +324,10 @@ async def _ended(postgres: EmbeddedPostgres) -> None:
     """Returns when the server has ended, or when it is time to look at what it says."""
     handle = postgres.handle()
     if handle is None:
-        await anyio.sleep(beat_s(LOOK_S))
+        await anyio.sleep(seconds_to_tick(LOOK_S))
         return
     try:
-        with anyio.move_on_after(beat_s(CALM_LOOK_S)):
+        with anyio.move_on_after(seconds_to_tick(CALM_LOOK_S)):
             await anyio.wait_readable(handle)
     finally:
         os.close(handle)

@@ -45,9 +45,7 @@ MATCHED = {"cocosearchd.languages.syntax._NESTING[0]", "cocosearchd.languages.sy
 EXCEPTIONS = {
     "cocosearchd.store.globs._PART": "texts that end with `]`, so that each `[` has its end: see `_parts`",
 }
-EXCEPT_BELOW = {
-    "cocosearchd.watching.ignore.default_patterns.": "rules of ignore files, attacked by the tests of `watching.ignore.patterns`"
-}
+EXCEPT_BELOW = {"cocosearchd.watching.ignore.default_patterns.": "rules of ignore files, which have tests of their own"}
 SHORT, LONG = 30, 2000  # attacks on one expression
 
 

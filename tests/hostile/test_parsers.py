@@ -18,10 +18,10 @@ GIB = 1 << 30
 # two seconds of CPU in place of ten.
 SITE = """
 import sys
-if any(word in sys.orig_argv for word in ("cocosearchd.indexing.pool.parser_worker", "cocosearchd.indexing.pool.bulk_worker")):
+if any(f"cocosearchd.indexing.pool.{name}" in sys.orig_argv for name in ("parser_worker", "bulk_worker")):
     import os, resource, time
-    from cocosearchd.indexing import outline
-    parse = outline.parse
+    from cocosearchd.indexing.pipeline import parse_result
+    parse = parse_result.parse
     def odd(path, data, *rest):
         if b"CRASH" in data:
             os.abort()
@@ -33,7 +33,7 @@ if any(word in sys.orig_argv for word in ("cocosearchd.indexing.pool.parser_work
             while True:
                 pass
         return parse(path, data, *rest)
-    outline.parse = odd
+    parse_result.parse = odd
 """
 HARMS = {"crash.py": b"CRASH quokka\n", "bomb.py": b"BOMB wombat\n", "stall.py": b"STALL numbat\n"}
 

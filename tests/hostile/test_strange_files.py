@@ -181,7 +181,8 @@ def assert_unreadable_through_link(place: Path) -> None:
     secret.chmod(0o600)
     os.link(secret, root / "a.py")
     code = (
-        "import os, sys; from cocosearchd.indexing.pipeline.file_reader import read_files; os.setgid(65534); os.setuid(65534);"
+        "import os, sys; from cocosearchd.indexing.pipeline.file_reader import read_files;"
+        "os.setgid(65534); os.setuid(65534);"
         "(reading,) = read_files(os.fsencode(sys.argv[1]), ['a.py'], 1 << 20); print(reading.skip, reading.data)"
     )
     done = subprocess.run([sys.executable, "-c", code, root], capture_output=True, text=True, check=True)

@@ -12,7 +12,7 @@ from anyio.streams.memory import MemoryObjectSendStream
 
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
-from cocosearch_ipc.http.guard import REQUEST_ID
+from cocosearch_ipc.request_id import REQUEST_ID
 
 AS_OF = p.AsOf("3f0c9a52-0000-4000-8000-000000000000", 7)
 RESULT = p.SearchResult(

@@ -309,9 +309,15 @@ async def test_words_are_found_while_the_model_is_away(corpus: Corpus, outliner:
 
 
 async def test_a_text_that_ends_its_parser_is_found_without_definitions(corpus: Corpus) -> None:
-    code = (
-        "import os\nfrom cocosearchd.indexing import mate, outline\noutline.parse = lambda *_: os.abort()\nmate.main()"
-    )
+    code = """
+import os
+from cocosearchd.indexing.pipeline import parse_result
+from cocosearchd.indexing.pipeline.chunker import ranges
+from cocosearchd.indexing.pool.parser_worker import parser_handler
+from cocosearchd.sandbox.worker_loop import run_worker
+parse_result.parse = lambda *_: os.abort()
+run_worker(lambda: parser_handler(ranges))
+"""
     outliner = Outliner((sys.executable, "-c", code))
     overlays = Overlays(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:

@@ -35,7 +35,7 @@ from training.ranking.sentences import SENTENCE, sentence_rows
 from training.ranking.signals import NAME, Row, rows
 
 Floats = NDArray[np.float64]
-WEIGHTS = Path(__file__).parents[2] / "daemon" / "cocosearchd" / "search" / "code_weights.json"
+WEIGHTS = Path(__file__).parents[2] / "daemon" / "cocosearchd" / "search" / "code" / "code_weights.json"
 L2, STEPS, FOLDS = 2e-3, 50, 5
 LEXICAL = ("s3", "f_all", "f_def", "f_com", "f_path", "p_s", "symF", "symI", "test", "prose", "depth", "lsize")
 VECTORS = ("chunk", "file")

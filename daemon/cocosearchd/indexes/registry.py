@@ -42,11 +42,11 @@ from cocosearchd.indexing.row_shape import identity_of, limits_of
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.deadlines import soon
 from cocosearchd.runtime.supervise import FIRST_PAUSE_S, LAST_PAUSE_S, attempt, summary, supervise
+from cocosearchd.runtime.ticks import seconds_to_tick
 from cocosearchd.search.lexical.analysis.analyser import ProcessAnalyser
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.store import index_records, index_roles
 from cocosearchd.store.connection.database import Database
-from cocosearchd.watching.clock import beat_s
 from cocosearchd.watching.root_threads import ROOT_THREADS, RootThreads
 from cocosearchd.watching.root_validation import check_root, chosen_name
 from cocosearchd.watching.watched_root import WatchedRoot, is_there
@@ -390,14 +390,14 @@ class Indexes(Lookup):
     async def watch_settings(self) -> None:
         """Follow the user's symbol queries, for ever; to be supervised."""
         while True:
-            await anyio.sleep(beat_s(LOOK_S if self._tuning.queries_dir else CALM_LOOK_S))
+            await anyio.sleep(seconds_to_tick(LOOK_S if self._tuning.queries_dir else CALM_LOOK_S))
             if await self._tuning.outdated():
                 await self.configure()
 
     async def _watch_project(self, index: RunningIndex) -> None:
         """Follow the files of settings of one project, for ever; to be supervised."""
         while True:
-            with anyio.move_on_after(beat_s(CALM_LOOK_S if index.root.local else LOOK_S)):
+            with anyio.move_on_after(seconds_to_tick(CALM_LOOK_S if index.root.local else LOOK_S)):
                 await index.noticed.wait()
                 await anyio.sleep(WRITTEN_S)
             index.noticed = anyio.Event()

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from cocosearchd.runtime import watchdog_process
+from cocosearchd.runtime.ticks import seconds_to_tick
 from cocosearchd.runtime.watchdog_process import BEAT, RESTART, STOPPING
-from cocosearchd.watching.clock import beat_s
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class _Watchdog:
             self._spawn()
         self._tell(BEAT)
         period_s = min(BEAT_S, self._plan.limit_s / 4)
-        self._timer = asyncio.get_running_loop().call_later(beat_s(period_s), self._beat)
+        self._timer = asyncio.get_running_loop().call_later(seconds_to_tick(period_s), self._beat)
 
     def _tell(self, byte: bytes) -> None:
         with suppress(OSError):  # it is gone: the next beat notices; or it was stopped, and its pipe is full

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 from cocosearchd.sandbox.frames import Garbled
 from cocosearchd.sandbox.limits import ResourceLimits
-from cocosearchd.sandbox.slow import Request, SlowSlots
+from cocosearchd.sandbox.slow_requests import Request, SlowSlots
 from cocosearchd.sandbox.worker_process import WorkerLost, WorkerProcess, WorkerUnavailable
 
 log = logging.getLogger(__name__)

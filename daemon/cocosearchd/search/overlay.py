@@ -1,6 +1,6 @@
 """Overlays: the unsaved text of one client in one index, searched and shown in place of what is on disk. Pure.
 
-An overlay is a value. Who holds it, for whom and for how long is `cocosearchd.api.overlay_sessions`; here is what it means to a
+An overlay is a value. Who holds it, for whom and for how long is `api.overlay_sessions`; here is what it means to a
 search: which rows it hides, which it brings, and what it adds to a filter, so that an answer is the one that would come
 if the text were saved.
 """

@@ -9,6 +9,7 @@ from itertools import count
 import anyio
 
 from cocosearchd.config.settings import WatchingSettings
+from cocosearchd.runtime.ticks import seconds_to_tick
 
 JITTER = 0.2  # share of the period, so that many roots do not scan at once
 QUIET_S = 10.0  # without a hint; looks that no hint replaces may then be rarer
@@ -76,10 +77,10 @@ class Schedule:
         """Returns at the next beat: of `quiet_s` while `quiet` and nothing changes, else of `period_s`."""
         if quiet and time.monotonic() - self._stirred_at > QUIET_S:
             self._stirred.clear()
-            with anyio.move_on_after(beat_s(quiet_s)):
+            with anyio.move_on_after(seconds_to_tick(quiet_s)):
                 await self._stirred.wait()
         else:
-            await anyio.sleep(beat_s(period_s))
+            await anyio.sleep(seconds_to_tick(period_s))
 
     def slept(self) -> bool:
         """Whether the machine was asleep, or its clock set, since the last scan that was due to that."""
@@ -100,11 +101,6 @@ class Schedule:
             self.scanned(now)
             return "it is time"
         return None
-
-
-def beat_s(period_s: float) -> float:
-    """Seconds to the next multiple of a period: what rests by the same beat wakes together, and a machine once."""
-    return period_s - time.monotonic() % period_s
 
 
 def _sleep_gap() -> float:

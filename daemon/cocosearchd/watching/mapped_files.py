@@ -13,7 +13,7 @@ from typing import Protocol
 import anyio
 
 from cocosearchd.model import encode_path
-from cocosearchd.watching.clock import beat_s
+from cocosearchd.runtime.ticks import seconds_to_tick
 
 LOOK_S = 30.0  # one look costs 0.15 ms of CPU a process: 25 ms for 170 processes
 FOLLOWED = 200  # files of a root that each question has read again
@@ -35,7 +35,7 @@ class MappedRoot(Protocol):
 async def watch_mappings(roots: Callable[[], Iterable[MappedRoot]]) -> None:
     """Tell each root of its mapped files, for ever; to be supervised."""
     while True:
-        await anyio.sleep(beat_s(LOOK_S))
+        await anyio.sleep(seconds_to_tick(LOOK_S))
         running = tuple(roots())
         found = await anyio.to_thread.run_sync(mapped_files, [root.place for root in running])
         for root in running:

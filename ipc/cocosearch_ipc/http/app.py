@@ -16,11 +16,12 @@ import anyio.lowlevel
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 
-from cocosearch_ipc.http.guard import REQUEST_ID, App, Drainable, LimitedBody, LoopbackGuard, Receive, Scope, Send
+from cocosearch_ipc.http.guard import App, Drainable, LimitedBody, LoopbackGuard, Receive, Scope, Send
 from cocosearch_ipc.http.metrics import CONTENT_TYPE, exposition
 from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.page import site
 from cocosearch_ipc.protocol import PROTOCOL_VERSION, Empty, Engine, Failure
+from cocosearch_ipc.request_id import REQUEST_ID
 from cocosearch_ipc.rpc.dispatcher import DEFAULT_DEADLINE_S, Dispatcher
 from cocosearch_ipc.trust.credentials import (
     CHALLENGE,

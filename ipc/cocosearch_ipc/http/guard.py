@@ -5,13 +5,12 @@ Plain ASGI without a framework: each layer is a callable around another one.
 
 import json
 import logging
-import os
 from collections.abc import Awaitable, Callable, MutableMapping
-from contextvars import ContextVar
 from typing import Any
 
 import anyio
 
+from cocosearch_ipc.request_id import REQUEST_ID, new_request_id
 from cocosearch_ipc.trust.credentials import TokenFile
 
 log = logging.getLogger(__name__)
@@ -26,14 +25,6 @@ BODY_TIMEOUT_S = 30.0
 HAS_TOKEN = "cocosearch.has_token"  # noqa: S105 - in the scope of a request that has shown the token
 # A query in flight ends within this after a stop was asked for; a stop as a whole is meant to take 3 s at most.
 DRAIN_S = 2.0
-
-# The log's formatter puts context variables of this prefix into every record of a request, also those of libraries.
-REQUEST_ID: ContextVar[str] = ContextVar("structlog_request_id")
-
-
-def new_request_id() -> str:
-    """Eight hexadecimal digits: enough to find a request in a log."""
-    return os.urandom(4).hex()
 
 
 def header(scope: Scope, name: bytes) -> bytes | None:

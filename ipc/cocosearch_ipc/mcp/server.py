@@ -18,9 +18,9 @@ from mcp.shared._context_streams import create_context_streams
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
-from cocosearch_ipc.http.guard import REQUEST_ID, new_request_id
 from cocosearch_ipc.mcp import arguments, client_project, notifications, resources, root_policy, tools, workspace_tools
 from cocosearch_ipc.protocol import INVALID_REQUEST, MAX_LINE_BYTES, PARSE_ERROR
+from cocosearch_ipc.request_id import REQUEST_ID, new_request_id
 
 INSTRUCTIONS = """\
 Searches the user's own code, in indexes that follow the disk: what was saved a moment ago is found. Start with

@@ -16,7 +16,6 @@ from typing import Any, TypeGuard
 import anyio
 
 from cocosearch_ipc import spans
-from cocosearch_ipc.http.guard import REQUEST_ID
 from cocosearch_ipc.protocol import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -28,6 +27,7 @@ from cocosearch_ipc.protocol import (
     Engine,
     Failure,
 )
+from cocosearch_ipc.request_id import REQUEST_ID
 from cocosearch_ipc.rpc import openrpc, shapes
 from cocosearch_ipc.rpc.methods import METHODS
 

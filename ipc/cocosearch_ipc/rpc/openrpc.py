@@ -113,8 +113,8 @@ def reference() -> str:
 _HEAD = """\
 # JSON-RPC reference
 
-Made from the code by `python -m cocosearch_ipc.rpc.openrpc > docs/rpc.md`; a test keeps it current. The same as a document
-for programs: the method `rpc.discover` (OpenRPC 1.3.2).
+Made from the code by `python -m cocosearch_ipc.rpc.openrpc > docs/rpc.md`; a test keeps it current. The
+same as a document for programs: the method `rpc.discover` (OpenRPC 1.3.2).
 
 JSON-RPC 2.0, `POST /rpc` on the Unix socket `rpc.sock` of the runtime directory. Whoever may open the socket may ask.
 

@@ -19,7 +19,7 @@ from cocosearchd.embedding.providers.static_model import PARTS, REMEMBERED_RUNS,
 from cocosearchd.embedding.providers.word_tokens import pieces, words
 from cocosearchd.errors import EmbedderUnavailable
 
-GOLDEN = Path(__file__).parent / "golden_static.json"
+GOLDEN = Path(__file__).parents[1] / "golden_static.json"
 MODEL = load(DATA, NAME)
 SHARED = Encoder(MODEL)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -160,7 +160,7 @@ def test_it_is_fast(encoder: Encoder) -> None:
 
 def test_sentences_find_their_functions(encoder: Encoder) -> None:
     """A floor, on a few functions of our own that no training saw; the real figures are in the model card."""
-    pairs = json.loads((Path(__file__).parent / "sentences.json").read_text("utf-8"))
+    pairs = json.loads((Path(__file__).parents[1] / "sentences.json").read_text("utf-8"))
     queries = encoder.queries([pair["query"] for pair in pairs])
     codes = encoder.documents([f"\n{pair['code']}" for pair in pairs])
     assert reciprocal(queries @ codes.T) > 0.8
@@ -173,7 +173,7 @@ def test_another_weighing_is_another_model() -> None:
 
 def test_docstrings_of_this_project_find_their_functions(encoder: Encoder) -> None:
     """A floor for a whole project that no training saw: several hundred functions, of which one is right."""
-    found = [each for path in sorted((DATA.parents[1]).rglob("*.py")) for each in documented(path)]
+    found = [each for path in sorted((DATA.parents[2]).rglob("*.py")) for each in documented(path)]
     assert len(found) > 500
     queries = encoder.queries([sentence for sentence, _ in found])
     codes = encoder.documents([code for _, code in found])

@@ -7,11 +7,11 @@ import pytest
 
 CODE = """
 import sys
-from cocosearchd.indexing import recursive
+from cocosearchd.indexing.pipeline import recursive_chunker
 from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.languages.parse import parse
 data = sys.stdin.buffer.read()
-found = recursive.ranges(parse(sys.argv[1], data), Limits("recursive"))
+found = recursive_chunker.ranges(parse(sys.argv[1], data), Limits("recursive"))
 print(found[-1][1] == len(data))
 """
 

@@ -43,10 +43,11 @@ pytestmark = pytest.mark.anyio
 # found gets a guard.
 SCRIPT = """
 import os, sys, time
-from cocosearchd.indexing import {module}, outline
+from cocosearchd.indexing.pipeline import parse_result
+from cocosearchd.indexing.pool import {module}
 from cocosearchd.indexing.pipeline.chunker import ranges
 from cocosearchd.sandbox.worker_loop import run_worker
-parse = outline.parse
+parse = parse_result.parse
 def odd(path, data, *rest):
     if b"CRASH" in data:
         os.abort()
@@ -60,11 +61,14 @@ def odd(path, data, *rest):
     if b"LEAVE" in data:
         sys.exit(0)
     return parse(path, data, *rest)
-outline.parse = odd
+parse_result.parse = odd
 run_worker({handler})
 """
-PARSER = (sys.executable, "-P", "-c", SCRIPT.format(module="parser", handler="lambda: parser.parser_handler(ranges)"))
-MATE = (sys.executable, "-P", "-c", SCRIPT.format(module="mate", handler="mate.open_handler"))
+PARSER = (
+    *(sys.executable, "-P", "-c"),
+    SCRIPT.format(module="parser_worker", handler="lambda: parser_worker.parser_handler(ranges)"),
+)
+MATE = (sys.executable, "-P", "-c", SCRIPT.format(module="bulk_worker", handler="bulk_worker.open_handler"))
 HARMS = {
     b"CRASH\n": "SIGABRT",
     b"BOMB\n": "256 MiB of memory",

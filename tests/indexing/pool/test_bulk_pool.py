@@ -58,15 +58,15 @@ EAGER = Terms(bytes_per_mate=1)
 SCRIPT = """
 import os, socket, sys, time
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
-from cocosearchd.indexing import mate, portion
+from cocosearchd.indexing.pool import bulk_messages, bulk_worker
 from cocosearchd.sandbox.frames import frame, read_frame
-NONE = portion.Made(b"", b"", (), b"", False)
+NONE = bulk_messages.Made(b"", b"", (), b"", False)
 def answer(made):
-    return frame(portion.made_to_bytes(made))
+    return frame(bulk_messages.made_to_bytes(made))
 stream = socket.socket(fileno=int(sys.argv[1])).makefile("rwb")
 stream.write(frame(b""))
 stream.flush()
-order = portion.order_of(read_frame(stream))
+order = bulk_messages.order_of(read_frame(stream))
 {act}
 stream.flush()
 time.sleep(60)
@@ -129,8 +129,8 @@ async def until(true: Callable[[], bool]) -> None:
 async def ready(crew: Crew, count: int) -> list[psutil.Process]:
     """So many mates; started by work that they come too late for."""
     assert await crew.made(ORDER, [asked("start.py", "")], pause) == [None]
-    await until(lambda: sum(bulk_worker.ready for bulk_worker in crew._mates) >= count)
-    return [psutil.Process(bulk_worker.process.pid) for bulk_worker in crew._mates]
+    await until(lambda: sum(mate.ready for mate in crew._mates) >= count)
+    return [psutil.Process(mate.process.pid) for mate in crew._mates]
 
 
 async def gone(processes: Sequence[psutil.Process]) -> None:
@@ -307,10 +307,10 @@ async def test_they_come_with_enough_work_and_go_without(caplog: pytest.LogCaptu
         assert await crew.made(ORDER, [asked("c.py", "x" * 9000)], pause) == [None]
         assert len(crew._lives) == 2
         with anyio.fail_after(20):
-            while not all(bulk_worker.ready for bulk_worker in crew._mates) or len(crew._mates) < 2:
+            while not all(mate.ready for mate in crew._mates) or len(crew._mates) < 2:
                 await crew.made(ORDER, [asked("d.py", "x = 1")], pause)
                 await asyncio.sleep(0.02)
-        processes = [psutil.Process(bulk_worker.process.pid) for bulk_worker in crew._mates]
+        processes = [psutil.Process(mate.process.pid) for mate in crew._mates]
         await gone(processes)
         await asyncio.sleep(0.3)
         assert not crew._lives

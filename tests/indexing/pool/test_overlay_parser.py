@@ -21,18 +21,18 @@ TEXT = b"def first():\n    return 1\n\n\ndef second():\n    return 2\n"
 # A mate whose parser does something else with a text that says so.
 SCRIPT = """
 import os, time
-from cocosearchd.indexing import outline
+from cocosearchd.indexing.pipeline import parse_result
 from cocosearchd.indexing.pipeline.chunker import ranges
 from cocosearchd.indexing.pool.parser_worker import parser_handler
 from cocosearchd.sandbox.worker_loop import run_worker
-parse = outline.parse
+parse = parse_result.parse
 def odd(path, data, *rest):
     if b"CRASH" in data:
         os.abort()
     if b"HANG" in data:
         time.sleep(60)
     return parse(path, data, *rest)
-outline.parse = odd
+parse_result.parse = odd
 run_worker(lambda: parser_handler(ranges))
 """
 ODD = (sys.executable, "-c", SCRIPT)

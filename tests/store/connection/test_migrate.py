@@ -19,7 +19,7 @@ from cocosearchd.store.connection.migrate import migrate_registry
 from cocosearchd.store.connection.statements import compose, statement
 from tests.store.support import file_write, new_index, vector_of
 
-SCHEMA = Path(statements.__file__).parent / "schema"
+SCHEMA = statements.STORE / "schema"
 CATALOGUE = """
 select c.relname, c.relkind, c.reloptions,
     (select array_agg(row(attnum, attname, format_type(atttypid, atttypmod), attnotnull, attidentity, attgenerated,
@@ -92,7 +92,7 @@ async def test_tables_of_an_index_catch_up(db: Database) -> None:
 
 
 # What version 1 of the schema left behind, made by the code of then: three files of code and a note.
-OLD = Path(__file__).parent / "fixtures" / "schema_1.sql"
+OLD = Path(__file__).parents[1] / "fixtures" / "schema_1.sql"
 
 
 async def old_index(db: Database) -> IndexRecord:

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from importlib import metadata, resources
 from importlib.resources.abc import Traversable
+from itertools import chain
 from pathlib import Path
 
 from cocosearchd.embedding.caching import Counters
@@ -22,10 +23,7 @@ from cocosearchd.runtime.disk_cache import Kept
 log = logging.getLogger(__name__)
 
 # What outlines and sheets are made by, beside the settings: our own code, and the packages that parse and cut.
-_MODULES = (
-    *("chunk.py", "cuts.py", "making.py", "mate.py", "outline.py", "parser.py"),
-    *("outlines.py", "read.py", "recursive.py", "sheet.py", "sheets.py"),
-)
+_MODULES = ("worker/row_maker.py", "pool/bulk_worker.py", "pool/parser_worker.py")  # beside all of `pipeline`
 _PACKAGES = ("cocoindex", "tree-sitter", "tree-sitter-language-pack")
 
 
@@ -80,9 +78,12 @@ def made_by() -> bytes:
     digest = hashlib.blake2b(digest_size=16)
     for package in _PACKAGES:
         digest.update(f"{package} {metadata.version(package)}\n".encode())
-    own = resources.files("cocosearchd.indexing")
-    values = resources.files("cocosearchd") / "model.py", resources.files("cocosearchd.store") / "sheets.py"
-    for file in (*_sources(resources.files("cocosearchd.languages")), *(own / name for name in _MODULES), *values):
+    daemon = resources.files("cocosearchd")
+    indexing = daemon / "indexing"
+    values = daemon / "model.py", daemon / "store" / "chunks" / "manifest.py"
+    folders = daemon / "languages", indexing / "pipeline"
+    sources = chain.from_iterable(map(_sources, folders))
+    for file in (*sources, *(indexing / name for name in _MODULES), *values):
         digest.update(file.name.encode() + b"\0" + file.read_bytes())
     return digest.digest()
 

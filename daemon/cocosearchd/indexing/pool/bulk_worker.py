@@ -38,8 +38,8 @@ def made(order: Order, embedder: BuiltinEmbedder) -> list[Made]:
 class _Described:
     """Outline and sheet of a file, packed, and those of its chunks that are not stored."""
 
-    parse_result: bytes
-    file_manifest: bytes
+    outline: bytes
+    sheet: bytes
     new_chunks: tuple[Chunk, ...]
     lasting: bool
 

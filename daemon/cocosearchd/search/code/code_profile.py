@@ -67,7 +67,7 @@ class Ranked:
 
 def load_weights(file: str = "") -> Weights:
     """The weights in a file, or the shipped ones. Raises `BadSettings`."""
-    place = Path(file) if file else resources.files("cocosearchd.search") / "code_weights.json"
+    place = Path(file) if file else resources.files("cocosearchd.search.code") / "code_weights.json"
     try:
         raw = json.loads(place.read_text("utf-8"))["weights"]
         found = Weights(**{name: {str(k): float(v) for k, v in raw[name].items()} for name in Weights.__slots__})

@@ -10,7 +10,7 @@ from psycopg import sql
 
 from cocosearchd.model import IndexRecord
 
-HERE = Path(__file__).parent
+STORE = Path(__file__).parents[1]
 SHARED = ("columns", "live", "place", "place_in_file", "asked")  # parts of statements, named as these are
 _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
@@ -18,14 +18,14 @@ _NAMED = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 @cache
 def named_statements() -> Mapping[str, str]:
     """Every statement of queries.sql by its name."""
-    _, *parts = _NAMED.split((HERE / "queries.sql").read_text("utf-8"))
+    _, *parts = _NAMED.split((STORE / "queries.sql").read_text("utf-8"))
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
 
 @cache
 def migrations(family: str) -> tuple[str, ...]:
     """The texts of `migrations/<family>_NNNN.sql`, the first one being version 1."""
-    files = sorted((HERE / "migrations").glob(f"{family}_[0-9][0-9][0-9][0-9].sql"))
+    files = sorted((STORE / "migrations").glob(f"{family}_[0-9][0-9][0-9][0-9].sql"))
     assert [int(path.stem[-4:]) for path in files] == list(range(1, len(files) + 1)), "a migration is missing"
     return tuple(path.read_text("utf-8") for path in files)
 

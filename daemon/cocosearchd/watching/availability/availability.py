@@ -13,9 +13,9 @@ from typing import Protocol
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import encode_path
 from cocosearchd.runtime.files.nofollow import Identity, directory_identity, first_link, opened_directory
+from cocosearchd.runtime.ticks import seconds_to_tick
 from cocosearchd.watching.availability.mountpoints import is_bare, is_mounted
 from cocosearchd.watching.availability.single_flight import OneLook
-from cocosearchd.watching.clock import beat_s
 from cocosearchd.watching.root_threads import RootThreads
 
 # Questions look by themselves, so the beat is for those that follow an index, and for its state.
@@ -109,7 +109,7 @@ class Presence:
         self._tell()
         self._asked.clear()
         try:
-            async with asyncio.timeout(beat_s(POLL_S if self._looks < CALM_AFTER else CALM_POLL_S)):
+            async with asyncio.timeout(seconds_to_tick(POLL_S if self._looks < CALM_AFTER else CALM_POLL_S)):
                 await self._asked.wait()
         except TimeoutError:
             return

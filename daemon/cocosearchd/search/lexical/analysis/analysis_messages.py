@@ -1,6 +1,6 @@
 """Requests to an analysis process, and its responses, as bytes. Pure.
 
-Both ends run the same code (`sandbox.code_digest`), so `marshal` will do. A response is checked before it is used: arrays
+Both ends run the same code (`sandbox.code_digest`), so `marshal` will do. A response is checked before use: arrays
 of the wrong shape, or that point beyond the files that were sent, are `Garbled`.
 """
 

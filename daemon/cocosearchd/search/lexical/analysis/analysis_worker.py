@@ -1,4 +1,4 @@
-"""A process that analyses texts of files for the lexical indexes: `python -P -m cocosearchd.search.lexical.analysis.analysis_worker`.
+"""A process that analyses texts of files for the lexical indexes: see `analyser` for how it is started.
 
 Its parent is an `analyser.ProcessAnalyser`. It needs NumPy and a stemmer, and no parser, database or model. Words and
 chunks are remembered from one request to the next.

@@ -1,0 +1,8 @@
+"""Common ticks for periodic work, so that parts of the daemon wake together and an idle machine wakes once."""
+
+import time
+
+
+def seconds_to_tick(period_s: float) -> float:
+    """Return the seconds to the next multiple of a period on the monotonic clock."""
+    return period_s - time.monotonic() % period_s
