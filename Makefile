@@ -12,7 +12,11 @@ SEEDS ?= 1
 # The tests start hundreds of programs: without their bytecode kept, each would compile all of its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: up down test lint format types unit programs attacks written parts newcomer bench quality clients conformance page soak hostile slow map lock sbom password clean help
+# Parts of the tests, the longest first.
+PARTS := flows attacks-g-z rest indexing attacks-a-f storage
+JOBS := 5
+
+.PHONY: up down test lint format types unit $(PARTS) newcomer bench quality clients conformance page soak hostile slow map lock sbom password clean help
 
 help: ## this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -30,9 +34,9 @@ up: $(STAMP) ## watch ROOT=~/code/project and show progress until it is searchab
 down: $(STAMP) ## stop the daemon
 	$(BIN)/cocosearchctl down
 
-# Four at a time beside each other, as much of the time of tests is waiting.
+# Parts run beside each other, since tests wait for much of their time. Output is shown in whole lines.
 test: $(STAMP) ## formatting, lint, types, tests
-	$(MAKE) --jobs 4 --no-print-directory lint types programs attacks written parts
+	$(MAKE) --jobs $(JOBS) --no-print-directory $(PARTS) lint types
 
 lint: $(STAMP)
 	$(BIN)/ruff format --check .
@@ -42,28 +46,36 @@ types: $(STAMP)
 	$(BIN)/mypy
 	$(BIN)/mypy tests benchmarks
 
-# Four parts beside each other, as much of their time is waiting; of each, whole lines are shown as they come.
 unit: $(STAMP)
-	$(MAKE) --jobs 4 --no-print-directory programs attacks written parts
+	$(MAKE) --jobs $(JOBS) --no-print-directory $(PARTS)
 
-PROGRAMS := tests/flows
-ATTACKS := tests/hostile
-WRITTEN := tests/indexing tests/embedding tests/quality tests/store
+# Test folders, by part. The rest is a part of its own, so no test is left out.
+FLOWS := tests/flows
+ATTACKS_A_TO_F := $(wildcard tests/hostile/test_[a-f]*.py)
+ATTACKS_G_TO_Z := $(filter-out $(ATTACKS_A_TO_F),$(wildcard tests/hostile/test_*.py))
+INDEXING := tests/indexing
+STORAGE := tests/store tests/embedding tests/quality
 PYTEST := set -o pipefail; $(BIN)/python -m pytest -m "not slow"
 LINES := | { trap "" INT; grep --line-buffered ""; }
-programs attacks written parts: SHELL := bash
+$(PARTS): SHELL := bash
 
-programs: $(STAMP)
-	$(PYTEST) $(PROGRAMS) $(LINES)
+flows: $(STAMP)
+	$(PYTEST) $(FLOWS) $(LINES)
 
-attacks: $(STAMP)
-	$(PYTEST) $(ATTACKS) $(LINES)
+attacks-a-f: $(STAMP)
+	$(PYTEST) $(ATTACKS_A_TO_F) $(LINES)
 
-written: $(STAMP)
-	$(PYTEST) $(WRITTEN) $(LINES)
+attacks-g-z: $(STAMP)
+	$(PYTEST) $(ATTACKS_G_TO_Z) $(LINES)
 
-parts: $(STAMP)
-	$(PYTEST) $(patsubst %,--ignore %,$(PROGRAMS) $(ATTACKS) $(WRITTEN)) $(LINES)
+indexing: $(STAMP)
+	$(PYTEST) $(INDEXING) $(LINES)
+
+storage: $(STAMP)
+	$(PYTEST) $(STORAGE) $(LINES)
+
+rest: $(STAMP)
+	$(PYTEST) $(patsubst %,--ignore %,$(FLOWS) tests/hostile $(INDEXING) $(STORAGE)) $(LINES)
 
 format: $(STAMP) ## mend what formatting and lint can mend
 	$(BIN)/ruff format .

@@ -21,7 +21,7 @@ import psutil
 
 from benchmarks.measure import cpu_seconds, machine, spread
 from cocosearchd.config.settings import DatabaseSettings
-from cocosearchd.indexing.coordinator.updater import WorkerSpec
+from cocosearchd.indexing.coordinator.updater import IndexerSpec
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.connection.migrate import migrate_registry
@@ -76,7 +76,7 @@ async def measure(job: Job, work: Path) -> None:
     async with Database.open(dsn, DatabaseSettings()) as db:
         await migrate_registry(db)
         record = await new_record(db, job.root)
-        async with running(db, record, job.root, WorkerSpec(dsn, str(work / "state"))) as bench:
+        async with running(db, record, job.root, IndexerSpec(dsn, str(work / "state"))) as bench:
             await bench.feed(job.paths[0])  # the child is up
             await indexing(bench, job, "first indexing")
             await indexing(bench, job, "nothing changed")

@@ -29,7 +29,7 @@ from cocosearchd.search.lexical.analysis.analysis_messages import (
     analysis_to_bytes,
 )
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, analyse, with_analysis
-from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.segments.segment import build
 
 MIB = 1 << 20
@@ -61,7 +61,7 @@ def work_over(text: str) -> dict[str, Callable[[], object]]:
     """What the daemon does itself with the text of a file, or with parts of it."""
     data = text.encode()
     file = file_of(text)
-    analysis = analyse([file], Terms().memory())
+    analysis = analyse([file], TermCache().memory())
     response = analysis_to_bytes(analysis)
     document = with_analysis([file], analysis)
     chunk, embedder = text[:CHUNK], BuiltinEmbedder()

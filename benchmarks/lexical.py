@@ -26,10 +26,10 @@ from cocosearchd.languages.detect import HEAD_BYTES, detect, skip_reason, suppor
 from cocosearchd.languages.parse import parse
 from cocosearchd.search.code.code_profile import load_weights, rank_code
 from cocosearchd.search.lexical.analysis.documents import FileText, document, documents
-from cocosearchd.search.lexical.analysis.terms import Terms
-from cocosearchd.search.lexical.index_snapshot import View, evidence, view
+from cocosearchd.search.lexical.analysis.terms import TermCache
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, evidence, view
 from cocosearchd.search.lexical.segments import segment_files
-from cocosearchd.search.lexical.segments.segment import Part, build, size_bytes
+from cocosearchd.search.lexical.segments.segment import SegmentView, build, size_bytes
 from cocosearchd.search.lexical.segments.segment_merge import BUSY, QUIET, compacted
 from cocosearchd.search.overlay import chunk_text
 
@@ -78,7 +78,7 @@ def read(roots: list[Path], enough: int) -> Iterator[FileText]:
 
 def measure(files: list[FileText], chunks: int) -> None:
     """One size."""
-    terms = Terms()
+    terms = TermCache()
     began = time.process_time()
     state = filled(files, chunks, terms)
     print(f"{state.chunks} chunks, {state.files} files, {len(state.parts)} segments")
@@ -96,22 +96,24 @@ def measure(files: list[FileText], chunks: int) -> None:
     snapshots(state)
 
 
-def filled(files: list[FileText], chunks: int, terms: Terms) -> View:
+def filled(files: list[FileText], chunks: int, terms: TermCache) -> IndexSnapshot:
     """A view over at least `chunks` chunks: files are repeated under other names."""
-    parts, batch, found = tuple[Part, ...](), list[FileText](), 0
+    parts, batch, found = tuple[SegmentView, ...](), list[FileText](), 0
     for copy in count():
         for file in files:
             batch.append(replace(file, path=f"copy{copy}/{file.path}") if copy else file)
             found += len(file.chunks)
             if sum(len(each.chunks) for each in batch) > 5000 or found >= chunks:
-                parts = compacted((*parts, Part(build(list(documents(batch, terms)), DIMENSION))), BUSY)
+                parts = compacted((*parts, SegmentView(build(list(documents(batch, terms)), DIMENSION))), BUSY)
                 batch = []
             if found >= chunks:
                 return view(compacted(parts, QUIET), 1)
     raise AssertionError("count() does not end")
 
 
-def ask(state: View, terms: Terms, queries: Sequence[str], vector: NDArray[np.float32] | None, number: int) -> None:
+def ask(
+    state: IndexSnapshot, terms: TermCache, queries: Sequence[str], vector: NDArray[np.float32] | None, number: int
+) -> None:
     """All of what the daemon does in memory for one query."""
     asked = terms.query(queries[number % len(queries)])
     rank_code(evidence(state, asked, terms, vector), asked.symbol, WEIGHTS, 10)
@@ -125,17 +127,17 @@ def edited(file: FileText) -> FileText:
     return replace(file, chunks=(*file.chunks[:middle], changed, *file.chunks[middle + 1 :]))
 
 
-def replaced(state: View, file: FileText, terms: Terms) -> None:
+def replaced(state: IndexSnapshot, file: FileText, terms: TermCache) -> None:
     """Tokenise a file, kill its old version, add a segment, swap."""
     fresh = build([document(file, terms)], DIMENSION)
     parts = list(state.parts)
     for number, names in enumerate(state.names):
         if file.path in names.numbers:
             parts[number] = parts[number].without([names.numbers[file.path]])
-    view(compacted((*parts, Part(fresh)), BUSY), 2, state)
+    view(compacted((*parts, SegmentView(fresh)), BUSY), 2, state)
 
 
-def snapshots(state: View) -> None:
+def snapshots(state: IndexSnapshot) -> None:
     """Write and read the snapshot."""
     folder = Path(tempfile.mkdtemp(prefix="cocosearch-bench-"))
     try:

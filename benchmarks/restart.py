@@ -33,7 +33,7 @@ from cocosearchd.store.connection.database import Database
 from cocosearchd.store.server.embedded import EmbeddedPostgres
 from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.reconciler import Reconciler
-from cocosearchd.watching.scan_coordinator import Survey
+from cocosearchd.watching.scan_coordinator import ScanCoordinator
 from cocosearchd.watching.watched_root import StoredFiles
 from tests.daemon import Daemon, make_daemon
 
@@ -122,7 +122,7 @@ async def reconciled(daemon: Daemon, dsn: str, root: bytes, sync: bytes) -> None
         (record,) = await index_records.list_indexes(db)
         for _ in range(5):
             dirty = Reconciler(WatchingSettings())
-            survey = Survey(root, StoredFiles(db, record), IndexingSettings(), dirty)
+            survey = ScanCoordinator(root, StoredFiles(db, record), IndexingSettings(), dirty)
             await survey.open()
             hints, _ = open_hints(root, sync, WatchingSettings(), lambda _: None)
             dirty.mark_tree("")

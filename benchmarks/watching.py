@@ -16,7 +16,7 @@ from benchmarks.measure import machine, spread, timed
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.model import encode_path
 from cocosearchd.watching.hints.backend_choice import open_hints
-from cocosearchd.watching.hints.base import Dirty, Hint
+from cocosearchd.watching.hints.base import DirtyHint, Hint
 from cocosearchd.watching.ignore.scope import Scope
 from cocosearchd.watching.live_root import LiveRoot
 from cocosearchd.watching.scan import Scan
@@ -47,7 +47,7 @@ async def event_to_dirty(root: Path, sync_dir: Path, backend: str) -> list[float
 
     def sink(hints: Sequence[Hint]) -> None:
         for hint in hints:
-            if isinstance(hint, Dirty):
+            if isinstance(hint, DirtyHint):
                 loop.call_soon_threadsafe(named.put_nowait, (hint.path, time.perf_counter()))
 
     settings = WatchingSettings(backend=backend)  # type: ignore[arg-type]

@@ -21,13 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.quality.corpus import Question
-from cocosearchd.embedding.providers.static_model import Encoder, Model, Weighing
+from cocosearchd.embedding.providers.static_model import Encoder, StaticModel, TermWeights
 from cocosearchd.search.code.code_profile import signals
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, documents
-from cocosearchd.search.lexical.analysis.terms import Terms
-from cocosearchd.search.lexical.index_snapshot import Evidence, View, evidence, view
-from cocosearchd.search.lexical.segments.segment import Part, build
+from cocosearchd.search.lexical.analysis.terms import TermCache
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot, evidence, view
+from cocosearchd.search.lexical.segments.segment import SegmentView, build
 from training.export import HEADER, PATH, quantised
 from training.ranking.fit import fit
 from training.ranking.sentences import SENTENCE
@@ -76,19 +76,19 @@ def encoder_of(path: Path) -> Encoder:
     """The trained matrix as the product will apply it."""
     stored = np.load(path)
     known = tuple(str(word) for word in stored["words"])
-    weighing = Weighing(float(stored["weighing"][0]), HEADER, PATH)
-    return Encoder(Model(path.stem, "", weighing, int(stored["buckets"]), known, *quantised(stored["matrix"])))
+    weighing = TermWeights(float(stored["weighing"][0]), HEADER, PATH)
+    return Encoder(StaticModel(path.stem, "", weighing, int(stored["buckets"]), known, *quantised(stored["matrix"])))
 
 
 @dataclass(frozen=True, slots=True)
 class Index:
     """The functions as the daemon would have them in memory; `places`: path and start byte -> number of a function."""
 
-    state: View
-    terms: Terms
+    state: IndexSnapshot
+    terms: TermCache
     places: dict[tuple[str, int], int]
 
-    def numbers(self, found: Evidence) -> NDArray[np.int64]:
+    def numbers(self, found: FeatureMatrix) -> NDArray[np.int64]:
         """The function that each compared chunk is."""
         paths = (found.paths[file] for file in found.chunk_files.tolist())
         return np.array([self.places[place] for place in zip(paths, found.keys[:, 0].tolist(), strict=True)], np.int64)
@@ -99,14 +99,14 @@ def index(collection: Collection, vectors: Scores) -> Index:
     files = defaultdict[str, list[int]](list)
     for number, one in enumerate(collection.functions):
         files[f"{one['package']}/{one['path']}"].append(number)
-    terms = Terms()
+    terms = TermCache()
     texts = [
         _file(path, [collection.functions[n] for n in files[path]], vectors[files[path]]) for path in sorted(files)
     ]
     found = list(documents(texts, terms))
     keys = ((one.path, start) for one in found for start in one.keys[:, 0].tolist())
     places = dict(zip(keys, (number for path in sorted(files) for number in files[path]), strict=True))
-    return Index(view((Part(build(found, vectors.shape[1])),), 1), terms, places)
+    return Index(view((SegmentView(build(found, vectors.shape[1])),), 1), terms, places)
 
 
 def lexical(collection: Collection, queries: Sequence[str]) -> Scores:
@@ -150,7 +150,7 @@ def both(collection: Collection, queries: Sequence[str], encoder: Encoder) -> Sc
     return scores
 
 
-def of_chunks(found: Evidence) -> dict[str, Scores]:
+def of_chunks(found: FeatureMatrix) -> dict[str, Scores]:
     """What `both` weighs, for each compared chunk; what is said of a file is said of all its chunks."""
     assert found.cosines is not None
     among = found.among

@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.embedding.providers.static_model import PARTS, Weighing, digest_of
+from cocosearchd.embedding.providers.static_model import PARTS, TermWeights, digest_of
 
 DATA = Path(__file__).resolve().parent.parent / "daemon" / "cocosearchd" / "embedding" / "data"
-# Of `static.Weighing`, in use. Training weighs headers more, as its sentences speak of names more than questions do.
+# Of `static.TermWeights`, in use. Training weighs headers more, as its sentences speak of names more than questions do.
 # With .35 a sentence finds its function better and a question its file worse: see the model card.
 HEADER, PATH = 0.15, 0.1
 
@@ -38,7 +38,7 @@ def main() -> None:
     arguments.to.mkdir(parents=True, exist_ok=True)
     stored = np.load(arguments.model)
     rows, scales = quantised(stored["matrix"])
-    weighing = Weighing(float(stored["weighing"][0]), arguments.header, arguments.path)
+    weighing = TermWeights(float(stored["weighing"][0]), arguments.header, arguments.path)
     files = dict(zip(PARTS, (arguments.to / f"{arguments.name}{part}" for part in PARTS), strict=True))
     files[".words"].write_text("\n".join(str(word) for word in stored["words"]), "utf-8")
     np.save(files[".rows.npy"], rows)

@@ -8,7 +8,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.embedding.providers.static_model import Remembered, runs
+from cocosearchd.embedding.providers.static_model import ComputedDict, runs
 from cocosearchd.embedding.providers.word_tokens import pieces, words
 
 Ints = NDArray[np.int64]
@@ -47,7 +47,7 @@ class Lexicon:
 
     def __init__(self) -> None:
         self._numbers = dict[str, int]()
-        self._runs = Remembered(lambda run: tuple(self._number(word) for word in words(run)))
+        self._runs = ComputedDict(lambda run: tuple(self._number(word) for word in words(run)))
 
     def counter(self, text: str) -> Counter[int]:
         """How often each word occurs, words as numbers."""

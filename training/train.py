@@ -49,7 +49,7 @@ class Recipe:
     soups: float = 0.3  # share of queries that lose words
     kept: float = 0.6  # of which each word stays with this probability
     unknown: float = 0.1  # share of known words that are spelled out in pieces, another choice for each epoch
-    power: float = 0.5  # these three: see `static.Weighing`
+    power: float = 0.5  # these three: see `static.TermWeights`
     header: float = 0.5
     path: float = 0.25
     python: int = 140_000

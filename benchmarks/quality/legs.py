@@ -32,9 +32,9 @@ from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.search.code.code_profile import Weights, load_weights, rank_code
 from cocosearchd.search.lexical.analysis.documents import FileText, document
-from cocosearchd.search.lexical.analysis.terms import Terms
-from cocosearchd.search.lexical.index_snapshot import Evidence, View, evidence, view
-from cocosearchd.search.lexical.segments.segment import Part, build
+from cocosearchd.search.lexical.analysis.terms import TermCache
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot, evidence, view
+from cocosearchd.search.lexical.segments.segment import SegmentView, build
 from training.ranking.sentences import Sample, without_comments
 from training.ranking.signals import File, Place, chunk_texts, defined_once, read
 
@@ -112,16 +112,18 @@ def chosen_of(samples: list[Sample], random_: random.Random, count: int) -> list
     return random_.sample(samples, min(count, len(samples)))
 
 
-def indexed(files: Sequence[File], embedder: Embedder) -> tuple[View, Terms]:
+def indexed(files: Sequence[File], embedder: Embedder) -> tuple[IndexSnapshot, TermCache]:
     """What the daemon would have in memory."""
-    terms, documents = Terms(), []
+    terms, documents = TermCache(), []
     for path, language, chunks in files:
         vectors = asyncio.run(embedder.embed_documents([f"{each.header}\n{each.text}" for each in chunks]))
         documents.append(document(FileText(path, 1, language, tuple(chunk_texts(path, chunks)), vectors), terms))
-    return view((Part(build(documents, embedder.fingerprint.dimension)),), 1), terms
+    return view((SegmentView(build(documents, embedder.fingerprint.dimension)),), 1), terms
 
 
-def asked(state: View, terms: Terms, embedder: Embedder, sample: Sample, weights: Weights) -> NDArray[np.float64]:
+def asked(
+    state: IndexSnapshot, terms: TermCache, embedder: Embedder, sample: Sample, weights: Weights
+) -> NDArray[np.float64]:
     """(systems, 2): reciprocal rank by chunk and by file."""
     query = terms.query(sample.text, common=state.common)
     found = evidence(state, query, terms, asyncio.run(embedder.embed_query(sample.text)))
@@ -135,7 +137,7 @@ def asked(state: View, terms: Terms, embedder: Embedder, sample: Sample, weights
     return np.array([(reciprocal(order, sample.place), by_file(order, sample.place)) for order in orders])
 
 
-def best_per_file(found: Evidence, scores: NDArray[np.float32]) -> list[Place]:
+def best_per_file(found: FeatureMatrix, scores: NDArray[np.float32]) -> list[Place]:
     """A leg by itself, one chunk of each file."""
     seen, order = set[int](), list[Place]()
     for chunk in np.argsort(-scores, kind="stable").tolist():

@@ -22,7 +22,7 @@ from cocosearchd import service
 from cocosearchd.api import settings_check
 from cocosearchd.config.index_settings import shown
 from cocosearchd.config.layers import load
-from cocosearchd.config.settings import Loaded
+from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.errors import BadSettings, Conflict, StoreUnavailable
 from cocosearchd.runtime import interpreter, logs
 from cocosearchd.runtime.masking import mask_urls
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     flags = _parser().parse_args(arguments)
     env = _environment(flags)
 
-    def read() -> Loaded:
+    def read() -> LoadedSettings:
         return load(Path(address.config_file(env)), env, _overrides(flags.set))
 
     try:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = read()
         interpreter.prepare()
         faulthandler.enable()  # a crash, and a watchdog's SIGABRT, write all stacks without the interpreter
-        places = service.Places.of(env, found.settings, os.getpid(), read)
+        places = service.DaemonPaths.of(env, found.settings, os.getpid(), read)
         secrets = service.secrets_in(found.settings, places)
         log = found.settings.log
         logs.configure(log.level, log.format, Path(address.log_file(env)), secrets=secrets)
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _run(found: Loaded, places: service.Places) -> None:
+async def _run(found: LoadedSettings, places: service.DaemonPaths) -> None:
     """Serve. A thread that waits for a file server cannot be ended: when all else has, the process ends without it."""
     await service.run(found, places)
     leaving = threading.Timer(LEAVE_S, os._exit, (0,))
@@ -98,7 +98,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _tell(flags: argparse.Namespace, env: Mapping[str, str], read: Callable[[], Loaded]) -> int:
+def _tell(flags: argparse.Namespace, env: Mapping[str, str], read: Callable[[], LoadedSettings]) -> int:
     """Print as JSON what there is to say of the settings. Raises `BadSettings` if they are to be shown."""
     if flags.check:
         answer: dict[str, object] = {"findings": anyio.run(_findings, read, env, flags.project)}
@@ -111,7 +111,7 @@ def _tell(flags: argparse.Namespace, env: Mapping[str, str], read: Callable[[], 
     return 0
 
 
-async def _findings(read: Callable[[], Loaded], env: Mapping[str, str], project: str) -> list[dict[str, str]]:
+async def _findings(read: Callable[[], LoadedSettings], env: Mapping[str, str], project: str) -> list[dict[str, str]]:
     return [asdict(found) async for found in settings_check.findings(read, env, project)]
 
 

@@ -29,16 +29,16 @@ from cocosearch_ipc.http.serve import serve
 from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.trust import tls
 from cocosearch_ipc.trust.credentials import TokenFile
-from cocosearchd.api.engine import About, Engine
+from cocosearchd.api.engine import DaemonInfo, Engine
 from cocosearchd.api.health import parts_of
 from cocosearchd.config.project import OWN
-from cocosearchd.config.settings import ADDRESSES, Loaded, ServerSettings, Settings, keys, value_of
-from cocosearchd.embedding.embedder_registry import Embedders
+from cocosearchd.config.settings import ADDRESSES, LoadedSettings, ServerSettings, Settings, keys, value_of
+from cocosearchd.embedding.embedder_registry import EmbedderRegistry
 from cocosearchd.embedding.factory import api_key, open_embedder, patience_s
-from cocosearchd.embedding.lazy import LateEmbedder
+from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable, StoreUnavailable
-from cocosearchd.indexes.registry import Indexes
-from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec
+from cocosearchd.indexes.registry import IndexRegistry
+from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
 from cocosearchd.indexing.cores import batches_back, usable_cores
 from cocosearchd.model import Commit
 from cocosearchd.runtime import logs
@@ -70,7 +70,7 @@ STARTED = frozenset({"search.cache_bytes", "search.cache_ttl_s", "search.weights
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class DaemonPaths:
     """Where this daemon lives, and the secrets it may use. All from the environment, read by the caller."""
 
     state: Path
@@ -82,13 +82,15 @@ class Places:
     postgres_bin: str = ""
     api_key: str = field(default="", repr=False)
     database_password: str = field(default="", repr=False)  # that libpq finds in the environment
-    reload: Callable[[], Loaded] = lambda: Loaded(Settings(), {})
+    reload: Callable[[], LoadedSettings] = lambda: LoadedSettings(Settings(), {})
     notifier: Notifier = field(default_factory=Notifier)
     sockets: Mapping[str, Any] = field(default_factory=dict)  # from a service manager
     watchdog: WatchdogPlan | None = None
 
     @classmethod
-    def of(cls, env: Mapping[str, str], settings: Settings, pid: int, reload: Callable[[], Loaded]) -> "Places":
+    def of(
+        cls, env: Mapping[str, str], settings: Settings, pid: int, reload: Callable[[], LoadedSettings]
+    ) -> "DaemonPaths":
         """As `cocosearch_ipc.address` says, so that both programs agree. `reload` reads the settings again."""
         watchdog = env.get("WATCHDOG_USEC", "") if env.get("WATCHDOG_PID", str(pid)) == str(pid) else ""
         return cls(
@@ -110,7 +112,7 @@ class Places:
         )
 
 
-async def run(loaded: Loaded, places: Places) -> None:
+async def run(loaded: LoadedSettings, places: DaemonPaths) -> None:
     """Serve until told to stop. Raises `Failure` for what keeps it from starting, maybe inside of a group."""
     started, settings = time.monotonic(), loaded.settings
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(THREADS))
@@ -119,14 +121,14 @@ async def run(loaded: Loaded, places: Places) -> None:
         bound = _bound(loaded, places, secure=secure is not None)
         try:
             async with _store(settings, places) as store, anyio.create_task_group() as tasks:
-                await _serve(Running(loaded, places, bound, store, tasks, started, secure))
+                await _serve(RunningParts(loaded, places, bound, store, tasks, started, secure))
                 tasks.cancel_scope.cancel()  # before the pool is closed and PostgreSQL stops
         finally:
             bound.close()
     log.info("stopped")
 
 
-def _bound(loaded: Loaded, places: Places, *, secure: bool) -> sockets.Bound:
+def _bound(loaded: LoadedSettings, places: DaemonPaths, *, secure: bool) -> sockets.BoundSockets:
     """The listening sockets. Raises `BadSettings` when another program holds a port that a setting names.
 
     The default port alone is not worth a daemon: a second one of the same user answers without it, and says so.
@@ -148,7 +150,7 @@ def _bound(loaded: Loaded, places: Places, *, secure: bool) -> sockets.Bound:
 
 
 @dataclass(frozen=True, slots=True)
-class Store:
+class StoreConnection:
     """PostgreSQL in use; `postgres` is None when it is not ours."""
 
     db: Database
@@ -157,13 +159,13 @@ class Store:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class RunningParts:
     """What the parts of one run share."""
 
-    loaded: Loaded
-    places: Places
-    bound: sockets.Bound
-    store: Store
+    loaded: LoadedSettings
+    places: DaemonPaths
+    bound: sockets.BoundSockets
+    store: StoreConnection
     tasks: TaskGroup
     started: float
     tls: SSLContext | None
@@ -173,11 +175,11 @@ class Running:
         """As they were at the start."""
         return self.loaded.settings
 
-    def about(self) -> About:
+    def about(self) -> DaemonInfo:
         """The daemon of this moment, for `status`."""
         postgres = self.store.postgres
         kind = "embedded" if postgres else "external"
-        return About(
+        return DaemonInfo(
             version=version(),
             started=self.started,
             mcp=self.bound.urls,
@@ -187,20 +189,22 @@ class Running:
         )
 
 
-async def _serve(running: Running) -> None:
+async def _serve(running: RunningParts) -> None:
     settings, places, tasks, db = running.settings, running.places, running.tasks, running.store.db
     stop = anyio.Event()
-    engines: list[tuple[Engine, Indexes]] = []  # empty until there is one: a signal may come before
+    engines: list[tuple[Engine, IndexRegistry]] = []  # empty until there is one: a signal may come before
     tasks.start_soon(_signals, stop, running, engines)
     if running.store.postgres is not None:
         tasks.start_soon(supervise, "store", partial(_keep_store, running.store.postgres))
     if running.store.postgres is None:  # of an embedded server the lock of the state directory sees to that
         await tasks.start(hold, db)  # before anything is changed there that another daemon uses
     await migrate_registry(db)
-    embedder = LateEmbedder(
+    embedder = LazyEmbedder(
         partial(open_embedder, settings.embedder, places.api_key), patience_s=patience_s(settings.embedder)
     )
-    embedders = Embedders(embedder, settings.embedder, partial(open_embedder, api_key=places.api_key), places.api_key)
+    embedders = EmbedderRegistry(
+        embedder, settings.embedder, partial(open_embedder, api_key=places.api_key), places.api_key
+    )
     with anyio.move_on_after(patience_s(settings.embedder)):  # words are found without it
         await _try_embedder(embedder)
     engine, indexes = await _engine(running, embedders, stop)
@@ -227,7 +231,9 @@ async def _serve(running: Running) -> None:
     await embedders.aclose()
 
 
-async def _engine(running: Running, embedders: Embedders, stop: anyio.Event) -> tuple[Engine, Indexes]:
+async def _engine(
+    running: RunningParts, embedders: EmbedderRegistry, stop: anyio.Event
+) -> tuple[Engine, IndexRegistry]:
     """The parts of the daemon, put together."""
     settings, places, db = running.settings, running.places, running.store.db
     embedder = embedders.configured
@@ -235,7 +241,7 @@ async def _engine(running: Running, embedders: Embedders, stop: anyio.Event) -> 
     async def on_commit(commit: Commit) -> None:
         await indexes.committed(commit)
 
-    spec = WorkerSpec(
+    spec = IndexerSpec(
         dsn=running.store.dsn,
         state_dir=str(places.state),
         database=settings.database,
@@ -244,7 +250,7 @@ async def _engine(running: Running, embedders: Embedders, stop: anyio.Event) -> 
         api_key=places.api_key,
     )
     updater = Updater(spec, on_commit, back=batches_back(usable_cores()))
-    indexes = Indexes(db, updater, embedder, running.loaded, places.state, running.tasks)
+    indexes = IndexRegistry(db, updater, embedder, running.loaded, places.state, running.tasks)
     pipeline = Pipeline(db, embedder, settings.search, indexes.lexical_of, embedders.of)
     # What is read of an index must have in it what a daemon that was killed has sent: nobody tells of that any more.
     await db.outlive(spec.series)
@@ -260,7 +266,7 @@ async def _engine(running: Running, embedders: Embedders, stop: anyio.Event) -> 
     return Engine(db, embedders, indexes, pipeline, updater, settings, running.about(), parts, stop.set), indexes
 
 
-def _tls(server: ServerSettings, places: Places) -> SSLContext | None:
+def _tls(server: ServerSettings, places: DaemonPaths) -> SSLContext | None:
     """How the TCP listener speaks, where there is one; one that a service manager opened is judged by its address."""
     given = places.sockets.get("mcp")
     if given is None and not server.enabled:
@@ -269,13 +275,13 @@ def _tls(server: ServerSettings, places: Places) -> SSLContext | None:
     return tls.context(tls.Exposure(host, server.remote, server.tls_cert, server.tls_key))
 
 
-def secrets_in(settings: Settings, places: Places) -> tuple[str, ...]:
+def secrets_in(settings: Settings, places: DaemonPaths) -> tuple[str, ...]:
     """The secrets that no record of the log may show."""
     addresses = secrets_of(*(value_of(settings, key) for key in ADDRESSES))
     return tuple(secret for secret in (places.api_key, places.database_password, *addresses) if secret)
 
 
-def _ready(running: Running) -> None:
+def _ready(running: RunningParts) -> None:
     log.info("ready", extra={"socket": str(running.places.rpc), **running.bound.urls()})
     for warning in running.bound.warnings:
         log.warning(warning)
@@ -288,11 +294,11 @@ def version() -> str:
 
 
 @asynccontextmanager
-async def _store(settings: Settings, places: Places) -> AsyncIterator[Store]:
+async def _store(settings: Settings, places: DaemonPaths) -> AsyncIterator[StoreConnection]:
     """PostgreSQL, embedded unless a URL is set, and a pool to it. An embedded server is stopped at the end."""
     if settings.database.url:
         async with Database.open(settings.database.url, settings.database) as db:
-            yield Store(db, settings.database.url, None)
+            yield StoreConnection(db, settings.database.url, None)
         return
     address.forget("PG")  # of another server: PGHOSTADDR and PGSERVICE win over what the DSN says
     lines = {"shared_buffers": settings.database.shared_buffers}
@@ -300,7 +306,7 @@ async def _store(settings: Settings, places: Places) -> AsyncIterator[Store]:
     dsn = await anyio.to_thread.run_sync(postgres.ensure)
     try:
         async with Database.open(dsn, settings.database) as db:
-            yield Store(db, dsn, postgres)
+            yield StoreConnection(db, dsn, postgres)
     finally:
         with anyio.CancelScope(shield=True):
             await anyio.to_thread.run_sync(postgres.stop)
@@ -333,14 +339,14 @@ async def _ended(postgres: EmbeddedPostgres) -> None:
         os.close(handle)
 
 
-async def _try_embedder(embedder: LateEmbedder) -> None:
+async def _try_embedder(embedder: LazyEmbedder) -> None:
     try:
         await embedder.opened()
     except EmbedderUnavailable as error:
         log.warning("embedder_unavailable", extra={"error": error.message, "hint": error.hint})
 
 
-async def _await_embedder(embedder: LateEmbedder, indexes: Indexes) -> None:
+async def _await_embedder(embedder: LazyEmbedder, indexes: IndexRegistry) -> None:
     """Until it is there, then for ever: the supervisor takes an end for a failure."""
     while embedder.error is not None:
         await anyio.sleep(EMBEDDER_RETRY_S)
@@ -368,7 +374,7 @@ async def _watchdog(notifier: Notifier, every_s: float, own: Database | None) ->
         await anyio.sleep(every_s)
 
 
-async def _signals(stop: anyio.Event, running: Running, engine: list[tuple[Engine, Indexes]]) -> None:
+async def _signals(stop: anyio.Event, running: RunningParts, engine: list[tuple[Engine, IndexRegistry]]) -> None:
     """SIGTERM and SIGINT stop; a second one stops at once. SIGHUP reads the settings again."""
     with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async for number in signals:
@@ -383,7 +389,7 @@ async def _signals(stop: anyio.Event, running: Running, engine: list[tuple[Engin
                 stop.set()
 
 
-async def _reload(running: Running, engine: Engine, indexes: Indexes) -> None:
+async def _reload(running: RunningParts, engine: Engine, indexes: IndexRegistry) -> None:
     """Logs, defaults of queries and what shapes indexes change now; what else differs is named: it needs a restart."""
     running.places.notifier.reloading()
     try:
@@ -393,7 +399,7 @@ async def _reload(running: Running, engine: Engine, indexes: Indexes) -> None:
     running.places.notifier.ready("answering")
 
 
-async def _follow(running: Running, loaded: Loaded, engine: Engine, indexes: Indexes) -> None:
+async def _follow(running: RunningParts, loaded: LoadedSettings, engine: Engine, indexes: IndexRegistry) -> None:
     settings = loaded.settings
     secrets = (*secrets_in(settings, running.places), *secrets_in(running.settings, running.places))
     logs.configure(settings.log.level, settings.log.format, running.places.log, secrets=secrets)

@@ -112,18 +112,18 @@ def reachable(path: str) -> bool:
     return True
 
 
-class _Connection(_socket.socket):
+class _ClientConnection(_socket.socket):
     """A socket that a `with` closes."""
 
-    def __enter__(self) -> _Connection:
+    def __enter__(self) -> _ClientConnection:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
 
 
-def _connected(path: str, timeout_s: float) -> _Connection:
-    s = _Connection(_socket.AF_UNIX, _socket.SOCK_STREAM)
+def _connected(path: str, timeout_s: float) -> _ClientConnection:
+    s = _ClientConnection(_socket.AF_UNIX, _socket.SOCK_STREAM)
     s.settimeout(timeout_s)
     try:
         s.connect(path)
@@ -270,7 +270,7 @@ def _header(head: bytes, name: bytes) -> str:
     return ""
 
 
-class Session:
+class ClientSession:
     """An editor's session: text that is put is searched in place of what is on disk, by calls of this session alone.
 
         with client.Session(address.rpc_socket(address.environment())) as session:
@@ -302,7 +302,7 @@ class Session:
         """End the session. Idempotent."""
         self._open.close()
 
-    def __enter__(self) -> Session:
+    def __enter__(self) -> ClientSession:
         return self
 
     def __exit__(self, *_: object) -> None:

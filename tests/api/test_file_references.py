@@ -4,10 +4,10 @@ from typing import cast
 
 from cocosearchd.api import file_references
 from cocosearchd.indexes.config_sync import RunningIndex
-from cocosearchd.indexes.lookup import Lookup
+from cocosearchd.indexes.lookup import IndexLookup
 
 
-class OfOne(Lookup):
+class OfOne(IndexLookup):
     """A lookup of one index, whichever is asked for."""
 
     async def one(self, name: str | None, cwd: str | None) -> RunningIndex:

@@ -13,7 +13,7 @@ import pytest
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.store import index_records
-from cocosearchd.store.connection.database import Connection, Database, Silence
+from cocosearchd.store.connection.database import Connection, Database, ServerSilence
 from tests.indexes.test_config_sync import shop
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(60)]
@@ -23,7 +23,7 @@ class Away(Database):
     """PostgreSQL that does not answer: the one of the tests is shared, and cannot be ended."""
 
     def __init__(self) -> None:
-        self._silence = Silence()
+        self._silence = ServerSilence()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

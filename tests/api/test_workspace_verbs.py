@@ -10,24 +10,24 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream
 
 from cocosearch_ipc import workspace_protocol as w
-from cocosearchd.api.workspace_verbs import LOOK_S, Workspace
+from cocosearchd.api.workspace_verbs import LOOK_S, WorkspaceVerbs
 from cocosearchd.config.settings import Settings
-from cocosearchd.indexes.commit_feed import Bell, CommitFeed
+from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
 from cocosearchd.indexes.config_sync import RunningIndex
-from cocosearchd.indexes.lookup import Lookup
-from cocosearchd.indexes.registry import Indexes
+from cocosearchd.indexes.lookup import IndexLookup
+from cocosearchd.indexes.registry import IndexRegistry
 from cocosearchd.model import Clock, Commit, Freshness
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.index_records import drop_index
 from tests.search.corpus import new_corpus
 
 
-class Still(Lookup):
-    """`Indexes` without any index: what runs them has no part in this."""
+class Still(IndexLookup):
+    """`IndexRegistry` without any index: what runs them has no part in this."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.bell, self.feed = Bell(), CommitFeed()
+        self.bell, self.feed = ChangeNotifier(), CommitFeed()
 
     def running(self, name: str, index: RunningIndex) -> None:
         self._running[name] = index
@@ -36,7 +36,7 @@ class Still(Lookup):
         return self.feed.follow()
 
 
-class Counted(Workspace):
+class Counted(WorkspaceVerbs):
     looks = 0
 
     def _seen(self) -> dict[str, w.WatchEvent]:
@@ -46,7 +46,7 @@ class Counted(Workspace):
 
 async def test_a_client_that_listens_costs_nothing_while_nothing_happens() -> None:
     indexes, nothing = Still(), cast(Any, None)
-    workspace = Counted(nothing, cast(Indexes, indexes), nothing, nothing, nothing)
+    workspace = Counted(nothing, cast(IndexRegistry, indexes), nothing, nothing, nothing)
 
     async def listen() -> None:
         async with aclosing(workspace.watch(w.WatchRequest(lifecycle=True))) as events:
@@ -68,7 +68,7 @@ async def test_a_client_that_listens_costs_nothing_while_nothing_happens() -> No
 
 
 async def test_a_bell_that_rang_before_somebody_listened_is_heard() -> None:
-    bell = Bell()
+    bell = ChangeNotifier()
     heard = bell.rung
     bell.ring()
     with anyio.fail_after(1):
@@ -79,7 +79,7 @@ async def test_a_bell_that_rang_before_somebody_listened_is_heard() -> None:
 
 
 class Busy(Still):
-    """`Indexes` whose settings have just changed: to follow them takes as long as `s`."""
+    """`IndexRegistry` whose settings have just changed: to follow them takes as long as `s`."""
 
     s = 0.0
 
@@ -105,7 +105,7 @@ class Asked:
 
 async def test_settings_and_changes_share_the_patience_of_a_question() -> None:
     indexes, nothing, root = Busy(), cast(Any, None), Asked()
-    workspace = Workspace(nothing, cast(Indexes, indexes), Settings(), nothing, nothing)
+    workspace = WorkspaceVerbs(nothing, cast(IndexRegistry, indexes), Settings(), nothing, nothing)
     index = cast(RunningIndex, SimpleNamespace(root=root, refusal=None))
     until = workspace._until(400)
     indexes.s = 0.1
@@ -121,7 +121,7 @@ async def test_settings_and_changes_share_the_patience_of_a_question() -> None:
 
 async def test_an_index_that_goes_while_a_commit_is_told_ends_no_subscription(db: Database, tmp_path: Path) -> None:
     indexes, nothing = Still(), cast(Any, None)
-    workspace = Workspace(db, cast(Indexes, indexes), nothing, nothing, nothing)
+    workspace = WorkspaceVerbs(db, cast(IndexRegistry, indexes), nothing, nothing, nothing)
     corpora = [await new_corpus(db, tmp_path / name, {"a.py": "x = 1\n"}, name=name) for name in ("gone", "kept")]
     root = SimpleNamespace(clock=lambda: Clock("", 0), status=lambda: SimpleNamespace(state="live"))
     for corpus in corpora:

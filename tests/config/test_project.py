@@ -7,7 +7,7 @@ import pytest
 
 from cocosearchd.config.layers import load
 from cocosearchd.config.project import OWN, Project, read_project, stamps
-from cocosearchd.config.settings import Origin, keys
+from cocosearchd.config.settings import ValueOrigin, keys
 from cocosearchd.errors import BadSettings
 
 ENVIRONMENT = {
@@ -44,7 +44,7 @@ def test_all_that_may_stand_there(tmp_path: Path) -> None:
     assert (found.file, found.name, found.topics, found.linked_indexes) == (
         "cocosearch.yaml", "shop", ("backend", "blue"), ("library",),
     )  # fmt: skip
-    assert dict(found.origins)["linked_indexes"] == Origin("project", "cocosearch.yaml:3")
+    assert dict(found.origins)["linked_indexes"] == ValueOrigin("project", "cocosearch.yaml:3")
     assert {one.key: (one.value, one.origin.place) for one in found.given} == {
         "indexing.chunk_size": (600, "cocosearch.yaml:6"),
         "indexing.include": (("src/**",), "cocosearch.yaml:7"),
@@ -65,7 +65,7 @@ def test_it_stands_between_the_users_file_and_the_environment(tmp_path: Path) ->
     assert (effective.settings.search.limit, effective.settings.indexing.chunk_size) == (30, 800)
     assert effective.settings.indexing.exclude == ("a",)
     assert effective.settings.indexing.extend_exclude == ("b", "generated/")
-    assert effective.origins["indexing.chunk_size"] == Origin(".env", ".env:1")
+    assert effective.origins["indexing.chunk_size"] == ValueOrigin(".env", ".env:1")
     assert loaded.settings.search.limit == 30, "what was loaded stays as it was"
 
 

@@ -10,7 +10,7 @@ from cocosearch_ipc import client
 from cocosearch_ipc.cli import query
 from cocosearchd.config.index_settings import IndexSettings, shown
 from cocosearchd.config.layers import load
-from cocosearchd.config.settings import Loaded, Origin, SearchSettings, Settings, keys, value_of
+from cocosearchd.config.settings import LoadedSettings, SearchSettings, Settings, ValueOrigin, keys, value_of
 from cocosearchd.errors import BadSettings
 from cocosearchd.store.connection.database import without_password
 
@@ -24,7 +24,7 @@ def written(tmp_path: Path, text: str, env: str = "") -> Path:
 
 
 def test_defaults_need_nothing() -> None:
-    assert load(None, {}) == Loaded(Settings(), {})
+    assert load(None, {}) == LoadedSettings(Settings(), {})
 
 
 def test_later_layers_win_and_each_value_names_its_place(tmp_path: Path) -> None:
@@ -35,11 +35,11 @@ def test_later_layers_win_and_each_value_names_its_place(tmp_path: Path) -> None
     assert (settings.search.limit, settings.search.profile, settings.embedder.model) == (40, "classic", "small")
     assert (settings.embedder.batch_size, settings.log.level) == (16, "error")
     assert loaded.origins == {
-        "search.limit": Origin("command line", "--set search.limit"),
-        "search.profile": Origin("config file", f"{file}:3"),
-        "embedder.model": Origin("config file", f"{file}:5"),
-        "embedder.batch_size": Origin(".env", f"{tmp_path}/.env:2"),
-        "log.level": Origin("environment", "COCOSEARCH_LOG_LEVEL"),
+        "search.limit": ValueOrigin("command line", "--set search.limit"),
+        "search.profile": ValueOrigin("config file", f"{file}:3"),
+        "embedder.model": ValueOrigin("config file", f"{file}:5"),
+        "embedder.batch_size": ValueOrigin(".env", f"{tmp_path}/.env:2"),
+        "log.level": ValueOrigin("environment", "COCOSEARCH_LOG_LEVEL"),
     }
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
-from cocosearchd.embedding.caching import Counters, RememberingEmbedder
+from cocosearchd.embedding.caching import CachingEmbedder, ReuseCounters
 from tests.embedding.ollama_server import vector_of
 
 pytestmark = pytest.mark.anyio
@@ -37,13 +37,13 @@ class Model:
 
 
 async def test_a_text_is_embedded_once_in_all_processes(tmp_path: Path) -> None:
-    model, counters = Model(), Counters()
-    first = await RememberingEmbedder.over(model, tmp_path, 1 << 20, counters)
+    model, counters = Model(), ReuseCounters()
+    first = await CachingEmbedder.over(model, tmp_path, 1 << 20, counters)
     made = await first.embed_documents(["one", "two", "one"])
     again = await first.embed_documents(["two", "three"])
     await first.aclose()
     assert model.asked == ["one", "two", "three"]
-    second = await RememberingEmbedder.over(model, tmp_path, 1 << 20, counters)
+    second = await CachingEmbedder.over(model, tmp_path, 1 << 20, counters)
     found = await second.embed_documents(["three", "one", "four"])
     await second.aclose()
     assert model.asked == ["one", "two", "three", "four"]
@@ -57,10 +57,10 @@ async def test_a_text_is_embedded_once_in_all_processes(tmp_path: Path) -> None:
 
 async def test_what_nothing_is_known_of_is_asked_again(tmp_path: Path) -> None:
     model = Model()
-    embedder = await RememberingEmbedder.over(model, tmp_path, 1 << 20, Counters())
+    embedder = await CachingEmbedder.over(model, tmp_path, 1 << 20, ReuseCounters())
     assert not (await embedder.embed_documents(["refused"])).any()
     await embedder.aclose()
-    embedder = await RememberingEmbedder.over(model, tmp_path, 1 << 20, Counters())
+    embedder = await CachingEmbedder.over(model, tmp_path, 1 << 20, ReuseCounters())
     await embedder.embed_documents(["refused"])
     await embedder.aclose()
     assert model.asked == ["refused"] * 2
@@ -70,7 +70,7 @@ async def test_without_room_for_it_everything_is_computed(tmp_path: Path) -> Non
     (tmp_path / "in the way").write_text("")
     for folder, limit in ((tmp_path / "in the way", 1 << 20), (tmp_path / "off", 0)):
         model = Model()
-        embedder = await RememberingEmbedder.over(model, folder, limit, Counters())
+        embedder = await CachingEmbedder.over(model, folder, limit, ReuseCounters())
         await embedder.embed_documents(["one"])
         await embedder.embed_documents(["one"])
         await embedder.aclose()

@@ -11,7 +11,7 @@ import pytest
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding import lazy
 from cocosearchd.embedding.factory import open_embedder, patience_s
-from cocosearchd.embedding.lazy import LateEmbedder
+from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
 from tests.embedding.ollama_server import Script, ollama_server, vector_of
 
@@ -30,18 +30,18 @@ def settings(script: Script) -> Iterator[EmbedderSettings]:
 
 
 @pytest.fixture
-async def embedder(settings: EmbedderSettings) -> AsyncIterator[LateEmbedder]:
-    made = LateEmbedder(partial(open_embedder, settings), patience_s(settings))
+async def embedder(settings: EmbedderSettings) -> AsyncIterator[LazyEmbedder]:
+    made = LazyEmbedder(partial(open_embedder, settings), patience_s(settings))
     yield made
     await made.aclose()
 
 
-async def refused(embedder: LateEmbedder) -> None:
+async def refused(embedder: LazyEmbedder) -> None:
     with pytest.raises(EmbedderUnavailable, match=r"^the model server has not answered for 0\.3 s$"):
         await embedder.embed_query("where")
 
 
-async def test_questions_do_not_wait_for_a_server_that_is_frozen(embedder: LateEmbedder, script: Script) -> None:
+async def test_questions_do_not_wait_for_a_server_that_is_frozen(embedder: LazyEmbedder, script: Script) -> None:
     await embedder.opened()
     script.delay_s, began = FROZEN_S, time.monotonic()
     for _ in range(lazy.LATE_AT_MOST + 2):
@@ -53,7 +53,7 @@ async def test_questions_do_not_wait_for_a_server_that_is_frozen(embedder: LateE
     np.testing.assert_allclose(await embedder.embed_query("where"), expected, atol=1e-6)
 
 
-async def test_a_server_that_loads_its_model_is_asked_on(embedder: LateEmbedder, script: Script) -> None:
+async def test_a_server_that_loads_its_model_is_asked_on(embedder: LazyEmbedder, script: Script) -> None:
     """Opening is part of the first question; who goes away before it ends does not begin it anew."""
     script.delay_s = FROZEN_S
     await refused(embedder)
@@ -62,7 +62,7 @@ async def test_a_server_that_loads_its_model_is_asked_on(embedder: LateEmbedder,
     assert [request["input"] for request in script.requests].count(["probe"]) == 1
 
 
-async def test_whoever_no_longer_asks_keeps_nothing_going(embedder: LateEmbedder, script: Script) -> None:
+async def test_whoever_no_longer_asks_keeps_nothing_going(embedder: LazyEmbedder, script: Script) -> None:
     await embedder.opened()
     script.delay_s = FROZEN_S
     with anyio.move_on_after(0.1) as scope:
@@ -77,7 +77,7 @@ async def test_what_a_late_server_shows_to_be_wrong_fails_no_question(script: Sc
     script.status, script.ignores_dimensions = 503, True
     with ollama_server(script) as url:
         settings = EmbedderSettings(provider="ollama", ollama_url=url, dimension=64)
-        embedder = LateEmbedder(partial(open_embedder, settings), patience_s(settings))
+        embedder = LazyEmbedder(partial(open_embedder, settings), patience_s(settings))
         with pytest.raises(EmbedderUnavailable, match="busy"):
             await embedder.embed_query("where")
         script.status = 0

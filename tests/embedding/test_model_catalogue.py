@@ -7,10 +7,10 @@ import pytest
 
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint
-from cocosearchd.embedding.embedder_registry import Embedders, as_made
+from cocosearchd.embedding.embedder_registry import EmbedderRegistry, as_made
 from cocosearchd.embedding.factory import PROVIDERS, open_embedder
-from cocosearchd.embedding.lazy import LateEmbedder
-from cocosearchd.embedding.model_catalogue import Model, catalogue
+from cocosearchd.embedding.lazy import LazyEmbedder
+from cocosearchd.embedding.model_catalogue import CatalogueEntry, catalogue
 from cocosearchd.embedding.providers.builtin import version
 from cocosearchd.errors import EmbedderUnavailable
 from tests.embedding.ollama_server import Script, ollama_server
@@ -27,7 +27,7 @@ async def test_every_provider_is_listed() -> None:
         found = await catalogue(settings, embedder.fingerprint, "")
         await embedder.aclose()
     assert {model.provider for model in found} == set(PROVIDERS)
-    assert Model("builtin", version(), "available", "ships with cocosearchd") in found
+    assert CatalogueEntry("builtin", version(), "available", "ships with cocosearchd") in found
     assert [(m.model, m.state) for m in found if m.provider == "ollama"] == [
         ("all-minilm:22m", "available"),
         ("nomic-embed-text:latest", "in use"),
@@ -54,21 +54,21 @@ async def made_by(settings: EmbedderSettings) -> tuple[tuple[str, str], ...]:
 
 
 async def test_an_index_finds_the_embedder_it_was_made_by() -> None:
-    builtin = LateEmbedder(lambda: open_embedder(EmbedderSettings()))
+    builtin = LazyEmbedder(lambda: open_embedder(EmbedderSettings()))
     await builtin.opened()
-    away = Embedders(builtin, EmbedderSettings(ollama_url=NOWHERE), open_embedder)
+    away = EmbedderRegistry(builtin, EmbedderSettings(ollama_url=NOWHERE), open_embedder)
     assert away.of(builtin.fingerprint.pairs()) is builtin
     script = Script(dimension=8)
     with ollama_server(script) as url:
         settings = EmbedderSettings(provider="ollama", ollama_url=url)
         pairs = await made_by(settings)
         assert await made_by(as_made(EmbedderSettings(ollama_url=url), pairs)) == pairs
-        async with aclosing(Embedders(builtin, EmbedderSettings(ollama_url=url), open_embedder)) as embedders:
+        async with aclosing(EmbedderRegistry(builtin, EmbedderSettings(ollama_url=url), open_embedder)) as embedders:
             former = embedders.of(pairs)
             assert len(await former.embed_query("a question")) == 8
             assert former.fingerprint.pairs() == pairs
         script.models = {"nomic-embed-text:latest": "sha256:other"}
-        async with aclosing(Embedders(builtin, EmbedderSettings(ollama_url=url), open_embedder)) as embedders:
+        async with aclosing(EmbedderRegistry(builtin, EmbedderSettings(ollama_url=url), open_embedder)) as embedders:
             with pytest.raises(EmbedderUnavailable, match="another one of its name"):
                 await embedders.of(pairs).embed_query("a question")
     with pytest.raises(EmbedderUnavailable):
@@ -86,10 +86,10 @@ async def test_a_former_server_is_asked_only_where_settings_say_that_it_is() -> 
         asked.append(settings)
         return await open_embedder(EmbedderSettings())
 
-    configured = LateEmbedder(lambda: open_embedder(EmbedderSettings()))
+    configured = LazyEmbedder(lambda: open_embedder(EmbedderSettings()))
     await configured.opened()
     for settings in (EmbedderSettings(), EmbedderSettings(provider="ollama", url=NOWHERE)):
-        async with aclosing(Embedders(configured, settings, open_it)) as embedders:
+        async with aclosing(EmbedderRegistry(configured, settings, open_it)) as embedders:
             with pytest.raises(EmbedderUnavailable, match="where its server was is not in the settings"):
                 await embedders.of(made).embed_query("a question")
     assert not asked

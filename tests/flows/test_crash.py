@@ -13,7 +13,7 @@ import pytest
 
 from cocosearch_ipc.client import CallFailed, call
 from cocosearchd.config.settings import DatabaseSettings
-from cocosearchd.indexing.indexer_messages import WorkerSpec
+from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
 from tests.daemon import Daemon
@@ -109,7 +109,7 @@ def test_after_many_kills_too(daemon: Daemon, other_daemon: Daemon, tmp_path: Pa
 def test_nothing_is_read_while_a_killed_daemon_may_still_commit(daemon: Daemon, project: Path) -> None:
     """Of such a commit nobody would tell: what was read before it would be without it, and be called fresh."""
     daemon.index(project, "project")
-    dsn, series = daemon.call("status")["store"]["dsn"], WorkerSpec("", str(daemon.home / "state")).series
+    dsn, series = daemon.call("status")["store"]["dsn"], IndexerSpec("", str(daemon.home / "state")).series
     daemon.kill()
     with psycopg.connect(dsn, autocommit=True) as former:
         former.execute("select pg_advisory_lock_shared(%s)", (series,))

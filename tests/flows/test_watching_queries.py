@@ -90,7 +90,7 @@ def test_unsaved_text_that_would_not_be_indexed_is_refused_with_the_rule(shared:
     (project / ".gitignore").write_text("generated/\n")
     shared.index(project)
     shared.ctl("sync")
-    with client.Session(rpc(shared)) as editor:
+    with client.ClientSession(rpc(shared)) as editor:
         for name, rule in (
             ("generated/new/a.py", "generated/ is left out by .gitignore:1: generated/"),
             ("src/a.parquet", "its type is not one that is indexed"),
@@ -106,7 +106,7 @@ def test_unsaved_text_that_would_not_be_indexed_is_refused_with_the_rule(shared:
 
 def test_unsaved_text_that_ends_a_parser_does_not_end_the_daemon(shared: Daemon, project: Path) -> None:
     shared.index(project)
-    with client.Session(rpc(shared)) as editor:
+    with client.ClientSession(rpc(shared)) as editor:
         held = editor.put(str(project / "a.kt"), 'val a = "${\n' * 1_100)  # its parser aborts at 1,025
         assert "found without its definitions" in held["notes"][0]
         held = editor.put(str(project / "src" / "retry.py"), "def give_up_quietly(error):\n    return None\n")
@@ -117,7 +117,7 @@ def test_unsaved_text_that_ends_a_parser_does_not_end_the_daemon(shared: Daemon,
 
 def test_unsaved_text_is_searched_for_its_session_alone(shared: Daemon, project: Path) -> None:
     shared.index(project)
-    with client.Session(rpc(shared)) as editor, client.Session(rpc(shared)) as other:
+    with client.ClientSession(rpc(shared)) as editor, client.ClientSession(rpc(shared)) as other:
         held = editor.put(str(project / "src" / "retry.py"), "def give_up_quietly(error):\n    return None\n")
         assert (held["index"], held["path"], held["chunks"]) == ("project", "src/retry.py", 1)
         answer = editor.call("search", {"query": "give_up_quietly", "index": "project"})
@@ -151,7 +151,7 @@ def test_unsaved_text_has_the_definitions_that_queries_of_the_user_find(
     stopped.start()
     (project / "src" / "saved.py").write_text("import shelve\n")
     stopped.index(project)
-    with client.Session(rpc(stopped)) as editor:
+    with client.ClientSession(rpc(stopped)) as editor:
         editor.put("src/unsaved.py", "import shelve\n", index="project")
         answer = editor.call("search", {"query": "name:shelve sym:module", "index": "project"})
     assert {result["path"] for result in answer["results"]} == {"src/saved.py", "src/unsaved.py"}

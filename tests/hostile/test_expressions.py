@@ -12,9 +12,9 @@ import pytest
 
 from cocosearch_ipc.render import highlight
 from cocosearchd.config.layers import expanded
-from cocosearchd.config.settings_files import Entry
+from cocosearchd.config.settings_files import SettingEntry
 from cocosearchd.errors import InvalidInput
-from cocosearchd.search.lexical.analysis.delimited_text import Enclosure, Span, SpanFinder
+from cocosearchd.search.lexical.analysis.delimited_text import Enclosure, SpanFinder, TextSpan
 from cocosearchd.search.lexical.analysis.text_definitions import comment_spans, comments, comments_within
 from cocosearchd.store.globs import MAX_GLOB, Matcher, path_matcher, spelled_out, symbol_matcher
 from tests.hostile import expressions
@@ -149,7 +149,7 @@ MADE: dict[str, Callable[[int], object]] = {
     "stars of a symbol": lambda size: _match_long_name(symbol_matcher("*a" * 60 + "b")),
     "spelled out": lambda size: spelled_out("[" * MAX_GLOB),
     "defaults of settings": lambda size: list(
-        expanded([Entry("a", "${a:-" * (size // 5), "place")], lambda name: None)
+        expanded([SettingEntry("a", "${a:-" * (size // 5), "place")], lambda name: None)
     ),
     "comments that nothing ends": lambda size: comments("/*" * (size // 2), "c"),
     "two kinds of comments": lambda size: comment_spans('"""\'\'\'"' + "'''" * (size // 3), "python"),
@@ -198,11 +198,11 @@ def test_comments_of_other_languages(text: str, language: str, spans: list[str])
 
 def test_enclosures_alone() -> None:
     quotes = Enclosure("<", ">")
-    assert SpanFinder([quotes]).spans("a <b> <c") == [Span(2, 5, quotes)]
+    assert SpanFinder([quotes]).spans("a <b> <c") == [TextSpan(2, 5, quotes)]
 
 
 def test_unclosed_defaults_are_left() -> None:
-    entries = expanded([Entry("a", "${b} ${c:-d} ${e:-${f", "place")], {"b": "1"}.get)
+    entries = expanded([SettingEntry("a", "${b} ${c:-d} ${e:-${f", "place")], {"b": "1"}.get)
     assert [entry.value for entry in entries] == ["1 d ${e:-${f"]
 
 

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from cocosearchd.watching.git import git_command
-from cocosearchd.watching.git.git_command import SWITCHED_OFF, GitCall, Refused, Silent, run_git
+from cocosearchd.watching.git.git_command import SWITCHED_OFF, GitCall, GitRefused, GitSilent, run_git
 from tests.daemon import Daemon
 from tests.hostile.git_keys import ARM, HARMLESS, RUN, SUSPICIOUS, hostile_config
 from tests.hostile.neighbour import Neighbour
@@ -159,7 +159,7 @@ def test_git_and_all_that_it_started_end_at_the_deadline(
     monkeypatch.setattr(git_command, "TIMEOUT_S", 0.5)
     fake_git.write_text(f"#!/bin/sh\nsleep 60 & echo $! > {tmp_path}/child\nwait\n")
     began = time.monotonic()
-    with pytest.raises(Silent, match="has not answered"):
+    with pytest.raises(GitSilent, match="has not answered"):
         run_git(call("ls-files"))
     assert time.monotonic() - began < 5
     child = int((tmp_path / "child").read_text())
@@ -179,7 +179,7 @@ def alive(pid: int) -> bool:
 @pytest.mark.parametrize("stream", ["", ">&2"])
 def test_an_answer_without_end_is_cut(fake_git: Path, stream: str) -> None:
     fake_git.write_text(f"#!/bin/sh\nexec cat /dev/zero {stream}\n")
-    with pytest.raises(Refused, match="answers with more than"):
+    with pytest.raises(GitRefused, match="answers with more than"):
         run_git(call("ls-files"))
 
 

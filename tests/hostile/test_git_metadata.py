@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.watching.git.ignore_files import MAX_BYTES
 from cocosearchd.watching.git.repository import repository_at
-from cocosearchd.watching.git.rule_cache import Facts
+from cocosearchd.watching.git.rule_cache import GitRuleCache
 from cocosearchd.watching.ignore.scope import Scope
 from tests.daemon import Daemon
 from tests.hostile.neighbour import Neighbour
@@ -285,7 +285,7 @@ def test_an_index_that_would_fill_the_memory_is_refused(tmp_path: Path) -> None:
     repository_here = repository_at(os.fsencode(root))
     assert repository_here is not None
     began = time.monotonic()
-    rules = Facts().rules(repository_here)
+    rules = GitRuleCache().rules(repository_here)
     assert time.monotonic() - began < 30
     assert rules.tracked == ()
     assert rules.trouble is not None
@@ -315,7 +315,7 @@ def test_other_forms_of_an_index_are_read(tmp_path: Path, form: str) -> None:
     git(root, "add", "d.py")
     found = repository_at(os.fsencode(root))
     assert found is not None
-    rules = Facts().rules(found)
+    rules = GitRuleCache().rules(found)
     assert (rules.tracked, rules.trouble) == (expected, None)
 
 
@@ -347,7 +347,7 @@ def survive(root: Path, count: int, seed: int) -> None:
     for mutant in mutants(index.read_bytes(), count, seed):
         index.write_bytes(mutant)
         began = time.monotonic()
-        rules = Facts().rules(repository_here)
+        rules = GitRuleCache().rules(repository_here)
         assert time.monotonic() - began < SOON_S, (seed, mutant)
         assert rules.trouble is None or rules.tracked == ()
         assert not any(path.startswith(b"/") and b"\0" in path for path in rules.tracked)

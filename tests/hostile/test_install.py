@@ -13,7 +13,7 @@ from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.main import run
 from cocosearch_ipc.cli.setup import install
 from cocosearch_ipc.cli.setup.config_verbs import FILE
-from cocosearch_ipc.cli.setup.safe_folder import Folder
+from cocosearch_ipc.cli.setup.safe_folder import SafeFolder
 from cocosearch_ipc.client import CallFailed
 
 pytestmark = pytest.mark.timeout(60)
@@ -233,7 +233,7 @@ def test_init_follows_no_link(kind: str, name: str, force: bool, project: Path, 
 def test_a_directory_that_is_swapped_meanwhile_changes_nothing_elsewhere(project: Path) -> None:
     """Every step is relative to what was opened."""
     (project / ".vscode").mkdir()
-    with Folder.opened(project, ".vscode") as folder:
+    with SafeFolder.opened(project, ".vscode") as folder:
         (project / ".vscode").rename(project / "moved")
         (project / ".vscode").symlink_to(project.parent / "home" / ".ssh")
         folder.replace("mcp.json", b"{}", 0o600)

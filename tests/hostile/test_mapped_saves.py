@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.search.answers.disk_files import Disk, content_hash
+from cocosearchd.search.answers.disk_files import VerifiedFiles, content_hash
 from cocosearchd.watching.mapped_files import LOOK_S, mapped_files
 from tests.daemon import Daemon
 from tests.hostile.mapper import mapping
@@ -85,7 +85,7 @@ def test_content_that_changed_behind_its_stamp_is_read_and_not_taken_for_changed
 ) -> None:
     """The index has the second content already; the first was read under the same stamp."""
     monkeypatch.setattr("cocosearchd.search.answers.disk_files.SETTLED_NS", -(10**12))  # as if both were long ago
-    disk, raw = Disk(), os.fsencode(root)
+    disk, raw = VerifiedFiles(), os.fsencode(root)
     with mapping(root / "a.py") as mapper:
         mapper.store(FIRST.rstrip("\n"))
         assert disk.verified(raw, "a.py", content_hash(FIRST.encode())) is not None

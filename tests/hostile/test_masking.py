@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.main import run
 from cocosearchd.config.index_settings import IndexSettings, shown
-from cocosearchd.config.settings import ADDRESSES, EmbedderSettings, Loaded, Origin, Settings, keys, merged
+from cocosearchd.config.settings import ADDRESSES, EmbedderSettings, LoadedSettings, Settings, ValueOrigin, keys, merged
 from cocosearchd.config.settings import given as value
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.errors import BadSettings, CocoSearchError
@@ -127,7 +127,7 @@ def test_masking_is_linear() -> None:
 def test_every_setting_of_an_address_is_masked_where_settings_are_shown(key: str) -> None:
     for address in DSNS if key.startswith("database") else URLS:
         for filled_in in filled(address):
-            loaded = Loaded(_with(key, filled_in), {})
+            loaded = LoadedSettings(_with(key, filled_in), {})
             assert hidden(repr([row[:3] for row in shown(IndexSettings(loaded))]))
 
 
@@ -136,7 +136,7 @@ def test_every_text_setting_that_holds_a_url_is_masked() -> None:
         section, _, name = key.partition(".")
         if isinstance(getattr(getattr(Settings(), section), name), str | None):
             for url in URLS[:11]:
-                rows = shown(IndexSettings(Loaded(_with(key, url.format(SECRET)), {})))
+                rows = shown(IndexSettings(LoadedSettings(_with(key, url.format(SECRET)), {})))
                 assert hidden(repr(rows)), key
 
 
@@ -148,7 +148,7 @@ def _with(key: str, text: str) -> Settings:
 
 def test_a_key_in_place_of_the_name_of_its_variable_is_not_quoted() -> None:
     with pytest.raises(BadSettings) as failed:
-        merged([value("embedder.api_key_variable", f"sk-{SECRET}", Origin("config file", "config.yaml:3"))])
+        merged([value("embedder.api_key_variable", f"sk-{SECRET}", ValueOrigin("config file", "config.yaml:3"))])
     assert hidden(failed.value.message + failed.value.hint)
     assert "config.yaml:3" in failed.value.message
 

@@ -12,15 +12,16 @@ import numpy as np
 import psutil
 import pytest
 
-from cocosearchd.search.answers.disk_files import Disk, content_hash
-from cocosearchd.search.lexical.analysis.chunk_terms import Chunk
+from cocosearch_ipc.http.app import MCP_AFTER_S
+from cocosearchd.search.answers.disk_files import VerifiedFiles, content_hash
+from cocosearchd.search.lexical.analysis.chunk_terms import TermChunk
 from cocosearchd.search.lexical.analysis.term_table import LIMIT_BYTES, WordTable
-from cocosearchd.search.lexical.analysis.terms import Terms, term_hash
+from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
 from cocosearchd.search.lexical.segments.live_documents import Mask, MaskCache, living_files
 from tests.daemon import Daemon
 from tests.footprint import MB, Footprint, measured_footprint
 
-SETTLED_S = 6.0  # MCP is loaded three seconds after the start, and its memory belongs to a fresh start
+SETTLED_S = MCP_AFTER_S + 4.0  # MCP is loaded by then, and its memory belongs to a fresh start
 BACK_WITHIN_S = 60.0
 # Measured: 100 MB more at work, which comes back but for 2 MB; 10 MB if those that analyse stay as they are.
 SHORT_FILES, SHORT_GROWN_MB, SHORT_LEFT_MB = 60, 60, 30
@@ -45,9 +46,9 @@ def test_of_many_filters_the_last_ones_are_kept() -> None:
 
 
 def test_words_of_an_index_are_forgotten_and_found_again() -> None:
-    terms = Terms()
+    terms = TermCache()
     memory = weakref.ref(terms.memory())
-    chunk = Chunk("def alpha", "def alpha", "python", ())
+    chunk = TermChunk("def alpha", "def alpha", "python", ())
     before = terms.memory().read([chunk])
     terms.forget()
     assert memory() is None
@@ -56,7 +57,7 @@ def test_words_of_an_index_are_forgotten_and_found_again() -> None:
 
 @pytest.mark.parametrize("long", ["aB" * (1 << 19), "x" * (1 << 20), "税" * (1 << 18)])
 def test_long_words_and_names_fill_a_table_of_words_by_their_bytes(long: str) -> None:
-    table = WordTable(Terms().of_text, term_hash, ())
+    table = WordTable(TermCache().of_text, term_hash, ())
     for number in range(64):
         if table.full:
             break
@@ -67,7 +68,7 @@ def test_long_words_and_names_fill_a_table_of_words_by_their_bytes(long: str) ->
 
 
 def test_texts_of_a_root_are_forgotten_with_it(tmp_path: Path) -> None:
-    disk, data = Disk(), b"text\n" * 1000
+    disk, data = VerifiedFiles(), b"text\n" * 1000
     (tmp_path / "a.py").write_bytes(data)
     root = bytes(tmp_path)
     assert disk.verified(root, "a.py", content_hash(data)) is not None

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cocosearch_ipc.client import CallFailed
-from cocosearchd.indexing.pipeline.file_reader import Missing, SourceFile, Unread, read_files
+from cocosearchd.indexing.pipeline.file_reader import MissingFile, SourceFile, UnreadFile, read_files
 from tests.daemon import Daemon
 from tests.hostile.neighbour import Neighbour
 
@@ -143,7 +143,7 @@ def test_a_file_that_is_swapped_for_a_pipe_is_never_waited_for(tmp_path: Path) -
         end = time.monotonic() + 20
         while len(kinds) < 2 and time.monotonic() < end:
             kinds |= {type(reading) for reading in read_files(os.fsencode(tmp_path), ["a.py"] * 100, LIMIT)}
-    assert kinds == {SourceFile, Missing}
+    assert kinds == {SourceFile, MissingFile}
 
 
 def test_a_file_that_grows_is_read_in_one_piece_or_later(tmp_path: Path) -> None:
@@ -151,7 +151,7 @@ def test_a_file_that_grows_is_read_in_one_piece_or_later(tmp_path: Path) -> None
     path.write_text("x = 1\n")
     with running(GROW, path):
         for reading in read_files(os.fsencode(tmp_path), ["a.py"] * 500, LIMIT):
-            assert isinstance(reading, SourceFile | Unread)
+            assert isinstance(reading, SourceFile | UnreadFile)
             if isinstance(reading, SourceFile):
                 assert len(reading.data) == reading.fingerprint.size <= LIMIT
 

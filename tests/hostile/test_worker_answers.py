@@ -18,14 +18,14 @@ from hypothesis import strategies as st
 from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.indexing.pipeline.file_manifest import file_sheet, packed_sheet, unpacked_sheet
 from cocosearchd.indexing.pipeline.parse_result import SUM_BYTES, outlined, packed_outline, summed, unpacked_outline
-from cocosearchd.indexing.pool.bulk_messages import Made, made_of, made_to_bytes
+from cocosearchd.indexing.pool.bulk_messages import TaskResult, made_of, made_to_bytes
 from cocosearchd.indexing.pool.parse_task import pack_response, unpack_response
-from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 from cocosearchd.sandbox.worker_pool import UNDECODABLE
 from cocosearchd.search.lexical.analysis.analysis_messages import analysis_from_bytes, analysis_to_bytes
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, analyse
-from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.analysis.terms import TermCache
 
 CODE = b"class Parser:\n    def parse(self, text: str) -> int:\n        return len(text)\n"
 MOST_BYTES = 1 << 20  # of memory for an answer of some kilobytes
@@ -47,12 +47,12 @@ def test_a_length_that_is_not_there_takes_no_memory(kind: bytes, count: bytes) -
 
 @pytest.mark.parametrize("value", [{"a": 1}, {1}, frozenset({1}), 1j, compile("1", "", "eval"), ...])
 def test_other_values_are_refused(value: Any) -> None:
-    with pytest.raises(Garbled):
+    with pytest.raises(InvalidFrame):
         read_values(marshal.dumps([value]))
 
 
 def test_values_that_are_nested_without_end_are_refused() -> None:
-    with pytest.raises(Garbled):
+    with pytest.raises(InvalidFrame):
         read_values(b"[\x01\x00\x00\x00" * 100_000 + b"N")
 
 
@@ -134,9 +134,9 @@ def answers() -> dict[str, bytes]:
     sheet = packed_sheet(file_sheet(outline.chunks("a.py", "python", CODE), "python", outline.report, b"", None))
     packed = packed_outline(outline)
     return {
-        "analysis": analysis_to_bytes(analyse(FILES, Terms().memory())),
+        "analysis": analysis_to_bytes(analyse(FILES, TermCache().memory())),
         "parse": pack_response([(packed, lasting)]),
-        "mate": made_to_bytes([Made(packed, sheet, ("class parser",), b"\0" * 512)]),
+        "mate": made_to_bytes([TaskResult(packed, sheet, ("class parser",), b"\0" * 512)]),
         "outline": packed,
         "sheet": sheet,
     }

@@ -15,17 +15,17 @@ import anyio
 import pytest
 
 from cocosearchd.config.layers import load
-from cocosearchd.config.settings import Loaded
+from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.embedding.lazy import LateEmbedder
+from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.indexes import registry as indexes_module
-from cocosearchd.indexes.registry import Indexes, RunningIndex
-from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec
+from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
+from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
 from cocosearchd.model import Commit, Filter
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import list_symbols
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.invalidation import Affected, remake
+from cocosearchd.store.invalidation import AffectedFiles, remake
 from tests.embedding.ollama_server import Script, ollama_server
 
 pytestmark = pytest.mark.anyio
@@ -44,8 +44,8 @@ class Bench:
 
     db: Database
     root: Path
-    indexes: Indexes
-    embedder: LateEmbedder
+    indexes: IndexRegistry
+    embedder: LazyEmbedder
 
     @property
     def index(self) -> RunningIndex:
@@ -82,20 +82,20 @@ class Bench:
 
 
 @asynccontextmanager
-async def running(dsn: str, tmp_path: Path, loaded: Loaded | None = None) -> AsyncIterator[Bench]:
+async def running(dsn: str, tmp_path: Path, loaded: LoadedSettings | None = None) -> AsyncIterator[Bench]:
     """What `service` puts together of the daemon, without the front ends."""
     loaded = loaded or load(None, {})
     settings = loaded.settings
-    spec = WorkerSpec(dsn, str(tmp_path / "state"), embedder=settings.embedder, indexing=settings.indexing)
+    spec = IndexerSpec(dsn, str(tmp_path / "state"), embedder=settings.embedder, indexing=settings.indexing)
     async with Database.open(dsn, settings.database) as db, anyio.create_task_group() as tasks:
-        embedder = LateEmbedder(partial(open_embedder, settings.embedder, ""))
+        embedder = LazyEmbedder(partial(open_embedder, settings.embedder, ""))
         await embedder.opened()
 
         async def on_commit(commit: Commit) -> None:
             await indexes.committed(commit)
 
         updater = Updater(spec, on_commit)
-        indexes = Indexes(db, updater, embedder, loaded, tmp_path / "state", tasks)
+        indexes = IndexRegistry(db, updater, embedder, loaded, tmp_path / "state", tasks)
         tasks.start_soon(updater.run)
         try:
             await indexes.start_all()
@@ -109,7 +109,7 @@ async def running(dsn: str, tmp_path: Path, loaded: Loaded | None = None) -> Asy
 
 @asynccontextmanager
 async def shop(
-    dsn: str, tmp_path: Path, files: Mapping[str, str] = FILES, loaded: Loaded | None = None
+    dsn: str, tmp_path: Path, files: Mapping[str, str] = FILES, loaded: LoadedSettings | None = None
 ) -> AsyncIterator[Bench]:
     """A new index of a directory of its own, fresh."""
     for path, text in files.items():
@@ -222,7 +222,7 @@ async def test_a_version_that_finds_other_symbols_reads_the_files_of_the_languag
     async with shop(dsn, tmp_path) as bench:
         record = bench.index.record
         older = dict(record.made_with) | {"query.go": "of an older version"}
-        await remake(bench.db, record, record.identity, older, Affected())
+        await remake(bench.db, record, record.identity, older, AffectedFiles())
     async with running(dsn, tmp_path) as bench:
         assert "1 file" in bench.index.said[0]
         assert dict(bench.index.record.made_with) == dict(record.made_with)

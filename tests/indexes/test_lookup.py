@@ -13,14 +13,14 @@ import pytest
 from cocosearchd.errors import InvalidInput, NotFound, Refused
 from cocosearchd.indexes import lookup
 from cocosearchd.indexes.config_sync import RunningIndex
-from cocosearchd.indexes.lookup import Lookup
+from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.watching.root_validation import check_root
 
 
 @pytest.fixture
-def roots(tmp_path: Path) -> tuple[Lookup, Path]:
+def roots(tmp_path: Path) -> tuple[IndexLookup, Path]:
     """`outer` holds `inner`; a lookup of both, which asks nothing of an index but its name and root."""
-    found = Lookup()
+    found = IndexLookup()
     for name, place in (("outer", tmp_path / "outer"), ("inner", tmp_path / "outer" / "inner")):
         place.mkdir()
         record = SimpleNamespace(name=name, root=os.fsencode(place.resolve()))
@@ -34,12 +34,12 @@ def chain(home: Path, end: str, links: int) -> None:
         (home / f"link_{number}").symlink_to(f"link_{number + 1}" if number + 1 < links else end)
 
 
-async def name_around(found: Lookup, directory: Path) -> str | None:
+async def name_around(found: IndexLookup, directory: Path) -> str | None:
     index = await found.around(str(directory))
     return index.record.name if index else None
 
 
-async def test_the_nearest_root_is_meant_and_links_are_followed(roots: tuple[Lookup, Path]) -> None:
+async def test_the_nearest_root_is_meant_and_links_are_followed(roots: tuple[IndexLookup, Path]) -> None:
     found, home = roots
     (home / "outer" / "sub").mkdir()
     (home / "elsewhere").mkdir()
@@ -54,7 +54,7 @@ async def test_the_nearest_root_is_meant_and_links_are_followed(roots: tuple[Loo
 
 
 async def test_a_relative_directory_is_refused_wherever_the_daemon_runs(
-    roots: tuple[Lookup, Path], monkeypatch: pytest.MonkeyPatch
+    roots: tuple[IndexLookup, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found, home = roots
     monkeypatch.chdir(home / "outer")
@@ -64,7 +64,9 @@ async def test_a_relative_directory_is_refused_wherever_the_daemon_runs(
 
 
 @pytest.mark.parametrize("links", [50, 1500])
-async def test_a_chain_of_links_is_followed_or_refused_in_one_sentence(roots: tuple[Lookup, Path], links: int) -> None:
+async def test_a_chain_of_links_is_followed_or_refused_in_one_sentence(
+    roots: tuple[IndexLookup, Path], links: int
+) -> None:
     found, home = roots
     chain(home, "outer", links)
     if links < 1000:
@@ -76,7 +78,7 @@ async def test_a_chain_of_links_is_followed_or_refused_in_one_sentence(roots: tu
             check_root(os.fsencode(home / "link_0"), home / "state")
 
 
-async def test_a_loop_of_links_is_in_no_index(roots: tuple[Lookup, Path]) -> None:
+async def test_a_loop_of_links_is_in_no_index(roots: tuple[IndexLookup, Path]) -> None:
     found, home = roots
     chain(home, "link_0", 3)
     assert await name_around(found, home / "link_0") is None
@@ -86,7 +88,7 @@ async def test_a_loop_of_links_is_in_no_index(roots: tuple[Lookup, Path]) -> Non
 
 @pytest.mark.parametrize("many", [1, 8])
 async def test_a_directory_that_does_not_answer_holds_up_nobody_else(
-    roots: tuple[Lookup, Path], monkeypatch: pytest.MonkeyPatch, many: int
+    roots: tuple[IndexLookup, Path], monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
     """Patched, because a network file system that is away cannot be had in a test."""
     found, home = roots

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.indexing.coordinator.updater import WorkerSpec
+from cocosearchd.indexing.coordinator.updater import IndexerSpec
 from cocosearchd.indexing.pipeline.parse_cache import opened
-from cocosearchd.runtime.disk_cache import Kept
+from cocosearchd.runtime.disk_cache import DiskCache
 
 PYTHON = '''"""Where {name} is decided."""
 
@@ -34,7 +34,7 @@ def python(name: str, number: int = 1) -> str:
 
 
 @pytest.fixture
-def kept(tmp_path: Path) -> Iterator[Kept]:
+def kept(tmp_path: Path) -> Iterator[DiskCache]:
     """What outlines and sheets are kept in."""
     found = opened(tmp_path / "outlines.sqlite", 1 << 24)
     assert found is not None
@@ -43,7 +43,7 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
 
 
 @pytest.fixture
-async def lasting(tmp_path: Path) -> AsyncIterator[Kept]:
+async def lasting(tmp_path: Path) -> AsyncIterator[DiskCache]:
     """As `kept`, for those who have it written soon."""
     found = opened(tmp_path / "outlines.sqlite", 1 << 24)
     assert found is not None
@@ -66,6 +66,6 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def spec(dsn: str, tmp_path: Path) -> WorkerSpec:
+def spec(dsn: str, tmp_path: Path) -> IndexerSpec:
     """What a child is told: the test's own database and state."""
-    return WorkerSpec(dsn, str(tmp_path / "state"))
+    return IndexerSpec(dsn, str(tmp_path / "state"))

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from cocosearchd.indexing.pipeline import recursive_chunker
 from cocosearchd.indexing.pipeline.chunker import Limits, ranges
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
-from cocosearchd.indexing.pipeline.manifest_cache import Sheets
-from cocosearchd.indexing.pipeline.parse_cache import Outlines
+from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
+from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pipeline.parse_result import outlined, packed_outline
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, Pause, parser_pool
 from cocosearchd.indexing.pool.parse_task import ParseRequest, ParseResult
 from cocosearchd.indexing.pool.quarantine import Quarantine
 from cocosearchd.indexing.worker.known_contents import Preparation, prepare
-from cocosearchd.indexing.worker.row_maker import Extract, Rules, differing, extracts
+from cocosearchd.indexing.worker.row_maker import FileExtract, RowRules, differing, extracts
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.store.chunks.manifest import StoredFile
 
@@ -46,7 +46,9 @@ def parsed(task: ParseTask, shape: ParseRequest) -> ParseResult:
     return ParseResult(outline, packed_outline(outline) if lasting else None)
 
 
-def parsed_here(sources: Sequence[SourceFile], rules: Rules, outlines: Outlines, sheets: Sheets | None) -> Preparation:
+def parsed_here(
+    sources: Sequence[SourceFile], rules: RowRules, outlines: ParseCache, sheets: ManifestCache | None
+) -> Preparation:
     """What is known of files, and of the others what parsing finds."""
     found = prepare(sources, sheets, outlines, NO_QUARANTINE, rules.limits, rules.skipping)
     for number, content in found.unparsed.items():
@@ -58,17 +60,17 @@ def parsed_here(sources: Sequence[SourceFile], rules: Rules, outlines: Outlines,
     return found
 
 
-def extracted_here(sources: Sequence[SourceFile], rules: Rules, outlines: Outlines) -> list[Extract]:
+def extracted_here(sources: Sequence[SourceFile], rules: RowRules, outlines: ParseCache) -> list[FileExtract]:
     return extracts(sources, parsed_here(sources, rules, outlines, None), nothing)
 
 
 def differing_here(
     sources: Sequence[SourceFile],
     stored: Sequence[StoredFile],
-    rules: Rules,
-    outlines: Outlines,
-    sheets: Sheets,
-) -> list[Extract]:
+    rules: RowRules,
+    outlines: ParseCache,
+    sheets: ManifestCache,
+) -> list[FileExtract]:
     return differing(sources, stored, sheets, nothing, parsed_here(sources, rules, outlines, sheets))
 
 

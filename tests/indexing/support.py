@@ -11,7 +11,7 @@ import anyio
 
 from cocosearchd.config.settings import EmbedderSettings, IndexingSettings
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.indexing.coordinator.updater import STALL_S, Updater, WorkerSpec
+from cocosearchd.indexing.coordinator.updater import STALL_S, IndexerSpec, Updater
 from cocosearchd.indexing.row_shape import identity_of
 from cocosearchd.model import Commit, IndexRecord, decode_path, encode_path
 from cocosearchd.store import index_records
@@ -166,7 +166,7 @@ async def new_record(
 
 @asynccontextmanager
 async def running(
-    db: Database, record: IndexRecord, root: Path, spec: WorkerSpec, stall_s: float = STALL_S
+    db: Database, record: IndexRecord, root: Path, spec: IndexerSpec, stall_s: float = STALL_S
 ) -> AsyncIterator[Bench]:
     """An updater with its child over one index, until the block ends."""
     commits: list[Commit] = []
@@ -185,7 +185,7 @@ async def running(
             tasks.cancel_scope.cancel()
 
 
-async def fresh_digest(db: Database, root: Path, spec: WorkerSpec, state: Path) -> tuple[int, str, str, str]:
+async def fresh_digest(db: Database, root: Path, spec: IndexerSpec, state: Path) -> tuple[int, str, str, str]:
     """What a new index of the same files holds, made with a memory of its own."""
     record = await new_record(db, root, "fresh", suffix=b"/.", embedder=spec.embedder, indexing=spec.indexing)
     async with running(db, record, root, replace(spec, state_dir=str(state))) as bench:

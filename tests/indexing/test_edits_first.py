@@ -12,10 +12,10 @@ import anyio.lowlevel
 import pytest
 
 from cocosearchd.config.settings import EmbedderSettings
-from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec
+from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
 from cocosearchd.indexing.index_queue import BULK_BATCHES, BULK_FILES
-from cocosearchd.indexing.worker.index_threads import BULK_THREADS, Threads
-from cocosearchd.indexing.worker.work_priority import MAX_PAUSE_S, Precedence
+from cocosearchd.indexing.worker.index_threads import BULK_THREADS, IndexThreads
+from cocosearchd.indexing.worker.work_priority import MAX_PAUSE_S, WorkPriority
 from cocosearchd.model import Commit
 from cocosearchd.store.connection.database import Database
 from tests.embedding.ollama_server import Script, ollama_server
@@ -25,7 +25,7 @@ from tests.indexing.support import Change, Source, new_record, running
 pytestmark = pytest.mark.anyio
 
 
-async def test_a_save_waits_for_no_bulk_work(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_a_save_waits_for_no_bulk_work(db: Database, root: Path, spec: IndexerSpec) -> None:
     """Bulk batches that never end fill their window; the save is committed and settled all the same."""
     record, source = await new_record(db, root), Source()
     bulk = [f"bulk/{number}.py" for number in range(BULK_FILES * BULK_BATCHES * 2)]
@@ -56,7 +56,7 @@ async def test_a_save_waits_for_no_bulk_work(db: Database, root: Path, spec: Wor
         tasks.cancel_scope.cancel()
 
 
-async def test_saves_during_a_first_indexing_are_in_before_its_end(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_saves_during_a_first_indexing_are_in_before_its_end(db: Database, root: Path, spec: IndexerSpec) -> None:
     record = await new_record(db, root)
     many = [f"many/{number}.py" for number in range(300)]
     async with running(db, record, root, spec) as bench:
@@ -76,7 +76,7 @@ async def test_saves_during_a_first_indexing_are_in_before_its_end(db: Database,
         assert set(await bench.stored()) >= {*many, "saved.py"}
 
 
-async def test_bulk_work_that_stands_still_leaves_room_for_a_save(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_bulk_work_that_stands_still_leaves_room_for_a_save(db: Database, root: Path, spec: IndexerSpec) -> None:
     """As many files as bulk work may have in hand wait for their vectors; the save, which needs none, is committed."""
     bulk = [f"bulk/{number}.py" for number in range(BULK_FILES * BULK_BATCHES)]
     script = Script(dimension=16)
@@ -97,7 +97,7 @@ async def test_bulk_work_that_stands_still_leaves_room_for_a_save(db: Database, 
 
 
 async def test_bulk_work_pauses_for_what_is_urgent_but_not_for_ever() -> None:
-    precedence, order = Precedence(), list[str]()
+    precedence, order = WorkPriority(), list[str]()
 
     async def bulk(name: str) -> None:
         async with precedence.turn(urgent=False):
@@ -119,7 +119,7 @@ async def test_bulk_work_pauses_for_what_is_urgent_but_not_for_ever() -> None:
 
 
 async def test_threads_of_bulk_work_pause_as_well() -> None:
-    precedence, order = Precedence(), list[str]()
+    precedence, order = WorkPriority(), list[str]()
 
     def bulk() -> None:
         precedence.pause_thread()
@@ -138,7 +138,7 @@ def named(*kinds: str) -> int:
 
 
 async def test_threads_end_with_their_index() -> None:
-    before, threads = named("bulk"), Threads(Precedence())
+    before, threads = named("bulk"), IndexThreads(WorkPriority())
     await asyncio.gather(*(threads.apart(lambda: time.sleep(0.01), urgent=False) for _ in range(4)))
     assert named("bulk") == before + BULK_THREADS
     threads.close()
@@ -148,7 +148,7 @@ async def test_threads_end_with_their_index() -> None:
 async def test_an_index_at_rest_has_no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sixty indexes that were all worked on some time would keep hundreds of them, each with its parsers."""
     monkeypatch.setattr("cocosearchd.indexing.worker.index_threads.REST_S", 0.05)
-    before, threads, held = named("bulk", "edits"), Threads(Precedence()), threading.Event()
+    before, threads, held = named("bulk", "edits"), IndexThreads(WorkPriority()), threading.Event()
     for _ in range(2):  # and works again
         working = asyncio.create_task(threads.apart(held.wait, urgent=True))
         await asyncio.gather(*(threads.apart(lambda: time.sleep(0.01), urgent=urgent) for urgent in (False, True) * 3))

@@ -18,7 +18,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec
+from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
 from cocosearchd.indexing.throttle import FULL
 from cocosearchd.indexing.worker.set_aside import SetAside
 from cocosearchd.model import Commit
@@ -37,7 +37,7 @@ create trigger refuse before insert on codeindex_code__code_files for each row e
 """
 
 
-async def test_a_transaction_that_fails_fails_its_file_only(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_a_transaction_that_fails_fails_its_file_only(db: Database, root: Path, spec: IndexerSpec) -> None:
     record = await new_record(db, root)
     async with db.connection() as connection:
         await connection.execute(REFUSE)
@@ -54,7 +54,7 @@ async def test_a_transaction_that_fails_fails_its_file_only(db: Database, root: 
         assert bench.updater.status.deaths == 0
 
 
-async def test_postgresql_that_is_away_is_waited_for(db: Database, root: Path, spec: WorkerSpec, server: str) -> None:
+async def test_postgresql_that_is_away_is_waited_for(db: Database, root: Path, spec: IndexerSpec, server: str) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, replace(spec, store_wait_s=3.0)) as bench:
         assert await bench.feed("lib/cache.py") == {}
@@ -66,7 +66,7 @@ async def test_postgresql_that_is_away_is_waited_for(db: Database, root: Path, s
         assert bench.updater.status.deaths == 0
 
 
-async def test_a_hook_that_fails_leaves_the_paths_dirty(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_a_hook_that_fails_leaves_the_paths_dirty(db: Database, root: Path, spec: IndexerSpec) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
 
@@ -79,7 +79,7 @@ async def test_a_hook_that_fails_leaves_the_paths_dirty(db: Database, root: Path
         assert await bench.feed("lib/retry.py") == {}
 
 
-async def test_no_room_for_the_memory_is_no_fault_of_the_files(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_no_room_for_the_memory_is_no_fault_of_the_files(db: Database, root: Path, spec: IndexerSpec) -> None:
     record = await new_record(db, root)
     state = anyio.Path(spec.state_dir)
     await state.mkdir()
@@ -93,7 +93,7 @@ async def test_no_room_for_the_memory_is_no_fault_of_the_files(db: Database, roo
         assert bench.updater.status.deaths == 0
 
 
-async def test_an_updater_that_was_ended_can_run_again(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_an_updater_that_was_ended_can_run_again(db: Database, root: Path, spec: IndexerSpec) -> None:
     record, source, commits = await new_record(db, root), Source(), list[Commit]()
 
     async def on_commit(commit: Commit) -> None:
@@ -118,7 +118,7 @@ async def test_an_updater_that_was_ended_can_run_again(db: Database, root: Path,
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(n, marks=pytest.mark.slow) for n in range(1, 21))])
-async def test_kill_9_at_any_moment(db: Database, root: Path, spec: WorkerSpec, tmp_path: Path, seed: int) -> None:
+async def test_kill_9_at_any_moment(db: Database, root: Path, spec: IndexerSpec, tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     bench_files = {f"many/{n}/{name}{n}.py": python(f"{name}{n}", n) for n in range(20) for name in ("left", "right")}
     record = await new_record(db, root)
@@ -140,7 +140,7 @@ async def test_kill_9_at_any_moment(db: Database, root: Path, spec: WorkerSpec, 
     assert left == await fresh_digest(db, root, spec, tmp_path / "other")
 
 
-async def test_a_file_that_kills_is_set_aside_and_no_other(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_a_file_that_kills_is_set_aside_and_no_other(db: Database, root: Path, spec: IndexerSpec) -> None:
     record = await new_record(db, root)
     other = await new_record(db, root, "other", suffix=b"/.")
     async with running(db, record, root, replace(spec, crash_on="lib/retry.py")) as bench:
@@ -157,7 +157,7 @@ async def test_a_file_that_kills_is_set_aside_and_no_other(db: Database, root: P
 
 
 async def test_a_file_that_ends_its_parser_is_plain_text_until_it_changes(
-    db: Database, root: Path, spec: WorkerSpec
+    db: Database, root: Path, spec: IndexerSpec
 ) -> None:
     """The indexing process does not end of it, also when it is asked again after a restart."""
     (root / "a.kt").write_text('val a = "${\n' * 1_100)  # its parser aborts at 1,025
@@ -177,7 +177,7 @@ async def test_a_file_that_ends_its_parser_is_plain_text_until_it_changes(
 
 
 async def test_on_a_full_disk_no_file_is_blamed(
-    db: Database, root: Path, spec: WorkerSpec, monkeypatch: pytest.MonkeyPatch
+    db: Database, root: Path, spec: IndexerSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A memory that cannot grow ends the child (SIGBUS), whatever it writes. A full disk would stop the other tests."""
     monkeypatch.setattr("cocosearchd.indexing.throttle.free_bytes", lambda _: 0)
@@ -188,7 +188,7 @@ async def test_on_a_full_disk_no_file_is_blamed(
 
 
 @pytest.mark.timeout(240)  # a child that stalls is known after two seconds, and three or four do one after the other
-async def test_a_file_that_holds_up_the_child_is_set_aside(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_a_file_that_holds_up_the_child_is_set_aside(db: Database, root: Path, spec: IndexerSpec) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, replace(spec, hang_on="lib/retry.py"), stall_s=1.0) as bench:
         assert set(await bench.feed("lib/retry.py", "README.md")) == {"lib/retry.py"}
@@ -198,7 +198,7 @@ async def test_a_file_that_holds_up_the_child_is_set_aside(db: Database, root: P
 
 @pytest.mark.timeout(240)  # three daemons, each with a child or some
 async def test_what_ends_the_child_has_one_strike_and_is_known_after_a_restart(
-    db: Database, root: Path, spec: WorkerSpec
+    db: Database, root: Path, spec: IndexerSpec
 ) -> None:
     """By its content: the same in another file is known, and a changed one is indexed."""
     record, crashing = await new_record(db, root), replace(spec, crash_on="retry.py")
@@ -218,7 +218,7 @@ async def test_what_ends_the_child_has_one_strike_and_is_known_after_a_restart(
         assert "lib/retry.py" in await bench.stored()
 
 
-async def test_a_kill_from_outside_is_no_strike(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_a_kill_from_outside_is_no_strike(db: Database, root: Path, spec: IndexerSpec) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         feeding = asyncio.create_task(bench.feed("lib/retry.py"))
@@ -238,7 +238,7 @@ async def test_a_list_of_contents_that_cannot_be_read_is_begun_anew(tmp_path: Pa
 
 
 async def test_a_child_that_does_not_come_up_is_ended(
-    db: Database, root: Path, spec: WorkerSpec, monkeypatch: pytest.MonkeyPatch
+    db: Database, root: Path, spec: IndexerSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one that is stopped, or waits for a disk, before it answers: the next one may not be."""
     monkeypatch.setattr("cocosearchd.indexing.coordinator.indexer_process.START_S", 0.02, raising=False)
@@ -250,7 +250,7 @@ async def test_a_child_that_does_not_come_up_is_ended(
         assert await bench.feed("README.md") == {}
 
 
-async def test_an_index_can_be_removed_while_the_child_is_dead(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_an_index_can_be_removed_while_the_child_is_dead(db: Database, root: Path, spec: IndexerSpec) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed("README.md")
@@ -262,13 +262,13 @@ async def test_an_index_can_be_removed_while_the_child_is_dead(db: Database, roo
         assert await replace(bench, source=again).feed_all() == {}
 
 
-async def test_the_child_ends_with_the_daemon(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_the_child_ends_with_the_daemon(db: Database, root: Path, spec: IndexerSpec) -> None:
     await new_record(db, root)
     code = (
-        "import anyio, sys; from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec\n"
+        "import anyio, sys; from cocosearchd.indexing.coordinator.updater import Updater, IndexerSpec\n"
         "async def main():\n"
         "    async def hook(commit): pass\n"
-        "    updater = Updater(WorkerSpec(sys.argv[1], sys.argv[2]), hook)\n"
+        "    updater = Updater(IndexerSpec(sys.argv[1], sys.argv[2]), hook)\n"
         "    async with anyio.create_task_group() as tasks:\n"
         "        tasks.start_soon(updater.run)\n"
         "        while updater.status.state != 'running': await anyio.sleep(0.01)\n"

@@ -12,8 +12,8 @@ from cocosearchd.indexing.index_queue import (
     LEAST_FILES,
     QUICK_S,
     SLOW_S,
-    Lane,
-    Pace,
+    AdaptiveBatchSize,
+    IndexQueue,
 )
 from cocosearchd.store.connection.database import Database
 from tests.indexing.support import Change, Source, new_record
@@ -25,7 +25,7 @@ QUICK, SLOW, FAIR = QUICK_S / 2, SLOW_S * 2, (QUICK_S + SLOW_S) / 2
 
 
 def test_batches_grow_while_they_are_quick() -> None:
-    pace = Pace(BULK_FILES)
+    pace = AdaptiveBatchSize(BULK_FILES)
     seen = [pace.files]
     for _ in range(4):
         pace.took(pace.files, QUICK)
@@ -36,14 +36,14 @@ def test_batches_grow_while_they_are_quick() -> None:
 
 
 def test_batches_shrink_while_they_are_slow() -> None:
-    pace = Pace(BULK_FILES)
+    pace = AdaptiveBatchSize(BULK_FILES)
     for _ in range(8):
         pace.took(pace.files, SLOW)
     assert pace.files == LEAST_FILES
 
 
 def test_batches_that_were_slow_together_count_once() -> None:
-    pace = Pace(BULK_FILES)
+    pace = AdaptiveBatchSize(BULK_FILES)
     for _ in range(4):
         pace.took(pace.files, QUICK)
     for _ in range(2):
@@ -52,7 +52,7 @@ def test_batches_that_were_slow_together_count_once() -> None:
 
 
 def test_a_batch_that_was_not_full_says_nothing_of_larger_ones() -> None:
-    pace = Pace(BULK_FILES)
+    pace = AdaptiveBatchSize(BULK_FILES)
     pace.took(1, QUICK)
     pace.took(pace.files, FAIR)
     assert pace.files == FIRST_FILES
@@ -60,18 +60,18 @@ def test_a_batch_that_was_not_full_says_nothing_of_larger_ones() -> None:
 
 @pytest.mark.parametrize("most", [0, 1, 3, 100])
 def test_no_batch_is_larger_than_allowed(most: int) -> None:
-    pace = Pace(most)
+    pace = AdaptiveBatchSize(most)
     for seconds in (QUICK, QUICK, QUICK, SLOW, SLOW, SLOW, SLOW, SLOW, SLOW, QUICK):
         pace.took(pace.files, seconds)
         assert 1 <= pace.files <= max(1, most)
 
 
 @pytest.fixture
-async def lane(db: Database, tmp_path: Path) -> Lane:
-    return Lane(await new_record(db, tmp_path), Source(), inflight=BULK_BATCHES * BULK_FILES, back=BACK)
+async def lane(db: Database, tmp_path: Path) -> IndexQueue:
+    return IndexQueue(await new_record(db, tmp_path), Source(), inflight=BULK_BATCHES * BULK_FILES, back=BACK)
 
 
-async def begun(lane: Lane, name: str, files: int = FIRST_FILES) -> Change:
+async def begun(lane: IndexQueue, name: str, files: int = FIRST_FILES) -> Change:
     """A batch that is given and begun at once; TimeoutError where there is no room for it."""
     batch = Change(tuple(f"{name}/{number}" for number in range(files)))
     assert isinstance(lane.source, Source)
@@ -81,7 +81,7 @@ async def begun(lane: Lane, name: str, files: int = FIRST_FILES) -> Change:
     return batch
 
 
-async def test_what_is_under_way_shrinks_with_the_batches(lane: Lane) -> None:
+async def test_what_is_under_way_shrinks_with_the_batches(lane: IndexQueue) -> None:
     """Or small batches would be many at once, and each as slow as all of them."""
     one, other = await begun(lane, "one"), await begun(lane, "other")
     lane.answered(one, SLOW, edits=False)
@@ -93,7 +93,7 @@ async def test_what_is_under_way_shrinks_with_the_batches(lane: Lane) -> None:
     assert (await lane.next_batch(edits=False)).paths == ("next/0",)
 
 
-async def test_the_child_has_work_while_batches_it_has_done_wait_to_be_found(lane: Lane) -> None:
+async def test_the_child_has_work_while_batches_it_has_done_wait_to_be_found(lane: IndexQueue) -> None:
     first = [await begun(lane, f"first{number}") for number in range(BULK_BATCHES)]
     for batch in first:
         lane.answered(batch, FAIR, edits=False)
@@ -102,14 +102,14 @@ async def test_the_child_has_work_while_batches_it_has_done_wait_to_be_found(lan
 
 
 async def test_on_few_cores_batches_wait_for_each_other(db: Database, tmp_path: Path) -> None:
-    lane = Lane(await new_record(db, tmp_path), Source(), inflight=BULK_BATCHES * BULK_FILES, back=0)
+    lane = IndexQueue(await new_record(db, tmp_path), Source(), inflight=BULK_BATCHES * BULK_FILES, back=0)
     for number in range(BULK_BATCHES):
         lane.answered(await begun(lane, str(number)), FAIR, edits=False)
     with pytest.raises(TimeoutError):
         await begun(lane, "next")
 
 
-async def test_what_waits_to_be_found_is_bounded(lane: Lane) -> None:
+async def test_what_waits_to_be_found_is_bounded(lane: IndexQueue) -> None:
     first = await begun(lane, "first")
     lane.answered(first, FAIR, edits=False)
     for number in range(BULK_BATCHES + BACK - 1):

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from cocosearchd.config.settings import DatabaseSettings, EmbedderSettings, IndexingSettings
 from cocosearchd.indexing import indexer_messages
-from cocosearchd.indexing.coordinator.indexer_link import Link, WorkerDied
-from cocosearchd.indexing.index_queue import Piece
+from cocosearchd.indexing.coordinator.indexer_link import IndexerDied, IndexerLink
+from cocosearchd.indexing.index_queue import BatchPart
 from cocosearchd.model import IndexIdentity, IndexRecord, encode_path
 
 ANSWER = {
@@ -43,7 +43,7 @@ def test_a_record_survives(root: bytes, topics: list[str], embedder: dict[str, s
 def test_a_spec_survives_with_all_its_settings() -> None:
     indexing = IndexingSettings(include=("*.py", "*.go"), exclude=(), chunk_size=5, nice=3, respect_gitignore=False)
     embedder = EmbedderSettings(provider="ollama", document_prefix=None, query_prefix="", timeout_s=2.5)
-    spec = indexer_messages.WorkerSpec(
+    spec = indexer_messages.IndexerSpec(
         "host=/tmp", "/state", DatabaseSettings(pool_max=3), embedder, indexing, "key", 2.5, "poison.py"
     )
     assert (
@@ -58,7 +58,7 @@ def test_a_spec_survives_with_all_its_settings() -> None:
 
 @given(st.lists(paths, min_size=2, max_size=40, unique=True), st.integers(0, 40))
 def test_halves_lose_nothing(every: list[str], cut: int) -> None:
-    piece = Piece(tuple(every[:cut]), tuple(every[cut:]))
+    piece = BatchPart(tuple(every[:cut]), tuple(every[cut:]))
     first, second = piece.halves()
     assert sorted(first.all + second.all) == sorted(every)
     assert abs(len(first.all) - len(second.all)) <= 1
@@ -92,12 +92,12 @@ def test_answers_as_they_are_sent_are_read() -> None:
 @pytest.mark.parametrize("said", [b"{]\n", b"\xff\n", b'{"id": 9}\n', b'{"ready": true}\n', b"x" * 400 + b"\n"])
 async def test_a_child_that_says_what_is_no_answer_has_died(said: bytes) -> None:
     ours, child = socket.socketpair()
-    link = Link(*await asyncio.open_connection(sock=ours, limit=256))
+    link = IndexerLink(*await asyncio.open_connection(sock=ours, limit=256))
     first, second = link.ask({"do": "ping"}), link.ask({"do": "ping"})
     with child:
         child.sendall(indexer_messages.encode({"id": 1}) + said)
         await link.listen()
     link.fail()
     assert await first == {"id": 1}
-    with pytest.raises(WorkerDied):
+    with pytest.raises(IndexerDied):
         await second

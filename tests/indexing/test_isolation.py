@@ -6,7 +6,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec
+from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
 from cocosearchd.model import Commit
 from cocosearchd.runtime import supervise
 from cocosearchd.store.connection.database import Database
@@ -35,7 +35,7 @@ async def settled(source: Source, *, paths: int) -> dict[str, str]:
 
 
 async def test_a_source_that_raises_restarts_its_own_work_alone(
-    db: Database, root: Path, tmp_path: Path, spec: WorkerSpec, monkeypatch: pytest.MonkeyPatch
+    db: Database, root: Path, tmp_path: Path, spec: IndexerSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(supervise, "FIRST_PAUSE_S", 0.05)  # how long a pause is is not tested here
     monkeypatch.setattr(supervise, "LAST_PAUSE_S", 0.2)
@@ -57,7 +57,7 @@ async def test_a_source_that_raises_restarts_its_own_work_alone(
     assert sentences[-1] is None
 
 
-async def test_a_file_that_cannot_be_taken_in_fails_alone(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_a_file_that_cannot_be_taken_in_fails_alone(db: Database, root: Path, spec: IndexerSpec) -> None:
     paths = ("lib/cache.py", "lib/retry.py", "src/parser.py")
     source = Source()
 

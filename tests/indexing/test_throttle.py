@@ -11,8 +11,8 @@ import pytest
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.indexing.coordinator import updater
-from cocosearchd.indexing.coordinator.updater import WorkerSpec
-from cocosearchd.indexing.throttle import Restraint, free_bytes, on_battery
+from cocosearchd.indexing.coordinator.updater import IndexerSpec
+from cocosearchd.indexing.throttle import Throttle, free_bytes, on_battery
 from cocosearchd.sandbox.process_priority import lower_io_priority
 from cocosearchd.store.connection.database import Database
 from tests.indexing.support import Change, new_record, running
@@ -41,10 +41,10 @@ def test_a_battery_counts_when_it_is_used_up(tmp_path: Path) -> None:
 def test_the_reason_is_said(tmp_path: Path) -> None:
     train = tmp_path / "supplies"
     supply(train, "BAT0", type="Battery", status="Discharging")
-    assert Restraint(tmp_path, IndexingSettings(min_free_bytes=0), train).reason() is None
-    found = Restraint(tmp_path, IndexingSettings(min_free_bytes=0, pause_on_battery=True), train).reason()
+    assert Throttle(tmp_path, IndexingSettings(min_free_bytes=0), train).reason() is None
+    found = Throttle(tmp_path, IndexingSettings(min_free_bytes=0, pause_on_battery=True), train).reason()
     assert "battery" in (found or "")
-    found = Restraint(tmp_path, IndexingSettings(min_free_bytes=FULL), train).reason()
+    found = Throttle(tmp_path, IndexingSettings(min_free_bytes=FULL), train).reason()
     assert f"MiB are free in {tmp_path}" in (found or "")
     assert (free_bytes(tmp_path) or 0) > 0
     assert (free_bytes(tmp_path / "not" / "yet") or 0) > 0
@@ -52,7 +52,7 @@ def test_the_reason_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_without_room_saves_go_on_and_bulk_work_waits(
-    db: Database, root: Path, spec: WorkerSpec, monkeypatch: pytest.MonkeyPatch
+    db: Database, root: Path, spec: IndexerSpec, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(updater, "LOOK_S", 0.05)
     record = await new_record(db, root)
@@ -61,7 +61,7 @@ async def test_without_room_saves_go_on_and_bulk_work_waits(
         await bench.source.overtake(Change(("lib/retry.py",), urgent=True))
         assert set(await bench.stored()) == {"lib/retry.py"}
         assert bench.updater.status.paused is not None
-        bench.updater._restraint = Restraint(Path(spec.state_dir), IndexingSettings(min_free_bytes=0))
+        bench.updater._restraint = Throttle(Path(spec.state_dir), IndexingSettings(min_free_bytes=0))
         assert await bench.source.idle() == {}
         assert set(await bench.stored()) == {"lib/retry.py", "README.md"}
         assert bench.updater.status.paused is None

@@ -8,7 +8,7 @@ import anyio
 import pytest
 
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
-from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec
+from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
 from cocosearchd.model import RACY_NS, Commit, IndexRecord
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
@@ -23,7 +23,7 @@ SYNC_S = 20.0
 
 @asynccontextmanager
 async def watching(
-    db: Database, record: IndexRecord, spec: WorkerSpec, sync_dir: Path
+    db: Database, record: IndexRecord, spec: IndexerSpec, sync_dir: Path
 ) -> AsyncIterator[tuple[WatchedRoot, list[Commit]]]:
     """A root that is watched and kept, once it is as on disk; and the commits."""
     commits: list[Commit] = []
@@ -50,7 +50,7 @@ async def fresh(watched: WatchedRoot) -> None:
 
 
 async def test_saved_files_are_in_the_index_after_a_sync(
-    db: Database, root: Path, spec: WorkerSpec, tmp_path: Path
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
     record = await new_record(db, root)
     async with watching(db, record, spec, tmp_path / "sync") as (watched, _):
@@ -65,7 +65,7 @@ async def test_saved_files_are_in_the_index_after_a_sync(
 
 
 async def test_a_restart_without_changes_asks_nothing_of_the_child(
-    db: Database, root: Path, spec: WorkerSpec, tmp_path: Path
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
     record = await new_record(db, root)
     await anyio.sleep(RACY_NS / 1e9 + 0.1)  # what is read when it is younger is read again, however it looks

@@ -16,7 +16,7 @@ import pytest
 
 from cocosearch_ipc.http.app import FrontEnd
 from cocosearch_ipc.http.serve import serve
-from cocosearch_ipc.http.sockets import Bound, bind
+from cocosearch_ipc.http.sockets import BoundSockets, bind
 from cocosearch_ipc.mcp.root_policy import RootPolicy
 from cocosearch_ipc.trust.credentials import TokenFile
 from tests.ipc.engine import FixedEngine
@@ -43,7 +43,7 @@ class Served:
 
     engine: FixedEngine
     front: FrontEnd
-    bound: Bound
+    bound: BoundSockets
     run: Path
     state: Path
     portal: anyio.from_thread.BlockingPortal

@@ -8,7 +8,7 @@ from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.factory import open_embedder
 from cocosearchd.indexing.pipeline.chunker import Limits, chunk
 from cocosearchd.languages.parse import parse
-from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.analysis.terms import TermCache
 from training.ranking.sentences import Sample, first_sentence, weakened, without_comments
 from training.ranking.signals import indexed
 
@@ -45,7 +45,7 @@ def test_a_sentence_is_asked_of_code_without_it() -> None:
 
 
 async def test_a_weakened_sentence_has_lost_the_word_that_finds_its_answer() -> None:
-    terms, embedder = Terms(), await open_embedder(EmbedderSettings())
+    terms, embedder = TermCache(), await open_embedder(EmbedderSettings())
     texts = {"1.py": "def renew(lease):\n    return lease.more()", "2.py": "def take(key):\n    return key.more()"}
     files = [(path, "python", chunk(parse(path, text.encode()), Limits())) for path, text in texts.items()]
     state = await asyncio.to_thread(indexed, files, terms, embedder)

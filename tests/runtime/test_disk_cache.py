@@ -9,17 +9,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cocosearchd.embedding.vector_cache import VectorStore, key_of
-from cocosearchd.runtime.disk_cache import Kept
+from cocosearchd.embedding.vector_cache import VectorCache, key_of
+from cocosearchd.runtime.disk_cache import DiskCache
 
 
 def test_a_file_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
     path = tmp_path / "kept.sqlite"
     path.write_bytes(b"this is no database, and it is long enough to be looked at as one" * 100)
-    kept = Kept(path, 1 << 20)
+    kept = DiskCache(path, 1 << 20)
     kept.put([(b"one", b"1")])
     kept.close()
-    kept = Kept(path, 1 << 20)
+    kept = DiskCache(path, 1 << 20)
     assert kept.get([b"one", b"two"]) == {b"one": b"1"}
     kept.close()
 
@@ -27,20 +27,20 @@ def test_a_file_that_is_damaged_is_made_anew(tmp_path: Path) -> None:
 def test_a_file_that_is_damaged_in_its_middle_is_made_anew(tmp_path: Path) -> None:
     """While it is in use: what is read of it first is sound, and each question would fail for ever."""
     path, keys = tmp_path / "kept.sqlite", [key_of(f"{n}") for n in range(4000)]
-    kept = Kept(path, 8 << 20)
+    kept = DiskCache(path, 8 << 20)
     kept.put((key, b"x" * 512) for key in keys)
     kept.close()
     sound = path.read_bytes()
     quarter = len(sound) // 16384 * 4096
     path.write_bytes(sound[:quarter] + b"\x7e" * 2 * quarter + sound[3 * quarter :])
-    kept = Kept(path, 8 << 20)
+    kept = DiskCache(path, 8 << 20)
     assert len(kept.get(keys)) < len(keys)
     for _ in range(2):
         kept.put([(keys[0], b"1")])
         kept.flush()
     assert kept.get(keys) == {keys[0]: b"1"}
     kept.close()
-    kept = Kept(path, 8 << 20)
+    kept = DiskCache(path, 8 << 20)
     assert kept.get(keys) == {keys[0]: b"1"}
     kept.close()
 
@@ -48,24 +48,24 @@ def test_a_file_that_is_damaged_in_its_middle_is_made_anew(tmp_path: Path) -> No
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a file that may not grow is another error")
 def test_a_disk_that_is_full_is_no_reason_to_let_go_of_what_is_kept(tmp_path: Path) -> None:
     path = tmp_path / "kept.sqlite"
-    kept = Kept(path, 1 << 20)
+    kept = DiskCache(path, 1 << 20)
     kept.put([(b"one", b"1")])
     kept.close()
     program = f"""
 import resource, pathlib, cocosearchd.runtime.disk_cache
 resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))  # as a disk without room: no file may grow
-cocosearchd.runtime.disk_cache.Kept(pathlib.Path({str(path)!r}), 1 << 20)
+cocosearchd.runtime.disk_cache.DiskCache(pathlib.Path({str(path)!r}), 1 << 20)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=30)
     assert "sqlite3.OperationalError" in done.stderr
-    kept = Kept(path, 1 << 20)
+    kept = DiskCache(path, 1 << 20)
     assert kept.get([b"one"]) == {b"one": b"1"}
     kept.close()
 
 
 def test_it_is_bounded_and_keeps_what_was_used_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limit = 400_000
-    kept = Kept(tmp_path / "kept.sqlite", limit)
+    kept = DiskCache(tmp_path / "kept.sqlite", limit)
     for day in range(4):
         monkeypatch.setattr("time.time", lambda day=day: day * 86_400.0)
         kept.put((b"%d %d" % (day, n), b"x" * 512) for n in range(200))
@@ -80,7 +80,7 @@ def test_it_is_bounded_and_keeps_what_was_used_last(tmp_path: Path, monkeypatch:
 
 def test_what_was_put_is_written_soon(tmp_path: Path) -> None:
     async def put() -> None:
-        kept = Kept(tmp_path / "kept.sqlite", 1 << 20)
+        kept = DiskCache(tmp_path / "kept.sqlite", 1 << 20)
         kept.put([(b"one", b"1")])
         kept.flush_soon()
         kept.put([(b"two", b"2")])
@@ -88,7 +88,7 @@ def test_what_was_put_is_written_soon(tmp_path: Path) -> None:
         await kept.aclose()
 
     asyncio.run(put())
-    kept = Kept(tmp_path / "kept.sqlite", 1 << 20)
+    kept = DiskCache(tmp_path / "kept.sqlite", 1 << 20)
     assert kept.get([b"one", b"two"]) == {b"one": b"1", b"two": b"2"}
     kept.close()
 
@@ -101,7 +101,7 @@ def test_a_file_in_the_order_of_its_keys_goes_on_as_it_is(tmp_path: Path) -> Non
     former.execute("insert into kept values (?, 1, ?)", (b"one", b"1"))
     former.commit()
     former.close()
-    kept = Kept(path, limit)
+    kept = DiskCache(path, limit)
     assert kept.get([b"one"]) == {b"one": b"1"}
     kept.put([(b"one", b"uno"), (b"two", b"2")])
     kept.flush()
@@ -115,7 +115,7 @@ def test_a_file_in_the_order_of_its_keys_goes_on_as_it_is(tmp_path: Path) -> Non
 def test_what_is_put_comes_behind_what_is_there(tmp_path: Path) -> None:
     """Keys are digests: in their order, each value would write a page of its own."""
     path = tmp_path / "kept.sqlite"
-    kept = Kept(path, 8 << 20)
+    kept = DiskCache(path, 8 << 20)
     kept.put((key_of(f"{n}"), b"x" * 512) for n in range(4000))
     kept.flush()
     other = sqlite3.connect(path)
@@ -134,7 +134,7 @@ def test_vectors_of_the_version_before_are_found(tmp_path: Path) -> None:
     former.execute("insert into vectors values (?, 1, ?)", (key_of("one"), vector.tobytes()))
     former.commit()
     former.close()
-    store = VectorStore(path, 1 << 20)
+    store = VectorCache(path, 1 << 20)
     np.testing.assert_array_equal(store.vectors([key_of("one")], 4)[key_of("one")], vector)
     assert not store.vectors([key_of("one")], 8), "of another dimension"
     store.close()

@@ -4,11 +4,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from cocosearchd.indexing.pool.overlay_parser import Outliner
+from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 
 
 @pytest.fixture
-async def outliner() -> AsyncIterator[Outliner]:
-    one = Outliner()
+async def outliner() -> AsyncIterator[OverlayParser]:
+    one = OverlayParser()
     yield one
     await one.aclose()

@@ -9,15 +9,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cocosearchd.api.overlay_sessions import EMBEDDED_TOGETHER, MAX_FILES, MAX_SESSIONS, Overlays, Rules
+from cocosearchd.api.overlay_sessions import EMBEDDED_TOGETHER, MAX_FILES, MAX_SESSIONS, OverlayRules, OverlaySessions
 from cocosearchd.config.settings import SearchSettings
 from cocosearchd.embedding.base import Vectors
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable, InvalidInput, NotFound, Refused
 from cocosearchd.indexing.pipeline.chunker import Limits
-from cocosearchd.indexing.pool.overlay_parser import Outliner
+from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.model import Hit
-from cocosearchd.search.answers.disk_files import Disk
+from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.file_listing import get_file
 from cocosearchd.search.answers.multi_index import search_several
 from cocosearchd.search.answers.related import find_related
@@ -29,7 +29,7 @@ from tests.search.corpus import Corpus, new_corpus
 
 pytestmark = pytest.mark.anyio
 
-RULES = Rules(Limits(), 1 << 20, index_secrets=False)
+RULES = OverlayRules(Limits(), 1 << 20, index_secrets=False)
 FILES = {
     "app/users.py": '''"""Users."""
 
@@ -126,7 +126,7 @@ async def corpus(db: Database, tmp_path: Path) -> Corpus:
     return await new_corpus(db, tmp_path / "root", FILES, lexical=tmp_path / "words")
 
 
-async def held(corpus: Corpus, files: dict[str, str], overlays: Overlays, session: str) -> Overlay:
+async def held(corpus: Corpus, files: dict[str, str], overlays: OverlaySessions, session: str) -> Overlay:
     for path, text in files.items():
         await overlays.put(session, corpus.record, path, text.encode(), RULES)
     found = await overlays.of(session, corpus.record)
@@ -147,12 +147,14 @@ async def ask(corpus: Corpus, query: Query, overlay: Overlay | None) -> tuple[Hi
 
 
 @pytest.mark.parametrize("way", ["code", "cold", "classic"])
-async def test_the_answer_is_that_of_saved_text(db: Database, tmp_path: Path, way: str, outliner: Outliner) -> None:
+async def test_the_answer_is_that_of_saved_text(
+    db: Database, tmp_path: Path, way: str, outliner: OverlayParser
+) -> None:
     """With the lexical index, before it is there, and with the other profile; with words, vectors, and both."""
     warm = tmp_path / "words" if way == "code" else None
     settings = SearchSettings(profile="classic" if way == "classic" else "code")
     corpus = await new_corpus(db, tmp_path / "root", FILES, lexical=warm, settings=settings)
-    overlays = Overlays(lambda _: corpus.embedder, outliner)
+    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     queries = [replace(query, use_hybrid=hybrid) for query in QUERIES for hybrid in (None, True, False)]
     with overlays.session() as session:
         overlay = await held(corpus, UNSAVED, overlays, session)
@@ -173,8 +175,8 @@ async def test_the_answer_is_that_of_saved_text(db: Database, tmp_path: Path, wa
     assert not any(hit.overlay and hit.path not in UNSAVED for hits in unsaved for hit in hits)
 
 
-async def test_a_file_emptied_in_the_editor_is_not_found(corpus: Corpus, outliner: Outliner) -> None:
-    overlays = Overlays(lambda _: corpus.embedder, outliner)
+async def test_a_file_emptied_in_the_editor_is_not_found(corpus: Corpus, outliner: OverlayParser) -> None:
+    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         overlay = await held(corpus, {"app/mail.py": "\n"}, overlays, session)
         hits = await ask(corpus, Query("send_mail deliver a message to a mailbox"), overlay)
@@ -182,12 +184,18 @@ async def test_a_file_emptied_in_the_editor_is_not_found(corpus: Corpus, outline
         assert "app/mail.py" not in {hit.path for hit in hits}
 
 
-async def test_texts_are_shown_and_related_as_they_are_in_the_editor(corpus: Corpus, outliner: Outliner) -> None:
-    overlays = Overlays(lambda _: corpus.embedder, outliner)
+async def test_texts_are_shown_and_related_as_they_are_in_the_editor(corpus: Corpus, outliner: OverlayParser) -> None:
+    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         overlay = await held(corpus, UNSAVED, overlays, session)
         shown = await get_file(
-            corpus.db, [corpus.record], "app/mail.py", Disk(), first_line=3, last_line=3, overlays={"code": overlay}
+            corpus.db,
+            [corpus.record],
+            "app/mail.py",
+            VerifiedFiles(),
+            first_line=3,
+            last_line=3,
+            overlays={"code": overlay},
         )
         assert (shown.source, shown.content, shown.lines) == ("overlay", "    queue.put((address, subject, body))", 8)
         related = await find_related(corpus.db, corpus.record, "app/quota.py", 1, 3, overlay)
@@ -211,14 +219,14 @@ async def test_texts_are_shown_and_related_as_they_are_in_the_editor(corpus: Cor
 @pytest.mark.parametrize("text", ["def post_letter(): ...\n", "", UNSAVED["app/mail.py"]])
 @pytest.mark.parametrize("all_chunks", [False, True])
 async def test_an_index_around_the_one_that_holds_a_text_does_not_show_what_is_on_disk(
-    db: Database, tmp_path: Path, text: str, all_chunks: bool, outliner: Outliner
+    db: Database, tmp_path: Path, text: str, all_chunks: bool, outliner: OverlayParser
 ) -> None:
     inside = {"app/mail.py": FILES["app/mail.py"]}
     inner = await new_corpus(db, tmp_path / "root" / "inner", inside, name="inner")
     outer = {f"inner/{path}": saved for path, saved in inside.items()} | {"web.ts": FILES["web/list.ts"]}
     around = await new_corpus(db, tmp_path / "root", outer, name="outer", pipeline=inner.pipeline)
     overlays, asked = (
-        Overlays(lambda _: inner.embedder, outliner),
+        OverlaySessions(lambda _: inner.embedder, outliner),
         Query("deliver a message to a mailbox", all_chunks=all_chunks),
     )
     with overlays.session() as session:
@@ -231,8 +239,8 @@ async def test_an_index_around_the_one_that_holds_a_text_does_not_show_what_is_o
             assert set(shown) == ({("inner", True)} if text else set())
 
 
-async def test_a_session_ends_with_all_its_text(corpus: Corpus, outliner: Outliner) -> None:
-    overlays = Overlays(lambda _: corpus.embedder, outliner)
+async def test_a_session_ends_with_all_its_text(corpus: Corpus, outliner: OverlayParser) -> None:
+    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as mine, overlays.session() as other:
         await held(corpus, UNSAVED, overlays, mine)
         assert await overlays.of(other, corpus.record) is None
@@ -248,8 +256,8 @@ async def test_a_session_ends_with_all_its_text(corpus: Corpus, outliner: Outlin
         await overlays.put(mine, corpus.record, "app/mail.py", b"x = 1\n", RULES)
 
 
-async def test_bounds_and_refusals(corpus: Corpus, monkeypatch: pytest.MonkeyPatch, outliner: Outliner) -> None:
-    overlays = Overlays(lambda _: corpus.embedder, outliner)
+async def test_bounds_and_refusals(corpus: Corpus, monkeypatch: pytest.MonkeyPatch, outliner: OverlayParser) -> None:
+    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         for data in (b"a\0b", b"x" * (1 << 21), b"-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----\n"):
             with pytest.raises(Refused):
@@ -273,10 +281,10 @@ async def test_bounds_and_refusals(corpus: Corpus, monkeypatch: pytest.MonkeyPat
 
 
 async def test_bounds_hold_for_what_is_put_at_the_same_time(
-    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, outliner: Outliner
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, outliner: OverlayParser
 ) -> None:
     monkeypatch.setattr("cocosearchd.api.overlay_sessions.MAX_FILES", 2)
-    overlays = Overlays(lambda _: corpus.embedder, outliner)
+    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         put = [overlays.put(session, corpus.record, f"{number}.py", b"x = 1\n", RULES) for number in range(5)]
         done = await asyncio.gather(*put, return_exceptions=True)
@@ -284,9 +292,9 @@ async def test_bounds_hold_for_what_is_put_at_the_same_time(
         assert overlays.clear(session, corpus.record, "other.py").files == 2
 
 
-async def test_words_are_found_while_the_model_is_away(corpus: Corpus, outliner: Outliner) -> None:
+async def test_words_are_found_while_the_model_is_away(corpus: Corpus, outliner: OverlayParser) -> None:
     embedder = Away()
-    overlays = Overlays(lambda _: embedder, outliner)
+    overlays = OverlaySessions(lambda _: embedder, outliner)
     with overlays.session() as session:
         await held(corpus, {"app/quota.py": UNSAVED["app/quota.py"]}, overlays, session)
         embedder.answers = False
@@ -318,8 +326,8 @@ from cocosearchd.sandbox.worker_loop import run_worker
 parse_result.parse = lambda *_: os.abort()
 run_worker(lambda: parser_handler(ranges))
 """
-    outliner = Outliner((sys.executable, "-c", code))
-    overlays = Overlays(lambda _: corpus.embedder, outliner)
+    outliner = OverlayParser((sys.executable, "-c", code))
+    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         put = await overlays.put(session, corpus.record, "app/quota.py", UNSAVED["app/quota.py"].encode(), RULES)
         assert put.note is not None
@@ -331,7 +339,7 @@ run_worker(lambda: parser_handler(ranges))
 
 @pytest.mark.parametrize("written_again", [False, True])
 async def test_after_a_switch_to_another_model_of_the_same_dimension_vectors_are_of_that_one(
-    corpus: Corpus, outliner: Outliner, written_again: bool
+    corpus: Corpus, outliner: OverlayParser, written_again: bool
 ) -> None:
     """The dimension does not tell them apart, and vectors of two models are never compared."""
     path, data = "app/quota.py", UNSAVED["app/quota.py"].encode()
@@ -339,7 +347,7 @@ async def test_after_a_switch_to_another_model_of_the_same_dimension_vectors_are
         corpus.record, identity=replace(corpus.record.identity, embedder=(("provider", "test"), ("model", "reversed")))
     )
     models = {corpus.record.identity.embedder: corpus.embedder, other.identity.embedder: Reversed()}
-    overlays = Overlays(models.__getitem__, outliner)
+    overlays = OverlaySessions(models.__getitem__, outliner)
     with overlays.session() as before, overlays.session() as after:
         await overlays.put(after, other, path, data, RULES)
         expected = await overlays.of(after, other)
@@ -358,10 +366,10 @@ async def test_after_a_switch_to_another_model_of_the_same_dimension_vectors_are
 
 
 async def test_of_two_writes_of_one_path_the_later_stays_though_the_earlier_ends_last(
-    corpus: Corpus, outliner: Outliner
+    corpus: Corpus, outliner: OverlayParser
 ) -> None:
     embedder = Slow("slow_typing")
-    overlays = Overlays(lambda _: embedder, outliner)
+    overlays = OverlaySessions(lambda _: embedder, outliner)
     with overlays.session() as session:
         slow = b"def slow_typing():\n    return 1\n"
         earlier = asyncio.create_task(overlays.put(session, corpus.record, "app/quota.py", slow, RULES))
@@ -375,9 +383,11 @@ async def test_of_two_writes_of_one_path_the_later_stays_though_the_earlier_ends
         assert [hit.symbol_name for hit in await ask(corpus, Query("quick_typing"), overlay)][:1] == ["quick_typing"]
 
 
-async def test_a_write_that_ends_after_its_path_was_cleared_leaves_nothing(corpus: Corpus, outliner: Outliner) -> None:
+async def test_a_write_that_ends_after_its_path_was_cleared_leaves_nothing(
+    corpus: Corpus, outliner: OverlayParser
+) -> None:
     embedder = Slow("slow_typing")
-    overlays = Overlays(lambda _: embedder, outliner)
+    overlays = OverlaySessions(lambda _: embedder, outliner)
     with overlays.session() as session:
         slow = b"def slow_typing():\n    return 1\n"
         write = asyncio.create_task(overlays.put(session, corpus.record, "app/quota.py", slow, RULES))
@@ -388,7 +398,7 @@ async def test_a_write_that_ends_after_its_path_was_cleared_leaves_nothing(corpu
         assert await overlays.of(session, corpus.record) is None
 
 
-async def test_a_long_text_is_embedded_in_steps(corpus: Corpus, outliner: Outliner) -> None:
+async def test_a_long_text_is_embedded_in_steps(corpus: Corpus, outliner: OverlayParser) -> None:
     """The built-in model holds up the event loop: others are served between the steps."""
     embedder, turns = Counting(), 0
 
@@ -399,7 +409,7 @@ async def test_a_long_text_is_embedded_in_steps(corpus: Corpus, outliner: Outlin
             await asyncio.sleep(0)
 
     long = "".join(f"def long_{n}():\n    return {n}\n" + "    # said of it\n" * 40 for n in range(400))
-    overlays = Overlays(lambda _: embedder, outliner)
+    overlays = OverlaySessions(lambda _: embedder, outliner)
     with overlays.session() as session:
         others = asyncio.create_task(take_turns())
         await held(corpus, {"long.py": long}, overlays, session)

@@ -8,7 +8,7 @@ from cocosearchd.config.settings import SearchSettings
 from cocosearchd.errors import InvalidInput
 from cocosearchd.model import Filter
 from cocosearchd.search.plan import (
-    Inline,
+    InlineQuery,
     Plan,
     Query,
     digest,
@@ -32,25 +32,25 @@ def plan_of(text: str, **parameters: object) -> Plan:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("retry logic", Inline("retry logic")),
-        ("  retry \t logic\n", Inline("retry logic")),
-        ("lang:go retry", Inline("retry", languages=("go",))),
-        ("retry language:go,rust", Inline("retry", languages=("go", "rust"))),
-        ("path:src/** -path:src/vendor a", Inline("a", paths=("src/**",), not_paths=("src/vendor",))),
-        ('path:"my dir/x" a', Inline("a", paths=("my dir/x",))),
-        ("sym:function,class", Inline("", symbol_types=("function", "class"))),
-        ("name:User*", Inline("", symbol_names=("User*",))),
-        ("index:a,b topic:t x", Inline("x", indexes=("a", "b"), topics=("t",))),
-        ('"connection refused" retry', Inline("connection refused retry", phrases=("connection refused",))),
-        ('a "b  c" d "e"', Inline("a b c d e", phrases=("b  c", "e"))),
-        ('" x\t:= 1 "', Inline("x := 1", phrases=("x\t:= 1",))),  # as it stands in the file
-        ('an "open quote', Inline('an "open quote')),
-        ("std::vector http://x a:b", Inline("std::vector http://x a:b")),
-        ("mypath:src lang: go", Inline("mypath:src lang: go")),
-        ('say"hello"now', Inline('say"hello"now')),
+        ("retry logic", InlineQuery("retry logic")),
+        ("  retry \t logic\n", InlineQuery("retry logic")),
+        ("lang:go retry", InlineQuery("retry", languages=("go",))),
+        ("retry language:go,rust", InlineQuery("retry", languages=("go", "rust"))),
+        ("path:src/** -path:src/vendor a", InlineQuery("a", paths=("src/**",), not_paths=("src/vendor",))),
+        ('path:"my dir/x" a', InlineQuery("a", paths=("my dir/x",))),
+        ("sym:function,class", InlineQuery("", symbol_types=("function", "class"))),
+        ("name:User*", InlineQuery("", symbol_names=("User*",))),
+        ("index:a,b topic:t x", InlineQuery("x", indexes=("a", "b"), topics=("t",))),
+        ('"connection refused" retry', InlineQuery("connection refused retry", phrases=("connection refused",))),
+        ('a "b  c" d "e"', InlineQuery("a b c d e", phrases=("b  c", "e"))),
+        ('" x\t:= 1 "', InlineQuery("x := 1", phrases=("x\t:= 1",))),  # as it stands in the file
+        ('an "open quote', InlineQuery('an "open quote')),
+        ("std::vector http://x a:b", InlineQuery("std::vector http://x a:b")),
+        ("mypath:src lang: go", InlineQuery("mypath:src lang: go")),
+        ('say"hello"now', InlineQuery('say"hello"now')),
     ],
 )
-def test_inline_filters_and_phrases(text: str, expected: Inline) -> None:
+def test_inline_filters_and_phrases(text: str, expected: InlineQuery) -> None:
     assert parse_inline(text) == expected
 
 

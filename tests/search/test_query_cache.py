@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.model import Filter, Hit
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.query_cache import SIMILAR, Cache, Found
+from cocosearchd.search.query_cache import SIMILAR, CachedHits, QueryCache
 from cocosearchd.store.chunks.file_states import FileState
 
 PLAN = Plan("read a file", Filter(), "code", 10, 100, True, (), "disabled", 0.0, False, False)
@@ -31,8 +31,8 @@ def hit(path: str = "a.py", content: str = "text") -> Hit:
     return Hit("code", path, 0, 4, 1, 1, "python", 1.0, "both", "", "", None, None, None, content)
 
 
-def found(generation: int = 1, path: str = "a.py", content: str = "text") -> Found:
-    return Found(generation, (hit(path, content),), (FileState(path, b"hash", generation),))
+def found(generation: int = 1, path: str = "a.py", content: str = "text") -> CachedHits:
+    return CachedHits(generation, (hit(path, content),), (FileState(path, b"hash", generation),))
 
 
 def unit(*values: float) -> NDArray[np.float32]:
@@ -45,8 +45,8 @@ def said(number: int) -> Plan:
     return replace(PLAN, text="how is the file read" + " by the" * number)
 
 
-def new_cache(max_bytes: int = MEGABYTE, clock: Clock | None = None) -> Cache:
-    return Cache(max_bytes, 60.0, clock or Clock())
+def new_cache(max_bytes: int = MEGABYTE, clock: Clock | None = None) -> QueryCache:
+    return QueryCache(max_bytes, 60.0, clock or Clock())
 
 
 def test_an_equal_plan_at_the_same_generation_is_found() -> None:
@@ -240,7 +240,7 @@ def test_the_estimate_of_bytes_is_not_far_off() -> None:
         text = f"{number} " + "x" * 900
         hits = tuple(as_ranked(hit(f"dir{number}/file{n}.py", f"{text}{n}"), number) for n in range(10))
         files = tuple(FileState(one.path, bytes([n] * 16), 1, bytes(100)) for n, one in enumerate(hits))
-        cache.put(1, replace(PLAN, text=str(number)), unit(*np.ones(256)), Found(1, hits, files))
+        cache.put(1, replace(PLAN, text=str(number)), unit(*np.ones(256)), CachedHits(1, hits, files))
     used = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert 0.8 * used < cache.statistics().bytes < 1.25 * used

@@ -22,9 +22,9 @@ import pytest
 from cocosearch_ipc import client
 from cocosearch_ipc.http import sockets
 from cocosearchd import service
-from cocosearchd.config.settings import Loaded, Settings
+from cocosearchd.config.settings import LoadedSettings, Settings
 from cocosearchd.runtime.systemd import Notifier
-from cocosearchd.service import Places
+from cocosearchd.service import DaemonPaths
 from cocosearchd.store.connection.database import Connection, Database
 from tests.api.test_given_up import Away
 from tests.daemon import Daemon, freezing, make_daemon
@@ -142,7 +142,7 @@ async def test_a_store_that_is_away_is_no_reason_to_end_the_daemon(
 
 async def test_a_reload_before_the_start_has_ended_does_not_end_it(manager: tuple[Notifier, socket.socket]) -> None:
     notifier, told = manager
-    running = cast(service.Running, SimpleNamespace(places=SimpleNamespace(notifier=notifier)))
+    running = cast(service.RunningParts, SimpleNamespace(places=SimpleNamespace(notifier=notifier)))
     stop = anyio.Event()
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(service._signals, stop, running, [])
@@ -184,7 +184,7 @@ def test_sockets_of_launchd_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> N
     assert found["mcp"].getsockname()[1] == port
     assert not found["mcp"].get_inheritable()
     assert library.freed == 1
-    places = Places.of({"COCOSEARCH_STATE_DIR": "/nowhere"}, Settings(), 1, lambda: Loaded(Settings(), {}))
+    places = DaemonPaths.of({"COCOSEARCH_STATE_DIR": "/nowhere"}, Settings(), 1, lambda: LoadedSettings(Settings(), {}))
     assert places.sockets["mcp"].fileno() == found["mcp"].fileno(), "the daemon asks launchd where systemd gave none"
     places.sockets["mcp"].detach()
     found["mcp"].close()

@@ -9,7 +9,7 @@ from cocosearchd.model import Filter, IndexRecord
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import keyword_search, replace_file
 from cocosearchd.store.connection.database import Database
-from cocosearchd.store.invalidation import Affected, remake
+from cocosearchd.store.invalidation import AffectedFiles, remake
 from tests.store.support import IDENTITY, file_write, fingerprint, new_index
 
 BIG = 5000
@@ -33,17 +33,17 @@ async def forgotten(db: Database, record: IndexRecord) -> set[str]:
 @pytest.mark.parametrize(
     ("affected", "expected"),
     [
-        (Affected(), set()),
-        (Affected(everything=True), {"a.py", "key.txt", "big.go", "test_tls.py"}),
-        (Affected(languages=("go", "zig")), {"big.go"}),
-        (Affected(skipped=("secret",)), {"key.txt"}),
-        (Affected(larger_than=BIG - 1), {"big.go"}),
-        (Affected(larger_than=BIG), set()),
-        (Affected(holding="PRIVATE KEY"), {"test_tls.py"}),
-        (Affected(skipped=("secret",), languages=("go",)), {"key.txt", "big.go"}),
+        (AffectedFiles(), set()),
+        (AffectedFiles(everything=True), {"a.py", "key.txt", "big.go", "test_tls.py"}),
+        (AffectedFiles(languages=("go", "zig")), {"big.go"}),
+        (AffectedFiles(skipped=("secret",)), {"key.txt"}),
+        (AffectedFiles(larger_than=BIG - 1), {"big.go"}),
+        (AffectedFiles(larger_than=BIG), set()),
+        (AffectedFiles(holding="PRIVATE KEY"), {"test_tls.py"}),
+        (AffectedFiles(skipped=("secret",), languages=("go",)), {"key.txt", "big.go"}),
     ],
 )
-async def test_exactly_what_is_affected_is_forgotten(db: Database, affected: Affected, expected: set[str]) -> None:
+async def test_exactly_what_is_affected_is_forgotten(db: Database, affected: AffectedFiles, expected: set[str]) -> None:
     record = await corpus(db)
     changed, files = await remake(db, record, IDENTITY, {"max_file_bytes": "9"}, affected)
     assert await forgotten(db, record) == expected
@@ -55,7 +55,7 @@ async def test_exactly_what_is_affected_is_forgotten(db: Database, affected: Aff
 
 async def test_another_chunker_keeps_the_rows_and_refuses_the_old_writers(db: Database) -> None:
     record = await corpus(db)
-    changed, files = await remake(db, record, RECHUNKED, {}, Affected())
+    changed, files = await remake(db, record, RECHUNKED, {}, AffectedFiles())
     assert (changed.identity, changed.generation, files) == (RECHUNKED, 4, 4)
     assert [hit.path for hit in await keyword_search(db, changed, "alpha", Filter(), 9)] == ["a.py"]
     with pytest.raises(IdentityMismatch):
@@ -68,4 +68,4 @@ async def test_an_index_that_is_gone(db: Database) -> None:
     record = await corpus(db)
     await index_records.drop_index(db, record)
     with pytest.raises(NotFound):
-        await remake(db, record, IDENTITY, {}, Affected())
+        await remake(db, record, IDENTITY, {}, AffectedFiles())

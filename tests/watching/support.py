@@ -17,7 +17,7 @@ import anyio
 
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.model import FileRecord, Fingerprint, decode_path
-from cocosearchd.watching.dirty_set import Batch
+from cocosearchd.watching.dirty_set import DirtyBatch
 from cocosearchd.watching.live_root import LiveRoot
 
 BACKENDS = ["inotify", "watchfiles", "polling"] if sys.platform == "linux" else ["watchfiles", "polling"]
@@ -38,7 +38,7 @@ class MemoryIndex:
     def __init__(self, root: bytes) -> None:
         self.root = root
         self.files: dict[str, FileRecord] = {}
-        self.batches: list[Batch] = []
+        self.batches: list[DirtyBatch] = []
         self.failing: dict[str, str] = {}  # path -> error
         self.damaged: tuple[str, ...] = ()
         self.delay_s = 0.0

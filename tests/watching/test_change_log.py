@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.model import Clock
-from cocosearchd.watching.change_log import Changes
+from cocosearchd.watching.change_log import ChangeLog
 from tests.watching.support import MemoryIndex, following, in_sync
 from tests.watching.test_watched_root import put
 
@@ -19,7 +19,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def test_each_path_once_with_its_last_number() -> None:
-    changes = Changes()
+    changes = ChangeLog()
     changes.applied(3, ["a", "b"])
     changes.applied(5, ["a"])
     assert changes.since(0) == ("b", "a")
@@ -28,7 +28,7 @@ def test_each_path_once_with_its_last_number() -> None:
 
 
 def test_what_is_forgotten_is_not_taken_for_nothing() -> None:
-    changes = Changes(limit=2)
+    changes = ChangeLog(limit=2)
     changes.applied(1, ["a"])
     changes.applied(2, ["b", "c"])
     changes.applied(4, ["d"])

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.runtime.files.nofollow import opened_directory
-from cocosearchd.watching.scan import Found, Scan
+from cocosearchd.watching.scan import Scan, ScanResult
 from tests.watching.support import BACKENDS, QUICK, digest, following, in_sync, on_disk
 from tests.watching.test_watched_root import held, put
 
@@ -99,7 +99,7 @@ async def test_a_closed_directory_is_not_scanned_again_and_again(
     put(root, a="1", b__c="1")
     real = Scan.run
 
-    def slow(self: Scan, trees: Iterable[bytes]) -> Found:  # as one of many files is
+    def slow(self: Scan, trees: Iterable[bytes]) -> ScanResult:  # as one of many files is
         time.sleep(0.05)
         return real(self, trees)
 

@@ -23,9 +23,9 @@ from cocosearchd.runtime.files.nofollow import directory_identity, open_absolute
 from cocosearchd.watching import clock
 from cocosearchd.watching import live_root as live_module
 from cocosearchd.watching.availability import availability
-from cocosearchd.watching.dirty_set import Batch
+from cocosearchd.watching.dirty_set import DirtyBatch
 from cocosearchd.watching.hints.backend_choice import open_hints
-from cocosearchd.watching.hints.base import Cookie, Hint, Hints, Lost, Sink
+from cocosearchd.watching.hints.base import Cookie, Hint, Hints, HintsLost, Sink
 from cocosearchd.watching.live_root import LiveRoot
 from tests.watching.operations import Operations, as_git_sees, difference
 from tests.watching.support import QUICK, MemoryIndex, Mutator, following, git, in_sync, on_disk
@@ -48,7 +48,7 @@ def liar(seed: int, *, tells: float, repeats: float) -> Callable[..., tuple[Hint
 
     def open_lying(root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink) -> tuple[Hints, str | None]:
         def lie(hints: Sequence[Hint]) -> None:
-            kept = [hint for hint in hints if isinstance(hint, Cookie | Lost) or rng.random() < tells]
+            kept = [hint for hint in hints if isinstance(hint, Cookie | HintsLost) or rng.random() < tells]
             repeated = kept + [hint for hint in kept for _ in range(3) if rng.random() < repeats]
             rng.shuffle(repeated)
             sink(repeated)
@@ -323,7 +323,7 @@ class Unsure(MemoryIndex):
     async def follow(self, live: LiveRoot, limit: int = 16) -> None:
         settle = live.settle
 
-        def unsure(batch: Batch, failed: Mapping[str, str]) -> None:
+        def unsure(batch: DirtyBatch, failed: Mapping[str, str]) -> None:
             lost = self._rng.random() < self.share
             settle(batch, dict.fromkeys((*batch.paths, *batch.gone), "PostgreSQL went away") if lost else failed)
 

@@ -81,7 +81,7 @@ async def test_a_look_that_ends_late_tells_nothing_that_was_taken_in_since(
 def test_a_look_that_ends_late_tells_what_was_written_since(root: Path, tmp_path: Path) -> None:
     outside = tmp_path / "outside.py"
     outside.hardlink_to(root / "a.py")
-    seen = hard_links.Links()
+    seen = hard_links.HardLinks()
     seen.scanned(filter(None, [hard_links.linked("a.py", (root / "a.py").lstat())]))
     suspects = seen.suspects()
     outside.write_text("# other\n")
@@ -128,7 +128,7 @@ async def test_one_question_looks_at_so_many_files_at_most(
     monkeypatch.setattr(hard_links, "FOLLOWED", 2)
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.py").hardlink_to(root / f"{name}.py")
-    seen = hard_links.Links()
+    seen = hard_links.HardLinks()
     seen.scanned(filter(None, (hard_links.linked(path.name, path.lstat()) for path in sorted(root.iterdir()))))
     assert [path for path, _ in seen.suspects()] == ["a.py", "b.py"]
 

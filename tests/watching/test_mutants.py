@@ -24,8 +24,8 @@ from cocosearchd.watching.hints.backend_choice import open_hints
 from cocosearchd.watching.hints.base import Hint, Hints, Sink
 from cocosearchd.watching.ignore.scope import Scope
 from cocosearchd.watching.live_root import LiveRoot
-from cocosearchd.watching.scan import Found, Looked, Scan, look
-from cocosearchd.watching.scan_coordinator import Survey
+from cocosearchd.watching.scan import ComparedPaths, Scan, ScanResult, look
+from cocosearchd.watching.scan_coordinator import ScanCoordinator
 from tests.watching.support import QUICK, MemoryIndex, following, in_sync, on_disk
 from tests.watching.test_watched_root import held, linux, put
 
@@ -42,14 +42,14 @@ def root(tmp_path: Path) -> Path:
 class DeletesUnseen(Scan):
     """Mutant: what was not listed is gone, whether it could be listed or not."""
 
-    def run(self, trees: Iterable[bytes]) -> Found:
+    def run(self, trees: Iterable[bytes]) -> ScanResult:
         found = super().run(trees)
         found.dirty += [path for path in self._missing if path not in found.dirty]
         found.unreadable.clear()
         return found
 
 
-def look_and_believe(scope: Scope, paths: Mapping[str, bytes]) -> Looked:
+def look_and_believe(scope: Scope, paths: Mapping[str, bytes]) -> ComparedPaths:
     """Mutant: what cannot be seen is gone."""
     found = look(scope, paths)
     found.gone += found.closed
@@ -161,7 +161,7 @@ async def test_every_file_is_read_again_in_time(
     monkeypatch.setattr("cocosearchd.watching.scan.RACY_NS", 0)  # young files are read again at every scan
     monkeypatch.setattr(scan_coordinator, "AUDIT_SHARE", 10)
     if mutant:  # nothing is ever due to be read again
-        monkeypatch.setattr(Survey, "audit_due", property(lambda _: False, lambda *_: None), raising=False)
+        monkeypatch.setattr(ScanCoordinator, "audit_due", property(lambda _: False, lambda *_: None), raising=False)
     index = Counting(os.fsencode(root))
     often = replace(QUICK, rescan_s=0.01)
     async with following(root, tmp_path / "sync", watching=often, index=index) as (live, _):

@@ -14,7 +14,7 @@ import pytest
 
 from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.watching import reconciler
-from cocosearchd.watching.dirty_set import Picked, Tree, below
+from cocosearchd.watching.dirty_set import DirtyDirectory, PickedPaths, below
 from cocosearchd.watching.reconciler import Reconciler
 
 SETTINGS = WatchingSettings(retry_base_s=1, retry_max_s=4)
@@ -27,7 +27,7 @@ Version = int
 class Flight:
     """A batch on its way: what was read of its files when it was handed out or later."""
 
-    picked: Picked
+    picked: PickedPaths
     read: dict[str, Version] = field(default_factory=dict)
 
 
@@ -35,7 +35,7 @@ class Flight:
 class Scan:
     """A scan on its way: what the store said of files, then which of them the disk had otherwise."""
 
-    trees: tuple[Tree, ...]
+    trees: tuple[DirtyDirectory, ...]
     stored: dict[str, Version]
     differ: list[str] | None = None
 

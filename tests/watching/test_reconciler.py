@@ -8,7 +8,7 @@ import pytest
 
 from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.watching import reconciler
-from cocosearchd.watching.dirty_set import Picked
+from cocosearchd.watching.dirty_set import PickedPaths
 from cocosearchd.watching.reconciler import Reconciler
 
 SETTINGS = WatchingSettings(retry_base_s=1, retry_max_s=8)
@@ -19,7 +19,7 @@ def dirty() -> Reconciler:
     return Reconciler(SETTINGS)
 
 
-def take(dirty: Reconciler, limit: int = 10) -> Picked:
+def take(dirty: Reconciler, limit: int = 10) -> PickedPaths:
     picked = dirty.take(limit)
     assert picked is not None
     return picked
@@ -326,7 +326,7 @@ class Model:
 async def test_random_runs_end_with_everything_applied() -> None:
     for seed in range(40):
         rng, dirty, model = random.Random(seed), Reconciler(SETTINGS), Model()
-        flying = list[tuple[Picked, dict[str, int]]]()
+        flying = list[tuple[PickedPaths, dict[str, int]]]()
         now = 0.0
         for step in range(400):
             now += 0.5
@@ -359,7 +359,7 @@ async def test_random_runs_end_with_everything_applied() -> None:
 
 
 def apply(
-    rng: random.Random, dirty: Reconciler, model: Model, flying: list[tuple[Picked, dict[str, int]]], now: float
+    rng: random.Random, dirty: Reconciler, model: Model, flying: list[tuple[PickedPaths, dict[str, int]]], now: float
 ) -> None:
     picked, read = flying.pop(rng.randrange(len(flying)))
     if rng.random() < 0.1:

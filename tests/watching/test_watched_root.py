@@ -17,15 +17,15 @@ from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import RACY_NS, FileRecord
 from cocosearchd.watching import live_root as live_module
 from cocosearchd.watching import scan_coordinator
-from cocosearchd.watching.dirty_set import Batch
+from cocosearchd.watching.dirty_set import DirtyBatch
 from cocosearchd.watching.hints.backend_choice import open_hints
-from cocosearchd.watching.hints.base import Cookie, Dirty, DirtyTree, Hint, Hints, Lost, Sink
+from cocosearchd.watching.hints.base import Cookie, DirtyHint, DirtyTreeHint, Hint, Hints, HintsLost, Sink
 from cocosearchd.watching.hints.inotify import InotifyHints
 from cocosearchd.watching.ignore.scope import Scope
 from cocosearchd.watching.live_root import LiveRoot
 from cocosearchd.watching.reconciler import Reconciler
 from cocosearchd.watching.root_status import FAILED_SHOWN, SHOWN
-from cocosearchd.watching.scan import Looked, Scan, look
+from cocosearchd.watching.scan import ComparedPaths, Scan, look
 from tests.watching.support import BACKENDS, QUICK, MemoryIndex, Mutator, digest, following, git, in_sync, on_disk
 
 PYTHON = IndexingSettings(include=("*.py",))
@@ -330,7 +330,7 @@ async def test_a_root_that_was_away_with_a_directory_above_it_while_somebody_loo
     root.mkdir(parents=True)
     put(root, a="1")
 
-    def looked(scope: Scope, paths: Mapping[str, bytes]) -> Looked:
+    def looked(scope: Scope, paths: Mapping[str, bytes]) -> ComparedPaths:
         monkeypatch.undo()
         root.parents[1].rename(away)
         try:
@@ -353,7 +353,7 @@ async def test_a_question_does_not_wait_for_a_cookie_that_nobody_sees(
 ) -> None:
     put(root, a="1")
 
-    async def check_rules(_: scan_coordinator.Survey, *, local: bool) -> None:
+    async def check_rules(_: scan_coordinator.ScanCoordinator, *, local: bool) -> None:
         """Until the epoch has ended; the next one begins a moment later."""
         monkeypatch.undo()
         hints = live._hints
@@ -364,7 +364,7 @@ async def test_a_question_does_not_wait_for_a_cookie_that_nobody_sees(
 
     async with following(root, tmp_path / "sync") as (live, _):
         await in_sync(live)
-        monkeypatch.setattr(scan_coordinator.Survey, "check_rules", check_rules)
+        monkeypatch.setattr(scan_coordinator.ScanCoordinator, "check_rules", check_rules)
         assert (await live.sync(5)).fresh
 
 
@@ -670,7 +670,7 @@ def lying(rng: random.Random) -> Callable[..., tuple[Hints, str | None]]:
 
     def open_lying(root: bytes, sync: bytes, settings: WatchingSettings, sink: Sink) -> tuple[Hints, str | None]:
         def lie(hints: Sequence[Hint]) -> None:
-            kept = [h for h in hints if isinstance(h, Cookie | Lost) or rng.random() < 0.5]
+            kept = [h for h in hints if isinstance(h, Cookie | HintsLost) or rng.random() < 0.5]
             repeated = kept + [h for h in kept if rng.random() < 0.3]
             rng.shuffle(repeated)
             sink(repeated)
@@ -785,9 +785,9 @@ async def test_hints_that_could_not_be_taken_in_are_lost(
     root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whatever the defect is: a cookie that comes after them must not say that they were heard."""
-    taken = scan_coordinator.Survey.hinted
+    taken = scan_coordinator.ScanCoordinator.hinted
 
-    def broken(self: scan_coordinator.Survey, hint: Dirty | DirtyTree) -> None:
+    def broken(self: scan_coordinator.ScanCoordinator, hint: DirtyHint | DirtyTreeHint) -> None:
         if hint.path == b"a.py":
             raise RuntimeError("a defect")
         taken(self, hint)
@@ -796,7 +796,7 @@ async def test_hints_that_could_not_be_taken_in_are_lost(
     monkeypatch.setattr(loop, "call_exception_handler", lambda context: said.append(str(context["exception"])))
     async with following(root, tmp_path / "sync") as (live, index):
         await in_sync(live)
-        monkeypatch.setattr(scan_coordinator.Survey, "hinted", broken)
+        monkeypatch.setattr(scan_coordinator.ScanCoordinator, "hinted", broken)
         put(root, a="1", b="1")
         await in_sync(live)
         assert index.contents() == on_disk(os.fsencode(root))
@@ -811,10 +811,10 @@ async def test_a_change_between_reading_and_settling_is_seen(
         monkeypatch.setattr(live_module, "Reconciler", RemovesWithoutComparing)
 
     class Changes(LiveRoot):
-        def settle(self, batch: Batch, failed: Mapping[str, str]) -> None:
+        def settle(self, batch: DirtyBatch, failed: Mapping[str, str]) -> None:
             asyncio.get_running_loop().create_task(self.later(batch, failed))
 
-        async def later(self, batch: Batch, failed: Mapping[str, str]) -> None:
+        async def later(self, batch: DirtyBatch, failed: Mapping[str, str]) -> None:
             if "a.py" in batch.paths and (root / "a.py").read_text() == "1":
                 before = self._dirty.seq
                 put(root, a="2")

@@ -18,7 +18,7 @@ from cocosearchd.model import Chunk, FileRecord, IndexRecord, ParseReport, decod
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.queries import FileWrite, delete_file, replace_file
 from cocosearchd.store.connection.database import Database
-from cocosearchd.watching.dirty_set import Batch
+from cocosearchd.watching.dirty_set import DirtyBatch
 from cocosearchd.watching.watched_root import StoredFiles, WatchedRoot
 from tests.store.support import DIMENSION, new_index, words_of
 from tests.watching.support import QUICK, digest, fingerprint
@@ -28,7 +28,7 @@ class Writer:
     """Writes one chunk for each file, as the indexing child would."""
 
     def __init__(self, db: Database, live: WatchedRoot, root: Path) -> None:
-        self.db, self.live, self.root, self.batches = db, live, root, list[Batch]()
+        self.db, self.live, self.root, self.batches = db, live, root, list[DirtyBatch]()
 
     async def follow(self, record: IndexRecord) -> None:
         while True:

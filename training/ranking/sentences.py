@@ -19,9 +19,9 @@ from cocosearchd.embedding.base import Embedder
 from cocosearchd.indexing.pipeline.chunker import Limits, chunk
 from cocosearchd.languages.parse import parse
 from cocosearchd.search.code.code_profile import signals
-from cocosearchd.search.lexical.analysis.terms import STOP_WORDS, Terms
+from cocosearchd.search.lexical.analysis.terms import STOP_WORDS, TermCache
 from cocosearchd.search.lexical.analysis.text_definitions import comment_spans
-from cocosearchd.search.lexical.index_snapshot import View, evidence
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, evidence
 from training.ranking.signals import File, Place, Row, indexed, read
 
 SENTENCE = "sentence"  # the category of questions that nobody asked: sentences of comments
@@ -63,7 +63,7 @@ def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -
     names = {place: f"{number}.{place[0].rpartition('.')[2]}" for number, place in enumerate(places)}
     languages = {path: language for path, language, _ in files}
     parsed = ((place, chunk(parse(names[place], pool[place][1].encode()), Limits())) for place in places)
-    terms = Terms()
+    terms = TermCache()
     state = indexed([(names[p], languages[p[0]], chunks) for p, chunks in parsed], terms, embedder)
     for sample in (*chosen, *(each for one in chosen for each in weakened(one, names[one.place], state, terms))):
         query = terms.query(sample.text, common=state.common)
@@ -74,7 +74,7 @@ def _of_repository(repository: str, files: Sequence[File], embedder: Embedder) -
         yield Row(repository, question, query.symbol, paths, signals(found), answers)
 
 
-def weakened(sample: Sample, path: str, state: View, terms: Terms) -> Iterator[Sample]:
+def weakened(sample: Sample, path: str, state: IndexSnapshot, terms: TermCache) -> Iterator[Sample]:
     """The sentence without the word that speaks most for the answer in the file `path`; none if no word does."""
     words, gains = sample.text.split(), list[float]()
     for word in words:

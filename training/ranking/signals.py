@@ -19,9 +19,9 @@ from cocosearchd.languages.parse import parse
 from cocosearchd.model import Chunk, encode_path
 from cocosearchd.search.code.code_profile import signals
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, document, names_of
-from cocosearchd.search.lexical.analysis.terms import Terms
-from cocosearchd.search.lexical.index_snapshot import Evidence, View, evidence, view
-from cocosearchd.search.lexical.segments.segment import Part, build
+from cocosearchd.search.lexical.analysis.terms import TermCache
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot, evidence, view
+from cocosearchd.search.lexical.segments.segment import SegmentView, build
 
 MAX_FILE_BYTES = 1 << 20
 NAME = "name"  # the category of questions that nobody asked: names drawn from the code
@@ -45,7 +45,7 @@ class Row:
 
 def rows(checkouts: Path, embedder: Embedder | None) -> Iterator[Row]:
     """Every row, repository by repository. `embedder` None: no vectors."""
-    terms = Terms()
+    terms = TermCache()
     for repository in repositories():
         files = list(read(checkouts / repository.name / repository.benchmark_root))
         yield from _of_repository(repository, files, terms, embedder)
@@ -83,7 +83,9 @@ def read(root: Path) -> Iterator[File]:
             yield name, language, chunk(parse(name, data), Limits())
 
 
-def _of_repository(repository: Repository, files: list[File], terms: Terms, embedder: Embedder | None) -> Iterator[Row]:
+def _of_repository(
+    repository: Repository, files: list[File], terms: TermCache, embedder: Embedder | None
+) -> Iterator[Row]:
     asked = (*questions(repository.name), *name_questions(repository.name, files))
     state = indexed(files, terms, embedder)
     for question in asked:
@@ -99,7 +101,7 @@ def chunk_texts(path: str, chunks: Sequence[Chunk]) -> Iterator[ChunkText]:
         yield ChunkText(one.start_byte, one.end_byte, one.start_line, one.text, one.definitions, names)
 
 
-def indexed(files: Sequence[File], terms: Terms, embedder: Embedder | None) -> View:
+def indexed(files: Sequence[File], terms: TermCache, embedder: Embedder | None) -> IndexSnapshot:
     """What the daemon would have in memory of some files."""
     dimension = embedder.fingerprint.dimension if embedder else 0
     documents = []
@@ -110,10 +112,10 @@ def indexed(files: Sequence[File], terms: Terms, embedder: Embedder | None) -> V
                 asyncio.run(embedder.embed_documents(texts)) if embedder else np.zeros((len(chunks), 0), np.float32)
             )
             documents.append(document(FileText(name, 1, language, tuple(chunk_texts(name, chunks)), vectors), terms))
-    return view((Part(build(documents, dimension)),), 1)
+    return view((SegmentView(build(documents, dimension)),), 1)
 
 
-def _row(repository: Repository, question: Question, symbol: bool, found: Evidence) -> Row:
+def _row(repository: Repository, question: Question, symbol: bool, found: FeatureMatrix) -> Row:
     paths = tuple(found.paths)
     root = "" if question.category == NAME else repository.benchmark_root  # a name's path is one of `paths`
     labels = strict_labels(question.targets, root, paths)

@@ -15,24 +15,24 @@ import anyio
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api import file_references, replies
-from cocosearchd.api.health import Parts
-from cocosearchd.api.overlay_sessions import Overlays
+from cocosearchd.api.health import Dependencies
+from cocosearchd.api.overlay_sessions import OverlaySessions
 from cocosearchd.api.requests import explains, query_of, wants_symbols, with_defaults
 from cocosearchd.api.saved_queries import MIN_RELEVANCE, SavedQuery, gathered
-from cocosearchd.api.workspace_verbs import AT_REST, Workspace, least
+from cocosearchd.api.workspace_verbs import AT_REST, WorkspaceVerbs, least
 from cocosearchd.config.settings import Settings
 from cocosearchd.embedding.base import digest_of
-from cocosearchd.embedding.embedder_registry import Embedders
+from cocosearchd.embedding.embedder_registry import EmbedderRegistry
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, InvalidInput, NotFound, StoreUnavailable
 from cocosearchd.exclusion import EXCLUSIONS
-from cocosearchd.indexes.registry import Indexes, RunningIndex
+from cocosearchd.indexes.registry import IndexRegistry, RunningIndex
 from cocosearchd.indexing.coordinator.updater import Updater
-from cocosearchd.indexing.pool.overlay_parser import Outliner
+from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.indexing.pool.quarantine import NOT_PARSED
 from cocosearchd.model import Freshness
 from cocosearchd.runtime.deadlines import at_last, soon, soon_or
 from cocosearchd.runtime.process_resources import lacking_handles, resident
-from cocosearchd.search.answers.multi_index import Failed, search_several
+from cocosearchd.search.answers.multi_index import FailedIndex, search_several
 from cocosearchd.search.latency import Latency
 from cocosearchd.search.pipeline import Answer, Pipeline
 from cocosearchd.search.plan import Query, parse_inline
@@ -47,7 +47,7 @@ STATUS_S = 2.0  # `status` is what people ask when something hangs
 
 
 @dataclass(frozen=True, slots=True)
-class About:
+class DaemonInfo:
     """What the daemon says of itself. `postgres` are the process ids of an embedded server."""
 
     version: str
@@ -58,22 +58,22 @@ class About:
     warnings: Callable[[], tuple[str, ...]]
 
 
-class Engine(Workspace):
+class Engine(WorkspaceVerbs):
     """One per daemon. Counts its answers; all other state (indexes, caches, models) is given."""
 
     def __init__(
         self,
         db: Database,
-        embedders: Embedders,
-        indexes: Indexes,
+        embedders: EmbedderRegistry,
+        indexes: IndexRegistry,
         pipeline: Pipeline,
         updater: Updater,
         settings: Settings,
-        about: About,
-        parts: Parts,
+        about: DaemonInfo,
+        parts: Dependencies,
         stop: Callable[[], None],
     ) -> None:
-        super().__init__(db, indexes, settings, Overlays(embedders.of, Outliner()), pipeline.disk)
+        super().__init__(db, indexes, settings, OverlaySessions(embedders.of, OverlayParser()), pipeline.disk)
         self._embedders, self._embedder = embedders, embedders.configured
         self._pipeline, self._updater = pipeline, updater
         self._about, self._parts, self._stop = about, parts, stop
@@ -147,7 +147,7 @@ class Engine(Workspace):
 
     def _refused(self) -> dict[str, str]:
         """That indexes cannot be searched as they are, each with what would help."""
-        failed = [Failed(one.record.name, one.refusal) for one in self._indexes.all() if one.refusal is not None]
+        failed = [FailedIndex(one.record.name, one.refusal) for one in self._indexes.all() if one.refusal is not None]
         return {one.note: one.error.hint for one in failed}
 
     async def _search_one(

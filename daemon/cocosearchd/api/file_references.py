@@ -6,14 +6,14 @@ from typing import TypeVar
 
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.indexes.config_sync import RunningIndex
-from cocosearchd.indexes.lookup import Lookup
+from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.model import decode_path, encode_path, named_path
 
 Found = TypeVar("Found")
 Among = tuple[RunningIndex, ...]
 
 
-async def at(indexes: Lookup, path: str, name: str | None = None) -> tuple[RunningIndex, str] | None:
+async def at(indexes: IndexLookup, path: str, name: str | None = None) -> tuple[RunningIndex, str] | None:
     """The index (the one of this name, if there is one) and the path in it of an absolute path.
 
     Its directory may be reached through links; its last part is what it is, and may be missing.
@@ -27,7 +27,9 @@ async def at(indexes: Lookup, path: str, name: str | None = None) -> tuple[Runni
     return (found, encode_path(raw[len(root) :])) if raw.startswith(root) else None
 
 
-async def directory(indexes: Lookup, path: str, name: str | None, cwd: str | None) -> tuple[RunningIndex, str] | None:
+async def directory(
+    indexes: IndexLookup, path: str, name: str | None, cwd: str | None
+) -> tuple[RunningIndex, str] | None:
     """The index and the path in it ("" is its root) of a directory: absolute, or as seen from `cwd`."""
     if not path.startswith("/") and cwd is None:
         return None
@@ -48,7 +50,7 @@ def _normal(path: str) -> bytes:
     return b"/" + os.path.normpath(os.fsencode(path)).lstrip(b"/")
 
 
-async def unsaved(indexes: Lookup, path: str, name: str | None, cwd: str | None) -> tuple[RunningIndex, str]:
+async def unsaved(indexes: IndexLookup, path: str, name: str | None, cwd: str | None) -> tuple[RunningIndex, str]:
     """Where an editor's text belongs: absolute, or as results name it. Raises `NotFound`, `InvalidInput`."""
     if path.startswith("/"):
         placed = await at(indexes, path, name)
@@ -62,7 +64,7 @@ async def unsaved(indexes: Lookup, path: str, name: str | None, cwd: str | None)
 
 
 async def first(
-    indexes: Lookup,
+    indexes: IndexLookup,
     path: str,
     name: str | None,
     cwd: str | None,
@@ -83,7 +85,7 @@ async def first(
 
 
 async def _meant(
-    indexes: Lookup, path: str, name: str | None, cwd: str | None, topic: str | None
+    indexes: IndexLookup, path: str, name: str | None, cwd: str | None, topic: str | None
 ) -> list[tuple[Among, str]]:
     found = list[tuple[Among, str]]()
     if not path.startswith("/"):
@@ -94,7 +96,7 @@ async def _meant(
     return found
 
 
-async def _among(indexes: Lookup, name: str | None, cwd: str | None, topic: str | None) -> Among:
+async def _among(indexes: IndexLookup, name: str | None, cwd: str | None, topic: str | None) -> Among:
     if name is None and topic is not None:
         return indexes.of_topics((topic,))
     every = indexes.all()
@@ -103,7 +105,7 @@ async def _among(indexes: Lookup, name: str | None, cwd: str | None, topic: str 
     return (await indexes.one(name, cwd),)
 
 
-async def explained(indexes: Lookup, index: RunningIndex, path: str, cwd: str | None) -> str:
+async def explained(indexes: IndexLookup, index: RunningIndex, path: str, cwd: str | None) -> str:
     """The path in `index` of a file that somebody misses among results.
 
     What is there as results name it is meant, else what is there as seen from `cwd`.

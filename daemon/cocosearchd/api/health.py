@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
 
-from cocosearchd.embedding.lazy import LateEmbedder
+from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.runtime.deadlines import ended
 from cocosearchd.store.connection.database import Database
@@ -32,7 +32,7 @@ HANGING_LOOKS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class PartHealth:
     """A part at a moment. `since` is when it was first known to be so; `reason` and `hint` are None while it is up."""
 
     state: State
@@ -63,7 +63,7 @@ class Health:
         self.name, self._look, self._hint = name, look, hint
         self._every_s, self._within_s = every_s, within_s
         self._hanging = set[asyncio.Future[object]]()
-        self.condition = Condition("unknown", datetime.now(UTC))
+        self.condition = PartHealth("unknown", datetime.now(UTC))
         self.on_up: Callable[[], None] = lambda: None  # called when the part is back
 
     async def watch(self) -> None:
@@ -72,14 +72,14 @@ class Health:
             await self.look()
             await asyncio.sleep(min(self._every_s, AGAIN_S) if self.condition.reason else self._every_s)
 
-    async def look_soon(self, within_s: float) -> Condition:
+    async def look_soon(self, within_s: float) -> PartHealth:
         """The condition of now where that is known in such a time; else that of the last look."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 return await self.look()
         return self.condition
 
-    async def look(self) -> Condition:
+    async def look(self) -> PartHealth:
         """The condition of now, or of before where looks are under way that hang."""
         if len(self._hanging) >= HANGING_LOOKS:
             return self.condition
@@ -110,7 +110,7 @@ class Health:
     def _become(self, state: State, reason: str | None = None, hint: str | None = None) -> None:
         before = self.condition
         since = before.since if before.state == state else datetime.now(UTC)
-        self.condition = Condition(state, since, reason, hint)
+        self.condition = PartHealth(state, since, reason, hint)
         if before.state == state:
             return
         level = logging.INFO if state == "up" else logging.WARNING
@@ -120,17 +120,17 @@ class Health:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Dependencies:
     """What answers depend on outside of this process."""
 
     store: Health
     embedder: Health
 
 
-def parts_of(db: Database, embedder: LateEmbedder, on_up: Callable[[], None]) -> Parts:
+def parts_of(db: Database, embedder: LazyEmbedder, on_up: Callable[[], None]) -> Dependencies:
     """The health of a database and of an embedder, not watched yet; `on_up` is called when one of them is back."""
     look_at_store = partial(db.reach, STORE_PATIENCE_S)
-    parts = Parts(
+    parts = Dependencies(
         store=Health("store", look_at_store, hint="look at the processes, the disk and the network of PostgreSQL"),
         embedder=Health("embedder", embedder.ping, hint="look at the model server and its log"),
     )

@@ -1,8 +1,8 @@
 """Who has which unsaved text: sessions of clients, each with overlays of its own, gone when the session ends.
 
 A session lasts as long as the call that opened it, and so as the client's connection. The text is embedded here, in the
-daemon, and parsed and cut in a process of its own (`Outliner`), since parsers are native code: no query waits for the
-child, and what is unsaved is in memory only.
+daemon, and parsed and cut in a process of its own (`OverlayParser`), since parsers are native code: no query waits for
+the child, and what is unsaved is in memory only.
 """
 
 import secrets
@@ -20,8 +20,8 @@ from cocosearchd.errors import EmbedderUnavailable, NotFound, Refused
 from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.indexing.pipeline.embedding_text import embedded_texts
 from cocosearchd.indexing.pipeline.file_reader import is_secret
-from cocosearchd.indexing.pipeline.parse_result import Outline, plain_outline
-from cocosearchd.indexing.pool.overlay_parser import Outliner
+from cocosearchd.indexing.pipeline.parse_result import ParsedFile, plain_outline
+from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.languages import detect, scopes
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.model import Chunk, IndexRecord
@@ -37,7 +37,7 @@ Pairs = tuple[tuple[str, str], ...]  # what identifies an embedder
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class OverlayRules:
     """What a file must be like to be searched, how it is cut and what is defined in it; as for files on disk."""
 
     limits: Limits
@@ -48,7 +48,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class OverlayChange:
     """What a session has after a change. `note` says what is not known of the last file."""
 
     files: int
@@ -71,10 +71,10 @@ class _Session:
         return sum(len(file.text.data) for file in self.files.values())
 
 
-class Overlays:
+class OverlaySessions:
     """Sessions by name. A name is a secret: who has it sees what is unsaved. For one event loop."""
 
-    def __init__(self, embedder_of: Callable[[Pairs], Embedder], outliner: Outliner) -> None:
+    def __init__(self, embedder_of: Callable[[Pairs], Embedder], outliner: OverlayParser) -> None:
         """`embedder_of` gives the embedder that makes vectors like those of an index, by the pairs of its identity."""
         self._embedder_of, self._outliner = embedder_of, outliner
         self._sessions: dict[str, _Session] = {}
@@ -92,7 +92,9 @@ class Overlays:
         finally:
             del self._sessions[name]
 
-    async def put(self, session: str, record: IndexRecord, path: str, data: bytes, rules: Rules) -> Held:
+    async def put(
+        self, session: str, record: IndexRecord, path: str, data: bytes, rules: OverlayRules
+    ) -> OverlayChange:
         """Hold `data` as the content of a file. Of several changes under way the one asked for last stays.
 
         Raises `NotFound` for a session that has ended, `Refused` for what would not be searched on disk either and
@@ -113,9 +115,9 @@ class Overlays:
             held.files[key] = OverlayFile(path, text_of(data), language, chunks, vectors, symbols)
             held.made_by[key] = record.identity.embedder
             held.overlays.pop(record.root, None)
-        return Held(len(held.files), held.size, len(chunks), "; ".join(filter(None, (unread, note))) or None)
+        return OverlayChange(len(held.files), held.size, len(chunks), "; ".join(filter(None, (unread, note))) or None)
 
-    def clear(self, session: str, record: IndexRecord | None = None, path: str | None = None) -> Held:
+    def clear(self, session: str, record: IndexRecord | None = None, path: str | None = None) -> OverlayChange:
         """Let go of a file, of all files of an index, or of all; what is on disk counts again."""
         held = self._of(session)
         for key in list(held.latest):
@@ -124,7 +126,7 @@ class Overlays:
                 held.files.pop(key, None)
                 held.made_by.pop(key, None)
                 held.overlays.pop(key[0], None)
-        return Held(len(held.files), held.size)
+        return OverlayChange(len(held.files), held.size)
 
     async def aclose(self) -> None:
         """End what runs beside the daemon."""
@@ -163,7 +165,9 @@ class Overlays:
             )
         return self._sessions[session]
 
-    async def _outline(self, path: str, language: str, data: bytes, rules: Rules) -> tuple[Outline, str | None]:
+    async def _outline(
+        self, path: str, language: str, data: bytes, rules: OverlayRules
+    ) -> tuple[ParsedFile, str | None]:
         """The outline of a text; and why no definitions are in it."""
         result = await self._outliner.outline(path, language, data, rules.limits, rules.overrides)
         if result is not None and result.packed is not None:
@@ -201,7 +205,7 @@ def _by_text(file: OverlayFile, made_by: Pairs) -> Mapping[str, Vectors]:
     return {text: vector for text, vector in zip(texts, file.vectors, strict=True) if vector.any()}
 
 
-def _check(data: bytes, path: str, rules: Rules) -> None:
+def _check(data: bytes, path: str, rules: OverlayRules) -> None:
     skip = detect.skip_reason(data, rules.max_file_bytes)
     if skip is None and not rules.index_secrets and is_secret(data):
         skip = "secret"

@@ -10,7 +10,7 @@ from cocosearch_ipc import address
 from cocosearch_ipc.protocol import Failure
 from cocosearch_ipc.render.finding import Finding
 from cocosearchd.config.index_settings import IndexSettings, read_index_settings
-from cocosearchd.config.settings import Loaded
+from cocosearchd.config.settings import LoadedSettings
 from cocosearchd.embedding.factory import api_key, open_embedder
 from cocosearchd.errors import BadSettings
 from cocosearchd.indexing.symbol_queries import read_overrides
@@ -20,7 +20,7 @@ from cocosearchd.store.server.binaries import find_install
 WAIT_S = 20.0
 
 
-def of_project(loaded: Loaded, project: str) -> IndexSettings:
+def of_project(loaded: LoadedSettings, project: str) -> IndexSettings:
     """The settings of a directory, or of the nearest one above it that has files of settings of its own. Blocking."""
     place = Path(project).resolve()  # as a root is registered
     for directory in (place, *place.parents):
@@ -30,7 +30,7 @@ def of_project(loaded: Loaded, project: str) -> IndexSettings:
     return IndexSettings(loaded)
 
 
-async def findings(read: Callable[[], Loaded], env: Mapping[str, str], project: str) -> AsyncIterator[Finding]:
+async def findings(read: Callable[[], LoadedSettings], env: Mapping[str, str], project: str) -> AsyncIterator[Finding]:
     """Everything, in the order in which a daemon would meet it; nothing more once the settings cannot be read."""
     try:
         loaded = await anyio.to_thread.run_sync(read)
@@ -43,7 +43,7 @@ async def findings(read: Callable[[], Loaded], env: Mapping[str, str], project: 
     yield await _asked("embedder", _embedder(loaded, env))
 
 
-def _files(loaded: Loaded, env: Mapping[str, str], project: str) -> Iterator[Finding]:
+def _files(loaded: LoadedSettings, env: Mapping[str, str], project: str) -> Iterator[Finding]:
     file = Path(address.config_file(env))
     there = [str(one) for one in (file, file.with_name(".env")) if one.exists()]
     yield Finding("settings", "ok", ", ".join(there) or f"defaults; {file} is not there")
@@ -69,7 +69,7 @@ async def _asked(what: str, answer: Awaitable[str]) -> Finding:
         return Finding(what, "fail", f"it does not answer within {WAIT_S:g} s", "see that it runs")
 
 
-async def _database(loaded: Loaded, env: Mapping[str, str]) -> str:
+async def _database(loaded: LoadedSettings, env: Mapping[str, str]) -> str:
     settings = loaded.settings.database
     if not settings.url:
         install = await anyio.to_thread.run_sync(find_install, env.get("COCOSEARCH_PG_BIN", ""))
@@ -78,7 +78,7 @@ async def _database(loaded: Loaded, env: Mapping[str, str]) -> str:
         return f"PostgreSQL {db.server_version}, pgvector {db.pgvector_version}"
 
 
-async def _embedder(loaded: Loaded, env: Mapping[str, str]) -> str:
+async def _embedder(loaded: LoadedSettings, env: Mapping[str, str]) -> str:
     settings = loaded.settings.embedder
     embedder = await open_embedder(settings, api_key(settings, env))
     try:

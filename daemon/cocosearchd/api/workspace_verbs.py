@@ -13,16 +13,16 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc import workspace_protocol as w
 from cocosearchd.api import file_references, replies
-from cocosearchd.api.overlay_sessions import Overlays, Rules, would_not_be_searched
+from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions, would_not_be_searched
 from cocosearchd.config.index_settings import IndexSettings, shown
 from cocosearchd.config.settings import Settings
 from cocosearchd.errors import NotFound
-from cocosearchd.indexes.registry import Indexes, RunningIndex, limits_of
+from cocosearchd.indexes.registry import IndexRegistry, RunningIndex, limits_of
 from cocosearchd.languages.language_table import languages
 from cocosearchd.model import Clock, Commit, Freshness, named_glob, named_path
 from cocosearchd.runtime.deadlines import at_last
 from cocosearchd.search.answers import file_listing
-from cocosearchd.search.answers.disk_files import Disk
+from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.related import find_related
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.chunks.file_states import file_states
@@ -37,10 +37,12 @@ LOOK_S = 1.0
 Commits = MemoryObjectReceiveStream[Commit]
 
 
-class Workspace:
+class WorkspaceVerbs:
     """Implements `workspace.WorkspaceEngine` over the running indexes."""
 
-    def __init__(self, db: Database, indexes: Indexes, settings: Settings, overlays: Overlays, disk: Disk) -> None:
+    def __init__(
+        self, db: Database, indexes: IndexRegistry, settings: Settings, overlays: OverlaySessions, disk: VerifiedFiles
+    ) -> None:
         self._db, self._indexes, self._settings = db, indexes, settings
         self._overlays, self._disk = overlays, disk
 
@@ -277,7 +279,7 @@ class Workspace:
             raise would_not_be_searched(path, rule)
         shaping = self._indexes.rules(index)
         indexing = shaping.indexing
-        rules = Rules(
+        rules = OverlayRules(
             limits_of(indexing),
             indexing.max_file_bytes,
             indexing.index_secrets,

@@ -7,10 +7,10 @@ from cocosearchd.config.project import Project, read_project, stamps
 from cocosearchd.config.settings import (
     ADDRESSES,
     IndexingSettings,
-    Loaded,
-    Origin,
+    LoadedSettings,
     SearchSettings,
     Settings,
+    ValueOrigin,
     keys,
     value_of,
 )
@@ -26,7 +26,7 @@ _SEARCHING = ("topics", "linked_indexes")
 class IndexSettings:
     """What holds for an index. `trouble` is why the files of its project are not followed as they are now."""
 
-    loaded: Loaded = field(default_factory=lambda: Loaded(Settings(), {}))
+    loaded: LoadedSettings = field(default_factory=lambda: LoadedSettings(Settings(), {}))
     project: Project = field(default_factory=Project)
     stamps: tuple[tuple[int, ...], ...] = ()
     trouble: str = ""
@@ -42,7 +42,7 @@ class IndexSettings:
         return self.loaded.settings.search
 
     @property
-    def origins(self) -> dict[str, Origin]:
+    def origins(self) -> dict[str, ValueOrigin]:
         """Who said each value that is not a default, those beside the tree included."""
         return {**dict(self.project.origins), **self.loaded.origins}
 
@@ -52,7 +52,7 @@ class IndexSettings:
         return ((self.trouble,) if self.trouble else ()) + self.project.said
 
 
-def read_index_settings(root: bytes, loaded: Loaded, last: Project | None = None) -> IndexSettings:
+def read_index_settings(root: bytes, loaded: LoadedSettings, last: Project | None = None) -> IndexSettings:
     """The settings of the index of a root, as of now. Blocking; never raises.
 
     Where the project's files cannot be used, `last` (the last good ones) goes on, or nothing of them at all.
@@ -97,7 +97,7 @@ def shown(settings: IndexSettings) -> tuple[tuple[str, Any, str, str], ...]:
     origins, tree, project = settings.origins, settings.loaded.settings, settings.project
     values = {name: getattr(project, name) for name in ("topics", "linked_indexes") if project.file}
     values |= {key: value_of(tree, key) for key in keys()}
-    plain = Origin("default", "")
+    plain = ValueOrigin("default", "")
     return tuple((key, _open(key, value), *astuple(origins.get(key, plain))) for key, value in values.items())
 
 

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from cocosearchd.config.settings import Given, Layer, Loaded, Origin, given, keys, merged
-from cocosearchd.config.settings_files import Entry, read_env, read_yaml
+from cocosearchd.config.settings import Layer, LayerValue, LoadedSettings, ValueOrigin, given, keys, merged
+from cocosearchd.config.settings_files import SettingEntry, read_env, read_yaml
 from cocosearchd.errors import BadSettings
 
 PREFIX = "COCOSEARCH_"
@@ -45,7 +45,7 @@ _VARIABLE = re.compile(r"\$\{(\w+)(?:\}|:-([^}]*)(?:\}|\Z))")
 
 def load(
     config_file: Path | None, environment: Mapping[str, str], overrides: Mapping[str, Any] | None = None
-) -> Loaded:
+) -> LoadedSettings:
     """All layers but those of projects. `overrides` maps `section.field` to a value from the command line. Blocking.
 
     Files that do not exist count as empty. Raises `BadSettings`.
@@ -53,20 +53,20 @@ def load(
     env_file = read_env(config_file.with_name(".env")) if config_file is not None else ()
     written = read_yaml(config_file) if config_file is not None else ()
     variables = {entry.key: entry.value for entry in env_file} | dict(environment)
-    flags = (Entry(key, value, f"--set {key}") for key, value in (overrides or {}).items())
+    flags = (SettingEntry(key, value, f"--set {key}") for key, value in (overrides or {}).items())
     found = merged(
         (
             *_given(expanded(written, variables.get), "config file"),
             *_given(settings_of(env_file), ".env"),
-            *_given(settings_of(Entry(name, value, name) for name, value in environment.items()), "environment"),
+            *_given(settings_of(SettingEntry(name, value, name) for name, value in environment.items()), "environment"),
             *_given(flags, "command line"),
         )
     )
     return replace(found, free={name: value for name, value in variables.items() if name.startswith(FREE)})
 
 
-def _given(entries: Iterable[Entry], layer: Layer) -> Iterator[Given]:
-    return (given(entry.key, entry.value, Origin(layer, entry.place)) for entry in entries)
+def _given(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue]:
+    return (given(entry.key, entry.value, ValueOrigin(layer, entry.place)) for entry in entries)
 
 
 def variable_names() -> dict[str, str]:
@@ -74,12 +74,12 @@ def variable_names() -> dict[str, str]:
     return {f"{PREFIX}{key.replace('.', '_').upper()}": key for key in keys()} | ALIASES
 
 
-def settings_of(variables: Iterable[Entry]) -> Iterator[Entry]:
+def settings_of(variables: Iterable[SettingEntry]) -> Iterator[SettingEntry]:
     """Those of ours, as entries of fields. Raises `BadSettings` for one of our prefix that sets nothing."""
     names = variable_names()
     for entry in variables:
         if entry.key in names:
-            yield Entry(names[entry.key], entry.value, entry.place)
+            yield SettingEntry(names[entry.key], entry.value, entry.place)
         elif entry.key.startswith(PREFIX) and entry.key not in NOT_SETTINGS and not entry.key.startswith(FREE):
             near = difflib.get_close_matches(entry.key, names, 1)
             place = "" if entry.place == entry.key else f" in {entry.place}"
@@ -88,13 +88,13 @@ def settings_of(variables: Iterable[Entry]) -> Iterator[Entry]:
             )
 
 
-def expanded(entries: Iterable[Entry], variable: Callable[[str], str | None]) -> Iterator[Entry]:
+def expanded(entries: Iterable[SettingEntry], variable: Callable[[str], str | None]) -> Iterator[SettingEntry]:
     """The entries with variables in the place of their names. Raises `BadSettings` for one that is not set."""
     for entry in entries:
-        yield Entry(entry.key, _expand(entry.value, entry, variable), entry.place)
+        yield SettingEntry(entry.key, _expand(entry.value, entry, variable), entry.place)
 
 
-def _expand(value: Any, entry: Entry, variable: Callable[[str], str | None]) -> Any:
+def _expand(value: Any, entry: SettingEntry, variable: Callable[[str], str | None]) -> Any:
     if isinstance(value, list):
         return [_expand(item, entry, variable) for item in value]
     if not isinstance(value, str):

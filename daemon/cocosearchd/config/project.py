@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from cocosearchd.config.layers import FREE, PREFIX, expanded, variable_names
-from cocosearchd.config.settings import Given, Layer, Origin, canonical, given, keys, unknown
-from cocosearchd.config.settings_files import Entry, read_env, read_yaml, stamp
+from cocosearchd.config.settings import Layer, LayerValue, ValueOrigin, canonical, given, keys, unknown
+from cocosearchd.config.settings_files import SettingEntry, read_env, read_yaml, stamp
 from cocosearchd.errors import BadSettings
 from cocosearchd.runtime.files.nofollow import directory_identity
 
@@ -50,8 +50,8 @@ class Project:
     name: str | None = None
     topics: tuple[str, ...] = ()
     linked_indexes: tuple[str, ...] = ()
-    given: tuple[Given, ...] = ()
-    origins: tuple[tuple[str, Origin], ...] = ()  # of name, topics and linked_indexes
+    given: tuple[LayerValue, ...] = ()
+    origins: tuple[tuple[str, ValueOrigin], ...] = ()  # of name, topics and linked_indexes
     said: tuple[str, ...] = ()
 
 
@@ -91,19 +91,19 @@ def read_project(root: bytes, variables: Mapping[str, str]) -> Project:
             *_given((entry for entry in entries if entry.key not in TOP), "project"),
             *_given(_variables(env_file, said), ".env"),
         ),
-        origins=tuple((key, Origin("project", entry.place)) for key, entry in top.items()),
+        origins=tuple((key, ValueOrigin("project", entry.place)) for key, entry in top.items()),
         said=tuple(said),
     )
 
 
-def _read(directory: Path, name: str) -> tuple[Entry, ...]:
+def _read(directory: Path, name: str) -> tuple[SettingEntry, ...]:
     try:
         return tuple(_short(entry, directory) for entry in read_yaml(directory / name, links=False))
     except BadSettings as error:
         raise BadSettings(_as_said(error.message, directory), error.hint) from None
 
 
-def _env(directory: Path, said: list[str]) -> tuple[Entry, ...]:
+def _env(directory: Path, said: list[str]) -> tuple[SettingEntry, ...]:
     """Of the `.env` file; none of one that cannot be read (a link, a virtual environment): it may not be ours."""
     try:
         return tuple(_short(entry, directory) for entry in read_env(directory / ".env", links=False))
@@ -112,8 +112,8 @@ def _env(directory: Path, said: list[str]) -> tuple[Entry, ...]:
         return ()
 
 
-def _short(entry: Entry, directory: Path) -> Entry:
-    return Entry(entry.key, entry.value, _as_said(entry.place, directory))
+def _short(entry: SettingEntry, directory: Path) -> SettingEntry:
+    return SettingEntry(entry.key, entry.value, _as_said(entry.place, directory))
 
 
 def _as_said(text: str, directory: Path) -> str:
@@ -121,47 +121,47 @@ def _as_said(text: str, directory: Path) -> str:
     return text.replace(f"{directory}{os.sep}", "")
 
 
-def _ours(entries: Iterable[Entry], said: list[str]) -> Iterator[Entry]:
+def _ours(entries: Iterable[SettingEntry], said: list[str]) -> Iterator[SettingEntry]:
     """Those that may stand here, under their own names; the daemon's are passed over and said."""
-    passed, strange = list[Entry](), list[Entry]()
+    passed, strange = list[SettingEntry](), list[SettingEntry]()
     for entry in entries:
         known = {"index_name": "name"}.get(canonical(entry.key), canonical(entry.key))
         if known in OWN or known in TOP:
-            yield Entry(known, entry.value, entry.place)
+            yield SettingEntry(known, entry.value, entry.place)
         elif known in keys() or known.startswith(_FOREIGN):
             passed.append(entry) if known in keys() else strange.append(entry)
         else:
-            raise unknown(entry.key, [*TOP, *sorted(OWN)], Origin("project", entry.place))
+            raise unknown(entry.key, [*TOP, *sorted(OWN)], ValueOrigin("project", entry.place))
     said += _passed_over(passed, "not for a project; set it in the user's config.yaml")
     said += _passed_over(strange, "CocoSearch's, and means nothing here")
 
 
-def _passed_over(entries: list[Entry], why: str) -> Iterator[str]:
+def _passed_over(entries: list[SettingEntry], why: str) -> Iterator[str]:
     """One sentence for all of them."""
     if entries:
         yield f"passed over in {entries[0].place}: {', '.join(entry.key for entry in entries)} ({why})"
 
 
-def _variables(entries: Iterable[Entry], said: list[str]) -> Iterator[Entry]:
+def _variables(entries: Iterable[SettingEntry], said: list[str]) -> Iterator[SettingEntry]:
     """What `.env` sets of these settings. The file is other programs' as well, so nothing in it is an error."""
-    names, passed = variable_names(), list[Entry]()
+    names, passed = variable_names(), list[SettingEntry]()
     for entry in entries:
         if names.get(entry.key) in OWN:
-            yield Entry(names[entry.key], entry.value, entry.place)
+            yield SettingEntry(names[entry.key], entry.value, entry.place)
         elif entry.key.startswith(PREFIX) and not entry.key.startswith(FREE):
             passed.append(entry)
     said += _passed_over(passed, "not for a project; set it for the daemon")
 
 
-def _given(entries: Iterable[Entry], layer: Layer) -> Iterator[Given]:
+def _given(entries: Iterable[SettingEntry], layer: Layer) -> Iterator[LayerValue]:
     for entry in entries:
-        one = given(entry.key, entry.value, Origin(layer, entry.place))
+        one = given(entry.key, entry.value, ValueOrigin(layer, entry.place))
         if isinstance(one.value, tuple):
             _limited(one.value, entry)
         yield one
 
 
-def _texts(entry: Entry) -> tuple[str, ...]:
+def _texts(entry: SettingEntry) -> tuple[str, ...]:
     """One text or a list of them, printable and short: they are shown, and stored. Raises `BadSettings`."""
     items = entry.value if isinstance(entry.value, list) and entry.key != "name" else [entry.value]
     if not all(isinstance(item, str) and _PLAIN.fullmatch(item) and item == item.strip() for item in items):
@@ -170,7 +170,7 @@ def _texts(entry: Entry) -> tuple[str, ...]:
     return _limited(tuple(dict.fromkeys(items)), entry)
 
 
-def _limited(items: tuple[Any, ...], entry: Entry) -> tuple[Any, ...]:
+def _limited(items: tuple[Any, ...], entry: SettingEntry) -> tuple[Any, ...]:
     if len(items) > MAX_ITEMS or any(len(item) > MAX_TEXT for item in items):
         raise BadSettings(f"{entry.key} in {entry.place} is too long", f"use at most {MAX_ITEMS} short items")
     return items

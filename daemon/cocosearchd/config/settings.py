@@ -173,7 +173,7 @@ class Settings:
 
 
 @dataclass(frozen=True, slots=True)
-class Origin:
+class ValueOrigin:
     """Who said a value: the layer, and there the file and line, the variable or the option."""
 
     layer: Layer
@@ -181,43 +181,43 @@ class Origin:
 
 
 @dataclass(frozen=True, slots=True)
-class Given:
+class LayerValue:
     """A value of the right type for a `section.field`, and who gave it."""
 
     key: str
     value: Any
-    origin: Origin
+    origin: ValueOrigin
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedSettings:
     """Settings, for every key that is not a default who set it, and all that was given, in the order of layers."""
 
     settings: Settings
-    origins: Mapping[str, Origin]
-    given: tuple[Given, ...] = ()
+    origins: Mapping[str, ValueOrigin]
+    given: tuple[LayerValue, ...] = ()
     free: Mapping[str, str] = field(default_factory=dict)  # variables that a project's file may name
 
-    def beside(self, others: Iterable[Given]) -> "Loaded":
+    def beside(self, others: Iterable[LayerValue]) -> "LoadedSettings":
         """With more values, each in the place of its layer. Raises `BadSettings` for what does not fit together."""
         return replace(merged((*self.given, *others)), free=self.free)
 
 
-def merged(given: Iterable[Given]) -> Loaded:
+def merged(given: Iterable[LayerValue]) -> LoadedSettings:
     """Later layers win; within one layer, later values do. Raises `BadSettings`."""
     ordered = tuple(sorted(given, key=lambda one: LAYERS.index(one.origin.layer)))
-    settings, origins = Settings(), dict[str, Origin]()
+    settings, origins = Settings(), dict[str, ValueOrigin]()
     for one in ordered:
         value, origin = one.value, one.origin
         if one.key in ADDING and one.key in origins:
             value = (*value_of(settings, one.key), *value)
-            origin = Origin(origin.layer, f"{origin.place} and {origins[one.key].place}")
+            origin = ValueOrigin(origin.layer, f"{origin.place} and {origins[one.key].place}")
         settings, origins[one.key] = _with(settings, one.key, value), origin
     _check(settings, origins)
-    return Loaded(settings, origins, ordered)
+    return LoadedSettings(settings, origins, ordered)
 
 
-def given(key: str, value: Any, origin: Origin) -> Given:
+def given(key: str, value: Any, origin: ValueOrigin) -> LayerValue:
     """A value as it was written for a key as it was written. Raises `BadSettings`."""
     known = canonical(key)
     if known not in keys():
@@ -229,10 +229,10 @@ def given(key: str, value: Any, origin: Origin) -> Given:
     within = next(f for f in fields(kind) if f.name == name).metadata.get("within")
     if within and converted is not None and not within[0] <= converted <= within[1]:
         raise BadSettings(f"{where} is {converted}", f"use {within[0]} to {within[1]}")
-    return Given(known, converted, origin)
+    return LayerValue(known, converted, origin)
 
 
-def unknown(key: str, valid: Iterable[str], origin: Origin) -> BadSettings:
+def unknown(key: str, valid: Iterable[str], origin: ValueOrigin) -> BadSettings:
     """The error for a key that does not exist, naming the nearest that does."""
     near = difflib.get_close_matches(canonical(key), list(valid), 1)
     shown = _humps(near[0]) if near and _HUMP.search(key) else near[0] if near else ""
@@ -272,7 +272,7 @@ def _with(settings: Settings, key: str, value: Any) -> Settings:
     return replace(settings, **{section: replace(getattr(settings, section), **{name: value})})
 
 
-def _check(settings: Settings, origins: Mapping[str, Origin]) -> None:
+def _check(settings: Settings, origins: Mapping[str, ValueOrigin]) -> None:
     """What only shows when all is known."""
 
     def place(*keys: str) -> str:

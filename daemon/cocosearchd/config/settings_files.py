@@ -24,7 +24,7 @@ _LONG_BLANK = re.compile(r"[^\S\r\n]{200}")
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class SettingEntry:
     """A value as written. `key` is dotted; `place` is `file:line`."""
 
     key: str
@@ -32,7 +32,7 @@ class Entry:
     place: str
 
 
-def read_yaml(path: Path, *, links: bool = True) -> tuple[Entry, ...]:
+def read_yaml(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
     """The entries of a file of sections, in order; none for a file that is not there. Blocking.
 
     Raises `BadSettings` for what is no such file, for a key that stands twice, and for a link unless `links` are fine.
@@ -50,7 +50,7 @@ def read_yaml(path: Path, *, links: bool = True) -> tuple[Entry, ...]:
         raise BadSettings(f"cannot read {path}: it is not YAML", "mend the file") from None
 
 
-def read_env(path: Path, *, links: bool = True) -> tuple[Entry, ...]:
+def read_env(path: Path, *, links: bool = True) -> tuple[SettingEntry, ...]:
     """The variables of an `.env` file (`NAME=value`, quotes, comments, `export`), in order; none without one. Blocking.
 
     Lines that are no assignments are passed over, as shells' own files have them. Raises `BadSettings`.
@@ -60,7 +60,9 @@ def read_env(path: Path, *, links: bool = True) -> tuple[Entry, ...]:
         raise BadSettings(f"cannot read {path}: it has 200 blanks in a row", "mend the file")
     bindings = parse_stream(StringIO(text))
     return tuple(
-        Entry(one.key, one.value or "", f"{path}:{one.original.line}") for one in bindings if one.key and not one.error
+        SettingEntry(one.key, one.value or "", f"{path}:{one.original.line}")
+        for one in bindings
+        if one.key and not one.error
     )
 
 
@@ -90,7 +92,7 @@ def _text(path: Path, *, links: bool) -> str:
         raise BadSettings(f"cannot read {path}: it is not UTF-8", "mend the file") from None
 
 
-def _entries(node: yaml.Node, path: Path, section: str = "") -> Iterator[Entry]:
+def _entries(node: yaml.Node, path: Path, section: str = "") -> Iterator[SettingEntry]:
     if not isinstance(node, yaml.MappingNode):
         if not section and isinstance(node, yaml.ScalarNode) and not node.value:
             return  # nothing but comments
@@ -109,7 +111,7 @@ def _entries(node: yaml.Node, path: Path, section: str = "") -> Iterator[Entry]:
         if isinstance(value, yaml.MappingNode) and not section:
             yield from _entries(value, path, f"{key}.")
         elif value.tag != "tag:yaml.org,2002:null":  # `exclude:` with all of its lines commented out says nothing
-            yield Entry(f"{section}{key}", _value(value), f"{path}:{line}")
+            yield SettingEntry(f"{section}{key}", _value(value), f"{path}:{line}")
 
 
 def _value(node: yaml.Node) -> Any:

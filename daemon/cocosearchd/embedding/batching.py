@@ -14,11 +14,12 @@ logger = logging.getLogger(__name__)
 SHORTEST_CUT = 400
 PROBE = "probe"
 
-# Takes texts, gives a vector each. Raises `Refused` for the whole list, `EmbedderUnavailable` if nothing would pass.
+# Takes texts, gives a vector each. Raises `BatchRefused` for the whole list, `EmbedderUnavailable` if nothing would
+# pass.
 Ask = Callable[[Sequence[str]], Awaitable[Vectors]]
 
 
-class Refused(Exception):
+class BatchRefused(Exception):
     """The model answered, and not with vectors of this list of texts; a part of it may still pass."""
 
 
@@ -46,7 +47,7 @@ async def embed_by_length(texts: Sequence[str], dimension: int, batch_size: int,
 async def _ask_or_split(texts: list[str], dimension: int, ask: Ask) -> Vectors:
     try:
         return checked(await ask(texts), len(texts), dimension)
-    except Refused as refusal:
+    except BatchRefused as refusal:
         await _require_life(dimension, ask, refusal)
         if len(texts) == 1:
             return await _ask_shorter(texts[0], dimension, ask, refusal)
@@ -55,23 +56,23 @@ async def _ask_or_split(texts: list[str], dimension: int, ask: Ask) -> Vectors:
     return np.concatenate([first, await _ask_or_split(texts[half:], dimension, ask)])
 
 
-async def _require_life(dimension: int, ask: Ask, refusal: Refused) -> None:
+async def _require_life(dimension: int, ask: Ask, refusal: BatchRefused) -> None:
     """What refuses everything is out of order, not choosy: without this each text would be given up one by one."""
     try:
         checked(await ask([PROBE]), 1, dimension)
-    except Refused as again:
+    except BatchRefused as again:
         raise EmbedderUnavailable(
             f"the embedding model refuses every text: {again}", "see the log of its server, or name another model"
         ) from refusal
 
 
-async def _ask_shorter(text: str, dimension: int, ask: Ask, refusal: Refused) -> Vectors:
+async def _ask_shorter(text: str, dimension: int, ask: Ask, refusal: BatchRefused) -> Vectors:
     """The vector of the longest passing half, quarter, … of a refused text; a zero row if a short one is refused."""
     while len(text) > SHORTEST_CUT:
         text = text[: len(text) // 2]
         try:
             return checked(await ask([text]), 1, dimension)
-        except Refused as again:
+        except BatchRefused as again:
             refusal = again
     logger.warning("text_not_embedded", extra={"reason": str(refusal), "characters": len(text)})
     return np.zeros((1, dimension), dtype=np.float32)
@@ -85,7 +86,7 @@ def checked(vectors: Vectors, count: int, dimension: int) -> Vectors:
             "the model behind the name has changed: reopen the index or name the former model",
         )
     if not np.isfinite(vectors).all():
-        raise Refused("a vector with values that are not numbers")
+        raise BatchRefused("a vector with values that are not numbers")
     return vectors
 
 

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.embedding.base import Embedder, EmbedderFingerprint, Vectors
-from cocosearchd.embedding.vector_cache import VectorStore, key_of
+from cocosearchd.embedding.vector_cache import VectorCache, key_of
 
 log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
-class Counters:
+class ReuseCounters:
     """Since the start: texts embedded by the model and found among those of before; contents that were parsed."""
 
     computed: int = 0
@@ -25,22 +25,22 @@ class Counters:
     parsed: int = 0
 
 
-class RememberingEmbedder:
+class CachingEmbedder:
     """Implements `Embedder` over another one. Documents are remembered as they are stored, as halves; questions not."""
 
-    def __init__(self, embedder: Embedder, store: VectorStore | None, counters: Counters) -> None:
+    def __init__(self, embedder: Embedder, store: VectorCache | None, counters: ReuseCounters) -> None:
         self._embedder, self._store, self._counters = embedder, store, counters
 
     @classmethod
     async def over(
-        cls, embedder: Embedder, folder: Path, limit_bytes: int, counters: Counters
-    ) -> "RememberingEmbedder":
+        cls, embedder: Embedder, folder: Path, limit_bytes: int, counters: ReuseCounters
+    ) -> "CachingEmbedder":
         """With a file of this embedder's own in `folder`; without one where there cannot be one, or for 0 bytes."""
         store = None
         if limit_bytes > 0:
             path = folder / f"{embedder.fingerprint.digest()[:32]}.sqlite"
             try:
-                store = await asyncio.to_thread(VectorStore, path, limit_bytes)
+                store = await asyncio.to_thread(VectorCache, path, limit_bytes)
             except (OSError, sqlite3.Error) as error:
                 log.warning("vectors_not_kept", extra={"path": str(path), "error": str(error)})
         return cls(embedder, store, counters)

@@ -13,29 +13,29 @@ from typing import TYPE_CHECKING, Any
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.embedding.factory import PROVIDERS, SERVERS, patience_s
-from cocosearchd.embedding.lazy import LateEmbedder
+from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
 
 if TYPE_CHECKING:
-    from cocosearchd.embedding.model_catalogue import Model
+    from cocosearchd.embedding.model_catalogue import CatalogueEntry
 
 CATALOGUE = "cocosearchd.embedding.model_catalogue"
 Pairs = tuple[tuple[str, str], ...]  # of a fingerprint
 OpenIt = Callable[[EmbedderSettings], Awaitable[Embedder]]
 
 
-class Embedders:
+class EmbedderRegistry:
     """Hands out embedders by the pairs of their fingerprint; each is opened at most once."""
 
     def __init__(
-        self, configured: LateEmbedder, settings: EmbedderSettings, open_it: OpenIt, api_key: str = ""
+        self, configured: LazyEmbedder, settings: EmbedderSettings, open_it: OpenIt, api_key: str = ""
     ) -> None:
         """`open_it` opens what settings say; it raises `EmbedderUnavailable` and `BadSettings` as `open_embedder`."""
         self.configured, self._settings, self._open = configured, settings, open_it
         self._api_key = api_key
-        self._former: dict[Pairs, LateEmbedder] = {}
+        self._former: dict[Pairs, LazyEmbedder] = {}
 
-    def of(self, pairs: Pairs) -> LateEmbedder:
+    def of(self, pairs: Pairs) -> LazyEmbedder:
         """The embedder that makes such vectors. What it is asked raises `EmbedderUnavailable` when there is none now.
 
         While the configured one has not been reached, it counts as the one that is meant by its provider.
@@ -48,7 +48,7 @@ class Embedders:
         ):
             return self.configured
         if pairs not in self._former:
-            self._former[pairs] = LateEmbedder(partial(self._opened, pairs), patience_s(as_made(self._settings, pairs)))
+            self._former[pairs] = LazyEmbedder(partial(self._opened, pairs), patience_s(as_made(self._settings, pairs)))
         return self._former[pairs]
 
     async def look_again(self) -> None:
@@ -58,11 +58,11 @@ class Embedders:
         else:
             await self.configured.opened()
 
-    async def models(self) -> "tuple[Model, ...]":
+    async def models(self) -> "tuple[CatalogueEntry, ...]":
         """What could be used."""
         opened = self.configured.fingerprint if self.configured.error is None else None
         module: Any = await asyncio.to_thread(importlib.import_module, CATALOGUE)
-        models: tuple[Model, ...] = await module.catalogue(self._settings, opened, self._api_key)
+        models: tuple[CatalogueEntry, ...] = await module.catalogue(self._settings, opened, self._api_key)
         return models
 
     async def aclose(self) -> None:

@@ -23,7 +23,7 @@ FAILED_S = 60.0
 HURRIED_S, LATE_AT_MOST = 0.25, 4
 
 
-class LateEmbedder:
+class LazyEmbedder:
     """Implements `Embedder` over `open_it`. `fingerprint` raises `EmbedderUnavailable` until the first success.
 
     A question waits `patience_s` for its vector; None: as long as it takes.

@@ -21,7 +21,7 @@ State = Literal["in use", "available", "unreachable", "not installed", "not conf
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class CatalogueEntry:
     """A model, or a provider without one. `detail`: where it is, or what to do."""
 
     provider: str
@@ -30,70 +30,78 @@ class Model:
     detail: str = ""
 
 
-async def catalogue(settings: EmbedderSettings, opened: EmbedderFingerprint | None, api_key: str) -> tuple[Model, ...]:
+async def catalogue(
+    settings: EmbedderSettings, opened: EmbedderFingerprint | None, api_key: str
+) -> tuple[CatalogueEntry, ...]:
     """By provider, in the order of `open.PROVIDERS`. `opened` is the configured one's, if it could be reached."""
     found = [model for provider in PROVIDERS for model in await _LOOKS[provider](settings, api_key)]
     return tuple(_in_use(model, opened) for model in found)
 
 
-def _in_use(model: Model, opened: EmbedderFingerprint | None) -> Model:
+def _in_use(model: CatalogueEntry, opened: EmbedderFingerprint | None) -> CatalogueEntry:
     if opened is None or model.provider != opened.provider:
         return model
     same = model.model.removesuffix(":latest") == opened.model.removesuffix(":latest")
     return replace(model, state="in use") if same else model
 
 
-async def _builtin(settings: EmbedderSettings, api_key: str) -> list[Model]:
+async def _builtin(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry]:
     del settings, api_key
-    return [Model("builtin", builtin.version(), "available", "ships with cocosearchd")]
+    return [CatalogueEntry("builtin", builtin.version(), "available", "ships with cocosearchd")]
 
 
-async def _ollama(settings: EmbedderSettings, api_key: str) -> list[Model]:
+async def _ollama(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry]:
     del api_key
     url = (settings.url if settings.provider == "ollama" and settings.url else settings.ollama_url).rstrip("/")
     reply, trouble = await _asked(f"{url}/api/tags", {})
     if trouble:
-        return [Model("ollama", "", "unreachable", f"{shown(url)}: {trouble}")]
+        return [CatalogueEntry("ollama", "", "unreachable", f"{shown(url)}: {trouble}")]
     listed = reply.get("models")
     names = [str(each.get("name", "")) for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
     if not names:
-        return [Model("ollama", "", "not installed", f"{shown(url)} has no model: ollama pull nomic-embed-text")]
-    return [Model("ollama", name, "available", shown(url)) for name in sorted(names)]
+        return [
+            CatalogueEntry("ollama", "", "not installed", f"{shown(url)} has no model: ollama pull nomic-embed-text")
+        ]
+    return [CatalogueEntry("ollama", name, "available", shown(url)) for name in sorted(names)]
 
 
-async def _openai(settings: EmbedderSettings, api_key: str) -> list[Model]:
+async def _openai(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry]:
     if settings.provider != "openai":
-        return [Model("openai", "", "not configured", "set embedder.provider, embedder.url and embedder.model")]
+        return [
+            CatalogueEntry("openai", "", "not configured", "set embedder.provider, embedder.url and embedder.model")
+        ]
     url = settings.url.rstrip("/") or "https://api.openai.com/v1"
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
     _, trouble = await _asked(f"{url}/models", headers)
-    return [Model("openai", settings.model, "unreachable" if trouble else "available", trouble or shown(url))]
+    return [CatalogueEntry("openai", settings.model, "unreachable" if trouble else "available", trouble or shown(url))]
 
 
-async def _onnx(settings: EmbedderSettings, api_key: str) -> list[Model]:
+async def _onnx(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry]:
     del api_key
     if not _installed("onnxruntime", "tokenizers"):
-        return [Model("onnx", "", "not installed", "pip install 'cocosearchd[onnx]'")]
+        return [CatalogueEntry("onnx", "", "not installed", "pip install 'cocosearchd[onnx]'")]
     if settings.provider != "onnx":
-        return [Model("onnx", "", "not configured", "embedder.model names a directory with model.onnx")]
+        return [CatalogueEntry("onnx", "", "not configured", "embedder.model names a directory with model.onnx")]
     return [await asyncio.to_thread(_directory, settings.model)]
 
 
-def _directory(path: str) -> Model:
+def _directory(path: str) -> CatalogueEntry:
     home = Path(path).expanduser()
     missing = [name for name in ("model.onnx", "tokenizer.json") if not (home / name).is_file()]
     state: State = "unreachable" if missing else "available"
-    return Model("onnx", home.name, state, f"{home}: no {' and no '.join(missing)}" if missing else str(home))
+    return CatalogueEntry("onnx", home.name, state, f"{home}: no {' and no '.join(missing)}" if missing else str(home))
 
 
-async def _sentence_transformers(settings: EmbedderSettings, api_key: str) -> list[Model]:
+async def _sentence_transformers(settings: EmbedderSettings, api_key: str) -> list[CatalogueEntry]:
     del api_key
     if not _installed("sentence_transformers"):
         hint = "pip install 'cocosearchd[sentence-transformers]'"
-        return [Model("sentence-transformers", "", "not installed", hint)]
+        return [CatalogueEntry("sentence-transformers", "", "not installed", hint)]
     if settings.provider != "sentence-transformers":
-        return [Model("sentence-transformers", "", "not configured", "set embedder.provider and embedder.model")]
-    return [Model("sentence-transformers", settings.model, "available", "")]
+        return [
+            CatalogueEntry("sentence-transformers", "", "not configured", "set embedder.provider and embedder.model")
+        ]
+    return [CatalogueEntry("sentence-transformers", settings.model, "available", "")]
 
 
 async def _asked(url: str, headers: dict[str, str]) -> tuple[dict[str, Any], str]:
@@ -116,7 +124,7 @@ def _installed(*modules: str) -> bool:
     return all(importlib.util.find_spec(module) is not None for module in modules)
 
 
-_LOOKS: dict[str, Callable[[EmbedderSettings, str], Awaitable[list[Model]]]] = {
+_LOOKS: dict[str, Callable[[EmbedderSettings, str], Awaitable[list[CatalogueEntry]]]] = {
     "builtin": _builtin,
     "ollama": _ollama,
     "openai": _openai,

@@ -14,7 +14,7 @@ Pairs = tuple[tuple[str, str], ...]
 _WHOLE_NUMBERS, _TRUTHS = ("dimension", "max_tokens"), {"True": True, "False": False}
 
 
-class PromisedEmbedder:
+class OfflineEmbedder:
     """Implements `Embedder` over what `open_it` gives each time, which must have the promised fingerprint."""
 
     def __init__(self, fingerprint: EmbedderFingerprint, open_it: Callable[[], Awaitable[Embedder]]) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.runtime.disk_cache import Kept
+from cocosearchd.runtime.disk_cache import DiskCache
 
 Half = NDArray[np.float16]
 
@@ -19,7 +19,7 @@ def key_of(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-class VectorStore(Kept):
+class VectorCache(DiskCache):
     """Vectors of one embedder, as halves of shape (dimension,)."""
 
     def vectors(self, keys: Sequence[bytes], dimension: int) -> dict[bytes, Half]:

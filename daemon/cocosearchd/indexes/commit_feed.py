@@ -44,7 +44,7 @@ class CommitFeed:
                 self._readers -= {reader}
 
 
-class Bell:
+class ChangeNotifier:
     """Rung when something may have changed. Who listens looks by itself at what; nobody is told twice of one moment."""
 
     def __init__(self) -> None:

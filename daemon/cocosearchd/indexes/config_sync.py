@@ -10,18 +10,18 @@ import anyio
 
 from cocosearchd.config.index_settings import SCOPE, IndexSettings, changed, read_index_settings, sentence
 from cocosearchd.config.project import Project, seen
-from cocosearchd.config.settings import Loaded
-from cocosearchd.embedding.lazy import LateEmbedder
+from cocosearchd.config.settings import LoadedSettings
+from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, IdentityMismatch
 from cocosearchd.indexing.coordinator.updater import IndexRules, Updater
 from cocosearchd.indexing.row_shape import affected, identity_of, made_with
-from cocosearchd.indexing.symbol_queries import Overrides, read_overrides, stamps
+from cocosearchd.indexing.symbol_queries import SymbolQueryFiles, read_overrides, stamps
 from cocosearchd.model import IndexIdentity, IndexRecord
 from cocosearchd.runtime.deadlines import ended
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.store.connection.database import Database
 from cocosearchd.store.invalidation import remake
-from cocosearchd.watching.availability.single_flight import OneLook
+from cocosearchd.watching.availability.single_flight import SingleFlight
 from cocosearchd.watching.root_threads import RootThreads
 from cocosearchd.watching.watched_root import WatchedRoot
 
@@ -55,10 +55,10 @@ class RunningIndex:
     changing: anyio.Lock = field(default_factory=anyio.Lock)  # one change of it at a time, or of what follows it
     noticed: anyio.Event = field(default_factory=anyio.Event)  # a file of settings may have changed
     troubles: dict[str, str] = field(default_factory=dict)
-    settings_look: OneLook[Stamps | None] = field(init=False)
+    settings_look: SingleFlight[Stamps | None] = field(init=False)
 
     def __post_init__(self) -> None:
-        self.settings_look = OneLook(lambda: seen(self.record.root), self.root.threads)
+        self.settings_look = SingleFlight(lambda: seen(self.record.root), self.root.threads)
 
     def reporter(self, task: str) -> Callable[[str | None], None]:
         """Takes the sentence about a task that failed, and None when it runs again: see `supervise`."""
@@ -121,7 +121,7 @@ def complete(index: RunningIndex, following: RunningIndex) -> bool:
     return all(file.retry_in_s is None or file.path in failed for file in following.root.failed())
 
 
-def refusal_of(embedder: LateEmbedder, record: IndexRecord) -> IdentityMismatch | None:
+def refusal_of(embedder: LazyEmbedder, record: IndexRecord) -> IdentityMismatch | None:
     """Why an index is not run. None also while the embedder is not known: that is no reason to stop finding words."""
     try:
         fingerprint = embedder.fingerprint
@@ -136,12 +136,12 @@ def refusal_of(embedder: LateEmbedder, record: IndexRecord) -> IdentityMismatch 
     )
 
 
-class Tuning:
+class ConfigSync:
     """The settings of the daemon as far as they are of indexes. One change of an index at a time: see `changing`."""
 
-    def __init__(self, db: Database, updater: Updater, loaded: Loaded) -> None:
+    def __init__(self, db: Database, updater: Updater, loaded: LoadedSettings) -> None:
         self._db, self._updater, self.loaded = db, updater, loaded
-        self._overrides, self._seen = Overrides(), tuple[tuple[str, tuple[int, ...]], ...]()
+        self._overrides, self._seen = SymbolQueryFiles(), tuple[tuple[str, tuple[int, ...]], ...]()
         self._remaking = anyio.Lock()  # PostgreSQL takes one at a time: a connection that waits for its turn is wasted
 
     @property
@@ -159,7 +159,7 @@ class Tuning:
         directory = self.queries_dir
         return bool(directory) and await anyio.to_thread.run_sync(stamps, directory) != self._seen
 
-    async def read(self, loaded: Loaded) -> None:
+    async def read(self, loaded: LoadedSettings) -> None:
         """Take these settings, and read the symbol queries that they name."""
         self.loaded = loaded
         directory = loaded.settings.indexing.queries_dir
@@ -241,7 +241,7 @@ def _differs(record: IndexRecord, rules: IndexRules) -> bool:
     return _wanted(record, rules) != (record.identity, dict(record.made_with))
 
 
-def _read_there(root: bytes, loaded: Loaded, last: Project) -> IndexSettings | None:
+def _read_there(root: bytes, loaded: LoadedSettings, last: Project) -> IndexSettings | None:
     """The settings of the index of a root; None if that went away meanwhile, and its files with it. Blocking."""
     found = read_index_settings(root, loaded, last)
     return found if seen(root) is not None else None

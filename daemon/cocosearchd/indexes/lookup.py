@@ -15,8 +15,8 @@ LINKS_S = 0.5
 LOOKS = 4  # so many threads at most wait for such a network
 
 
-class Lookup:
-    """The running indexes by name; `indexes.Indexes` starts and stops them."""
+class IndexLookup:
+    """The running indexes by name; `indexes.IndexRegistry` starts and stops them."""
 
     def __init__(self) -> None:
         self._running: dict[str, RunningIndex] = {}

@@ -23,8 +23,8 @@ from anyio.streams.memory import MemoryObjectReceiveStream
 
 from cocosearchd.config.index_settings import IndexSettings, read_index_settings
 from cocosearchd.config.project import SOURCES
-from cocosearchd.config.settings import Loaded
-from cocosearchd.embedding.lazy import LateEmbedder
+from cocosearchd.config.settings import LoadedSettings
+from cocosearchd.embedding.lazy import LazyEmbedder
 from cocosearchd.errors import (
     CocoSearchError,
     Conflict,
@@ -33,9 +33,9 @@ from cocosearchd.errors import (
     NotStarted,
     StoreUnavailable,
 )
-from cocosearchd.indexes.commit_feed import Bell, CommitFeed
-from cocosearchd.indexes.config_sync import RunningIndex, Tuning, complete, refusal_of
-from cocosearchd.indexes.lookup import Lookup
+from cocosearchd.indexes.commit_feed import ChangeNotifier, CommitFeed
+from cocosearchd.indexes.config_sync import ConfigSync, RunningIndex, complete, refusal_of
+from cocosearchd.indexes.lookup import IndexLookup
 from cocosearchd.indexes.maintenance import Removals, clear_spares, keep_vector_index
 from cocosearchd.indexing.coordinator.updater import IndexRules, Updater
 from cocosearchd.indexing.row_shape import identity_of, limits_of
@@ -51,7 +51,7 @@ from cocosearchd.watching.root_threads import ROOT_THREADS, RootThreads
 from cocosearchd.watching.root_validation import check_root, chosen_name
 from cocosearchd.watching.watched_root import WatchedRoot, is_there
 
-__all__ = ["Indexes", "RunningIndex", "limits_of"]
+__all__ = ["IndexRegistry", "RunningIndex", "limits_of"]
 
 log = logging.getLogger(__name__)
 
@@ -63,18 +63,24 @@ FILL_LOOK_S, GRACE_S = 0.5, 5.0
 Changed = TypeVar("Changed")
 
 
-class Indexes(Lookup):
+class IndexRegistry(IndexLookup):
     """By name, in the order of names. Not safe to share between event loops."""
 
     def __init__(
-        self, db: Database, updater: Updater, embedder: LateEmbedder, loaded: Loaded, state_dir: Path, tasks: TaskGroup
+        self,
+        db: Database,
+        updater: Updater,
+        embedder: LazyEmbedder,
+        loaded: LoadedSettings,
+        state_dir: Path,
+        tasks: TaskGroup,
     ) -> None:
         self._db, self._updater, self._embedder = db, updater, embedder
         self.analyser = ProcessAnalyser()  # of all indexes; who ends their use closes it
-        self._tuning = Tuning(db, updater, loaded)
+        self._tuning = ConfigSync(db, updater, loaded)
         self._state_dir, self._tasks = state_dir, tasks
         super().__init__()
-        self._commits, self.bell = CommitFeed(), Bell()
+        self._commits, self.bell = CommitFeed(), ChangeNotifier()
         # Adding and removing are one at a time. Other settings of an index wait for its files that are under way, which
         # may take a model server minutes: they hold the lock of that index alone, which is taken before this one.
         self._changing = anyio.Lock()
@@ -85,7 +91,7 @@ class Indexes(Lookup):
         self.removals = Removals(db, self._forget)
 
     @property
-    def loaded(self) -> Loaded:
+    def loaded(self) -> LoadedSettings:
         """The layers of settings but those of projects."""
         return self._tuning.loaded
 
@@ -428,7 +434,7 @@ class Indexes(Lookup):
                     with suppress(CocoSearchError):
                         await self._tuning.follow(index)
 
-    async def configure(self, loaded: Loaded | None = None) -> None:
+    async def configure(self, loaded: LoadedSettings | None = None) -> None:
         """Follow other settings of the daemon, as far as they are of indexes; or other symbol queries."""
         async with self._changing:
             await self._tuning.read(loaded or self._tuning.loaded)

@@ -27,7 +27,7 @@ def most_under_way(inflight: int) -> int:
     return inflight + BULK_FILES + EDITS_UNDER_WAY + EDIT_FILES
 
 
-class Batch(Protocol):
+class FileBatch(Protocol):
     """Paths that may differ from the index. `gone` ones are not looked at: they have left the scope."""
 
     @property
@@ -41,7 +41,7 @@ class Batch(Protocol):
         """Process the paths even if nothing about them changed."""
 
 
-B = TypeVar("B", bound=Batch)
+B = TypeVar("B", bound=FileBatch)
 
 
 class BatchSource(Protocol[B]):
@@ -61,7 +61,7 @@ class BatchSource(Protocol[B]):
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class BatchPart:
     """A part of a batch, as it is sent."""
 
     paths: tuple[str, ...]
@@ -82,7 +82,7 @@ class Piece:
         return type(self)(tuple(p for p in self.paths if p in kept), tuple(p for p in self.gone if p in kept))
 
 
-class Window:
+class InFlightLimit:
     """How many files may be under way at once; the last batch may pass it."""
 
     def __init__(self, files: int) -> None:
@@ -108,7 +108,7 @@ class Window:
             self._room.clear()
 
 
-class Pace:
+class AdaptiveBatchSize:
     """How many files a bulk batch has: as many as are done in one to two seconds."""
 
     def __init__(self, most: int) -> None:
@@ -124,7 +124,7 @@ class Pace:
             self.files = min(self._most, self.files * 2)
 
 
-class Lane:
+class IndexQueue:
     """One index on its way through the updater."""
 
     def __init__(
@@ -142,8 +142,12 @@ class Lane:
         """
         self.record, self.source, self.report = record, source, report
         self.scope: anyio.CancelScope | None = None  # of its tasks, while they run
-        self._pace = Pace(min(BULK_FILES, inflight // BULK_BATCHES))
-        self._in_child, self._unsettled, self._edits = Window(0), Window(0), Window(EDITS_UNDER_WAY)
+        self._pace = AdaptiveBatchSize(min(BULK_FILES, inflight // BULK_BATCHES))
+        self._in_child, self._unsettled, self._edits = (
+            InFlightLimit(0),
+            InFlightLimit(0),
+            InFlightLimit(EDITS_UNDER_WAY),
+        )
         self._back = back
         self._resize()
 
@@ -156,19 +160,19 @@ class Lane:
         await self._in_child.room()  # only who asks here fills either of them
         return await self.source.next_batch(self._pace.files)
 
-    def begun(self, batch: Batch, *, edits: bool) -> None:
+    def begun(self, batch: FileBatch, *, edits: bool) -> None:
         """The batch is under way; `answered` and `settled` must follow."""
         for window in (self._edits,) if edits else (self._in_child, self._unsettled):
             window.count(_files(batch))
 
-    def answered(self, batch: Batch, seconds: float, *, edits: bool) -> None:
+    def answered(self, batch: FileBatch, seconds: float, *, edits: bool) -> None:
         """The child has done the batch, or will not; it took so long. The next bulk batches are larger or smaller."""
         if not edits:
             self._pace.took(_files(batch), seconds)
             self._in_child.count(-_files(batch))
             self._resize()
 
-    def settled(self, batch: Batch, *, edits: bool) -> None:
+    def settled(self, batch: FileBatch, *, edits: bool) -> None:
         """The batch is under way no more."""
         (self._edits if edits else self._unsettled).count(-_files(batch))
 
@@ -177,5 +181,5 @@ class Lane:
         self._unsettled.resize(self._pace.files * (BULK_BATCHES + self._back))
 
 
-def _files(batch: Batch) -> int:
+def _files(batch: FileBatch) -> int:
     return len(batch.paths) + len(batch.gone)

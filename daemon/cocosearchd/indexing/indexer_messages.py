@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerSpec:
+class IndexerSpec:
     """All that the child must know to start. It reads neither files of settings nor the environment."""
 
     dsn: str
@@ -104,15 +104,15 @@ def _is_outcome(message: Mapping[str, Any]) -> bool:
     )
 
 
-def spec_to_json(spec: WorkerSpec) -> dict[str, Any]:
+def spec_to_json(spec: IndexerSpec) -> dict[str, Any]:
     """The first line, as an object."""
     return asdict(spec)
 
 
-def spec_from_json(message: Mapping[str, Any]) -> WorkerSpec:
+def spec_from_json(message: Mapping[str, Any]) -> IndexerSpec:
     """The inverse of `spec_to_json`."""
     sections = {"database": DatabaseSettings, "embedder": EmbedderSettings, "indexing": IndexingSettings}
-    return WorkerSpec(**{k: _section(sections[k], v) if k in sections else v for k, v in message.items()})
+    return IndexerSpec(**{k: _section(sections[k], v) if k in sections else v for k, v in message.items()})
 
 
 def rules_to_json(rules: IndexRules) -> dict[str, Any]:

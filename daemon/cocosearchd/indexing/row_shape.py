@@ -13,7 +13,7 @@ from cocosearchd.indexing.pipeline.embedding_text import embeds_path
 from cocosearchd.languages import blocks, language_table
 from cocosearchd.languages.symbols import QueryOverrides, query_text
 from cocosearchd.model import IndexIdentity
-from cocosearchd.store.invalidation import NO_LIMIT, Affected
+from cocosearchd.store.invalidation import NO_LIMIT, AffectedFiles
 
 Notes = Mapping[str, str]
 
@@ -54,7 +54,7 @@ def query_notes(queries: QueryOverrides) -> dict[str, str]:
     return {f"{_QUERY}{language}": _digest(query_text(language, queries)) for language in sorted(languages)}
 
 
-def affected(before: Notes, now: Notes) -> Affected:
+def affected(before: Notes, now: Notes) -> AffectedFiles:
     """The files that are to be read again when the rows were made with `before` and shall be made with `now`.
 
     What is in the scope is no matter of this: a scan finds files that come and go.
@@ -70,7 +70,7 @@ def affected(before: Notes, now: Notes) -> Affected:
     if "max_file_bytes" in differ:
         skipped.append("too_large")
         limit = int(now.get("max_file_bytes", IndexingSettings().max_file_bytes))
-    return Affected(languages=tuple(_kinds(languages)), skipped=tuple(skipped), larger_than=limit, holding=holding)
+    return AffectedFiles(languages=tuple(_kinds(languages)), skipped=tuple(skipped), larger_than=limit, holding=holding)
 
 
 def _kinds(languages: Iterable[str]) -> Iterable[str]:

@@ -9,7 +9,7 @@ from cocosearchd.languages.symbols import QueryOverrides, check_overrides
 
 
 @dataclass(frozen=True, slots=True)
-class Overrides:
+class SymbolQueryFiles:
     """Queries that compile, by language; `said` is a sentence for each file that was left out."""
 
     queries: QueryOverrides = ()
@@ -21,7 +21,7 @@ def stamps(directory: str) -> tuple[tuple[str, tuple[int, ...]], ...]:
     return tuple((file.name, stamp(file)) for file in _files(directory))
 
 
-def read_overrides(directory: str) -> Overrides:
+def read_overrides(directory: str) -> SymbolQueryFiles:
     """The queries in a directory; none without one. Blocking."""
     queries, said = list[tuple[str, str]](), list[str]()
     for file in _files(directory):
@@ -33,7 +33,7 @@ def read_overrides(directory: str) -> Overrides:
             said.append(f"{file} is not used: it cannot be read ({type(error).__name__})")
     if directory and not Path(directory).expanduser().is_dir():
         said.append(f"indexing.queries_dir {directory} is no directory")
-    return Overrides(tuple(queries), tuple(said))
+    return SymbolQueryFiles(tuple(queries), tuple(said))
 
 
 def _files(directory: str) -> list[Path]:

@@ -11,7 +11,7 @@ SCARCE_BYTES = 1 << 20
 SUPPLIES = Path("/sys/class/power_supply")  # Linux; elsewhere nothing is known, and nothing waits
 
 
-class Restraint:
+class Throttle:
     """Looks at the machine. What a person has just saved never waits for this."""
 
     def __init__(self, state_dir: Path, settings: IndexingSettings, supplies: Path = SUPPLIES) -> None:

@@ -39,7 +39,7 @@ _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_FORMAT
 _MAPPED = "pragma mmap_size = 268435456"  # bytes of address space: what is mapped is not copied
 
 
-class Kept:
+class DiskCache:
     """Values by keys. `put` is seen by `get` at once, and is on disk after `flush`. For any thread."""
 
     def __init__(self, path: Path, limit_bytes: int) -> None:

@@ -1,7 +1,7 @@
 """Messages between a process and its workers: a frame is a length, a checksum and a body.
 
-A worker may have been corrupted by what it parsed, so whatever is not a frame is `Garbled`, and nothing of it is used.
-The checksum finds accidents. It is no signature: it does not stop code that runs in a worker.
+A worker may have been corrupted by what it parsed, so whatever is not a frame is `InvalidFrame`, and nothing of it is
+used. The checksum finds accidents. It is no signature: it does not stop code that runs in a worker.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ _HEADER = struct.Struct(f">I{CHECKSUM_BYTES}s")
 HEADER_BYTES = _HEADER.size
 
 
-class Garbled(Exception):
+class InvalidFrame(Exception):
     """The bytes on the socket are not a message."""
 
 
@@ -34,22 +34,22 @@ def frame(body: bytes) -> bytes:
 
 
 def body_size(header: bytes) -> int:
-    """Return the length of the body that follows a header. Raises `Garbled`."""
+    """Return the length of the body that follows a header. Raises `InvalidFrame`."""
     length: int = _HEADER.unpack(header)[0]
     if length > LARGEST_FRAME_BYTES:
-        raise Garbled(f"a message of {length} bytes")
+        raise InvalidFrame(f"a message of {length} bytes")
     return length
 
 
 def verified(header: bytes, body: bytes) -> bytes:
-    """Return the body if it is the one that its header was made for. Raises `Garbled`."""
+    """Return the body if it is the one that its header was made for. Raises `InvalidFrame`."""
     if _HEADER.unpack(header)[1] != _checksum(body):
-        raise Garbled("a message with a wrong checksum")
+        raise InvalidFrame("a message with a wrong checksum")
     return body
 
 
 def read_frame(stream: Readable) -> bytes | None:
-    """Read one body from a blocking stream; None at its end, also amid a message. Raises `Garbled`."""
+    """Read one body from a blocking stream; None at its end, also amid a message. Raises `InvalidFrame`."""
     header = stream.read(HEADER_BYTES)
     if len(header) < HEADER_BYTES:
         return None

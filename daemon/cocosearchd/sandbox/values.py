@@ -8,7 +8,7 @@ import marshal
 import struct
 from typing import Any
 
-from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.frames import InvalidFrame
 
 _COUNT = struct.Struct("<i")
 _KIND = 0x7F  # the highest bit says that a later entry may refer to this one
@@ -19,7 +19,8 @@ _SIZES = {ord("N"): 0, ord("T"): 0, ord("F"): 0, ord("i"): 4, ord("r"): 4, ord("
 
 
 def read_values(packed: bytes) -> Any:
-    """Return the value: None, numbers, texts, bytes, and lists and tuples of these. Raises `Garbled` for anything else.
+    """Return the value: None, numbers, texts, bytes, and lists and tuples of these. Raises `InvalidFrame` for anything
+    else.
 
     It takes at most 32 times the memory of what is packed.
     """
@@ -27,7 +28,7 @@ def read_values(packed: bytes) -> Any:
         _walk(packed)
         return marshal.loads(packed)  # noqa: S302 - walked
     except (EOFError, IndexError, ValueError, TypeError, struct.error) as error:
-        raise Garbled(f"no values: {error}") from error
+        raise InvalidFrame(f"no values: {error}") from error
 
 
 def _walk(packed: bytes) -> None:
@@ -47,9 +48,9 @@ def _walk(packed: bytes) -> None:
             more, at = _long(kind, packed, at)
             missing += more
         if missing > end - at:
-            raise Garbled("values that have more entries than bytes")
+            raise InvalidFrame("values that have more entries than bytes")
     if at != end:
-        raise Garbled("values with something behind them")
+        raise InvalidFrame("values with something behind them")
 
 
 def _long(kind: int, packed: bytes, at: int) -> tuple[int, int]:
@@ -58,9 +59,9 @@ def _long(kind: int, packed: bytes, at: int) -> tuple[int, int]:
     if kind == _INTEGER:
         return 0, at + 4 + 2 * abs(count)
     if count < 0:
-        raise Garbled("values with a length below zero")
+        raise InvalidFrame("values with a length below zero")
     if kind in _TEXTS:
         return 0, at + 4 + count
     if kind in _ROWS:
         return count, at + 4
-    raise Garbled(f"values of an unknown kind: {kind}")
+    raise InvalidFrame(f"values of an unknown kind: {kind}")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.slow_requests import Request, SlowSlots
 from cocosearchd.sandbox.worker_process import WorkerLost, WorkerProcess, WorkerUnavailable
@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 # What reading a response raises when a corrupted process has written it.
-UNDECODABLE = (Garbled, ValueError, EOFError, TypeError)
+UNDECODABLE = (InvalidFrame, ValueError, EOFError, TypeError)
 RESTART_PAUSE_S = 1.0  # before a warm process that died while it was idle is replaced
 
 

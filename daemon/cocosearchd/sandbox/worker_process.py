@@ -11,7 +11,7 @@ from typing import Self
 
 from cocosearch_ipc.protocol import UNAVAILABLE
 from cocosearchd.errors import CocoSearchError
-from cocosearchd.sandbox.frames import HEADER_BYTES, Garbled, body_size, frame, verified
+from cocosearchd.sandbox.frames import HEADER_BYTES, InvalidFrame, body_size, frame, verified
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_loop import OTHER_CODE, OUT_OF_MEMORY
 
@@ -114,7 +114,7 @@ class WorkerProcess:
         fault = ""
         try:
             await self._receive()
-        except (Garbled, TimeoutError) as error:
+        except (InvalidFrame, TimeoutError) as error:
             fault = f"{type(error).__name__}: {error}"
         except (asyncio.IncompleteReadError, ConnectionError):
             pass  # its exit code says why
@@ -162,7 +162,7 @@ class WorkerProcess:
         while True:
             body = await self._message()
             if not self._requests:
-                raise Garbled("a response without a request")
+                raise InvalidFrame("a response without a request")
             response = self._requests.popleft()
             if not response.done():  # the caller may have been cancelled
                 response.set_result(body)

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import Chunk, Filter, spellings
-from cocosearchd.search.answers.disk_files import Text
+from cocosearchd.search.answers.disk_files import FileContents
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, names_of
 from cocosearchd.store.chunks.file_states import FileState
 from cocosearchd.store.chunks.manifest import symbols_of
@@ -30,7 +30,7 @@ class OverlayFile:
     """An unsaved file, as it would be indexed. `vectors`: (chunks, dimension), a zero row where nothing is known."""
 
     path: str
-    text: Text
+    text: FileContents
     language: str
     chunks: tuple[Chunk, ...]
     vectors: Vector

@@ -16,15 +16,15 @@ from cocosearchd.embedding.base import Embedder, EmbedderFingerprint
 from cocosearchd.errors import EmbedderUnavailable, IdentityMismatch, StoreUnavailable
 from cocosearchd.model import Hit, IndexRecord
 from cocosearchd.search.answers.context import Context
-from cocosearchd.search.answers.disk_files import Disk
+from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.explain import describe, describe_plan
 from cocosearchd.search.answers.why_not import why_not
 from cocosearchd.search.code.code_profile import load_weights
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.plan import Plan, Query, View, inside, language_names, make_plan, make_view
-from cocosearchd.search.query_cache import Cache, CacheStatistics, Found
+from cocosearchd.search.plan import Plan, Query, ViewOptions, inside, language_names, make_plan, make_view
+from cocosearchd.search.query_cache import CachedHits, CacheStatistics, QueryCache
 from cocosearchd.search.ranking import to_hit
-from cocosearchd.search.retrieval import Asked, LexicalOf, Looker
+from cocosearchd.search.retrieval import LexicalOf, RetrievalRequest, Retriever
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.connection.database import Database
 
@@ -49,19 +49,19 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class RankedAnswer:
     """What one index has for a question, ranked: not yet widened, as another index may have something better."""
 
     record: IndexRecord
-    found: Found
+    found: CachedHits
     cache: CacheUse
-    view: View
+    view: ViewOptions
     overlay: Overlay | None = None
     outdated: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Embedded:
+class QueryVector:
     """A query's vector, `(dimension,)` or None, and why there is none."""
 
     vector: NDArray[np.float32] | None
@@ -69,7 +69,7 @@ class Embedded:
     lasting: bool = True  # False: it may be there for the next question, so the answer is not worth keeping
 
 
-Embed = Callable[[str, Trace], Awaitable[Embedded]]
+Embed = Callable[[str, Trace], Awaitable[QueryVector]]
 EmbedderOf = Callable[[tuple[tuple[str, str], ...]], Embedder]
 
 
@@ -90,8 +90,8 @@ class Pipeline:
         """
         self._db, self._settings = db, settings
         self._embedder_of = embedder_of or (lambda _: embedder)
-        self._looker = Looker(db, lexical_of, load_weights(settings.weights_file))
-        self._cache = Cache(settings.cache_bytes, settings.cache_ttl_s)
+        self._looker = Retriever(db, lexical_of, load_weights(settings.weights_file))
+        self._cache = QueryCache(settings.cache_bytes, settings.cache_ttl_s)
         self._context = Context(settings.context_lines, settings.line_width)
         self._languages = language_names()
         self._known: tuple[EmbedderFingerprint | None, tuple[tuple[str, str], ...]] = (None, ())
@@ -112,7 +112,7 @@ class Pipeline:
         *,
         embed: Embed | None = None,
         overlay: Overlay | None = None,
-    ) -> Finding:
+    ) -> RankedAnswer:
         """All of `run` but widening. `embed` takes the place of the method, for a question to several indexes."""
         with trace.stage("plan"):
             plan, view = make_plan(query, self._settings, self._languages), make_view(query)
@@ -131,10 +131,10 @@ class Pipeline:
             kept = self._cache.last_known(record.number, plan)
             if kept is None:
                 raise
-            return Finding(record, kept, "exact", view, overlay, f"{error.message}; this is an earlier answer")
-        return Finding(record, found, use, view, overlay)
+            return RankedAnswer(record, kept, "exact", view, overlay, f"{error.message}; this is an earlier answer")
+        return RankedAnswer(record, found, use, view, overlay)
 
-    async def show(self, finding: Finding, trace: Trace, count: int | None = None) -> Answer:
+    async def show(self, finding: RankedAnswer, trace: Trace, count: int | None = None) -> Answer:
         """The first `count` hits with their context; None: all.
 
         Context is from files that are as they were indexed; hits of others show what was stored, and are marked stale.
@@ -149,7 +149,7 @@ class Pipeline:
             expanded = await self.disk.within(root, expand) or self._context.unread(hits, view, overlay, count)
         return _answer(finding, expanded.hits, expanded.changed_paths)
 
-    async def embed(self, made_by: tuple[tuple[str, str], ...], text: str, trace: Trace) -> Embedded:
+    async def embed(self, made_by: tuple[tuple[str, str], ...], text: str, trace: Trace) -> QueryVector:
         """The vector of a question, as the embedder makes it whose pairs are given.
 
         Why there is none is a note and no error: words are still found.
@@ -158,15 +158,19 @@ class Pipeline:
             with trace.stage("embed"):
                 vector = await self._embedder_of(made_by).embed_query(text)
         except EmbedderUnavailable as error:
-            return Embedded(None, f"found by words only: {error.message}", lasting=False)
-        return Embedded(vector) if vector.any() else Embedded(None, "found by words only: the model knows none of them")
+            return QueryVector(None, f"found by words only: {error.message}", lasting=False)
+        return (
+            QueryVector(vector)
+            if vector.any()
+            else QueryVector(None, "found by words only: the model knows none of them")
+        )
 
     def limit_of(self, query: Query) -> int:
         """How many results a query asks for."""
         return self._settings.limit if query.limit is None else query.limit
 
     @property
-    def disk(self) -> Disk:
+    def disk(self) -> VerifiedFiles:
         """What has been read of files, to be shared with whoever else shows them."""
         return self._context.disk
 
@@ -187,7 +191,7 @@ class Pipeline:
 
     async def _find(
         self, record: IndexRecord, plan: Plan, query: Query, trace: Trace, embed: Embed, overlay: Overlay | None
-    ) -> tuple[Found, CacheUse]:
+    ) -> tuple[CachedHits, CacheUse]:
         """Ranked hits of one generation: kept ones, or found now. An explained run hears of kept ones, and finds."""
         lexical = self._looker.lexical(record, plan)
         state = (record.generation, lexical.moves if lexical is not None else 0)
@@ -195,7 +199,7 @@ class Pipeline:
         trace.tell("cache", lambda: {"exact": found is not None})
         if found is not None and not trace.explain:
             return found, "exact"
-        embedded = Embedded(None) if plan.listing else await embed(plan.text, trace)
+        embedded = QueryVector(None) if plan.listing else await embed(plan.text, trace)
         vector = embedded.vector
         if vector is not None:
             self._check_identity(record)
@@ -204,16 +208,16 @@ class Pipeline:
                 if found is not None:
                     return found, "semantic"
         self._cache.missed()
-        look = await self._looker.look(record, Asked(plan, vector, overlay), trace)
+        look = await self._looker.look(record, RetrievalRequest(plan, vector, overlay), trace)
         hits = tuple(to_hit(record.name, one) for one in look.chosen)
         notes = tuple(note for note in (embedded.note, look.note) if note)
-        found = Found(look.generation, hits, look.files, notes, state[1])
+        found = CachedHits(look.generation, hits, look.files, notes, state[1])
         if query.use_cache and embedded.lasting and look.lasting:
             self._cache.put(record.number, plan, vector, found)
         trace.tell("ranking", lambda: describe(plan, look.legs, look.scored, look.chosen))
         if query.why_not is not None:
             trace.details["why_not"] = await why_not(
-                self._db, record, Asked(plan, vector, overlay), query.why_not, look.scored
+                self._db, record, RetrievalRequest(plan, vector, overlay), query.why_not, look.scored
             )
         return found, "miss"
 
@@ -230,7 +234,7 @@ class Pipeline:
             )
 
 
-def _answer(finding: Finding, hits: tuple[Hit, ...], changed_paths: tuple[str, ...]) -> Answer:
+def _answer(finding: RankedAnswer, hits: tuple[Hit, ...], changed_paths: tuple[str, ...]) -> Answer:
     found = finding.found
     return Answer(
         finding.record.name, hits, found.generation, finding.cache, changed_paths, found.notes, finding.outdated

@@ -1,4 +1,4 @@
-"""A question becomes a `Plan`: frozen, hashable, all that retrieval and ranking need. Pure.
+"""A question becomes a `CutPlan`: frozen, hashable, all that retrieval and ranking need. Pure.
 
 Filters may stand inside the text: `lang:go`, `path:src/**`, `-path:vendor`, `sym:function`, `name:User*`, `index:a`,
 `topic:b`, and `"exact phrases"`, inside of which blanks are as typed. Lists are separated by commas. A word with a
@@ -77,7 +77,7 @@ class Query:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ViewOptions:
     """How hits are shown. Not part of a plan: the cache keeps hits as they were ranked."""
 
     lines_before: int | None = None
@@ -107,7 +107,7 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Inline:
+class InlineQuery:
     """The text of a query taken apart."""
 
     words: str
@@ -148,7 +148,7 @@ def kindred(plan: Plan) -> Plan:
     return replace(plan, text=" ".join(sorted(map(stem, words - STOP_WORDS or words))))
 
 
-def parse_inline(text: str) -> Inline:
+def parse_inline(text: str) -> InlineQuery:
     """Take the inline filters and phrases out of a query's text. Raises `InvalidInput`."""
     found: dict[str, list[str]] = {}
     for match in _FILTER.finditer(text):
@@ -157,7 +157,7 @@ def parse_inline(text: str) -> Inline:
             raise InvalidInput(f"{match[0]!r} cannot be negated", "only -path: excludes")
         found.setdefault(sign + ("lang" if key == "language" else key), []).append(value.strip('"'))
     rest = _FILTER.sub(" ", text)
-    return Inline(
+    return InlineQuery(
         words=" ".join(_PHRASE.sub(r" \1 ", rest).split()),
         phrases=tuple(phrase.strip() for phrase in _PHRASE.findall(rest) if phrase.strip()),
         languages=_listed(found.get("lang", ())),
@@ -207,7 +207,7 @@ def make_plan(query: Query, settings: SearchSettings, languages: Mapping[str, tu
     )
 
 
-def make_view(query: Query) -> View:
+def make_view(query: Query) -> ViewOptions:
     """How the hits of a query are to be shown. Raises `InvalidInput`."""
     for name, value in (("lines_before", query.lines_before), ("lines_after", query.lines_after)):
         if value is not None and value < 0:
@@ -215,7 +215,9 @@ def make_view(query: Query) -> View:
     for unit, budget in (("characters", query.budget_chars), ("tokens", query.budget_tokens)):
         if budget is not None and budget < 1:
             raise InvalidInput(f"the budget is {budget} {unit}", "use 1 or more")
-    return View(query.lines_before, query.lines_after, query.smart_context, query.budget_chars, query.budget_tokens)
+    return ViewOptions(
+        query.lines_before, query.lines_after, query.smart_context, query.budget_chars, query.budget_tokens
+    )
 
 
 def has_identifier_pattern(text: str) -> bool:
@@ -259,14 +261,14 @@ def inside(where: Filter, root: bytes) -> Filter:
     return replace(where, paths=_sorted(map(relative, where.paths)), not_paths=_sorted(map(relative, where.not_paths)))
 
 
-def _filters(query: Query, inline: Inline) -> tuple[str, ...]:
+def _filters(query: Query, inline: InlineQuery) -> tuple[str, ...]:
     """All filters of a query, inside its text and beside it."""
     beside = (*query.languages, *query.paths, *query.not_paths, *query.symbol_types, query.symbol_name or "")
     inside = (*inline.languages, *inline.paths, *inline.not_paths, *inline.symbol_types, *inline.symbol_names)
     return tuple(filter(None, (*beside, *inside, *inline.phrases)))
 
 
-def _where(query: Query, inline: Inline, languages: Mapping[str, tuple[str, ...]]) -> Filter:
+def _where(query: Query, inline: InlineQuery, languages: Mapping[str, tuple[str, ...]]) -> Filter:
     names = {query.symbol_name, *inline.symbol_names} - {None, ""}
     if len(names) > 1:
         raise InvalidInput("more than one symbol name", "use one, with * and ? as wildcards")

@@ -29,7 +29,7 @@ SCORE_BYTES = 90  # sys.getsizeof: a number with its pair, whose name is shared,
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CachedHits:
     """Ranked hits of one generation, before context. `files` is the state of their files in it.
 
     `moves` are those of the lexical index when the question came, 0 without one: hits are of then or later.
@@ -60,14 +60,14 @@ class CacheStatistics:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    found: Found
+    found: CachedHits
     family: bytes
     slot: int  # row in the family's matrix, -1 without a vector
     size: int
     expires: float
 
 
-class Cache:
+class QueryCache:
     """Both levels for all indexes, bounded in bytes; the least recently used answer goes first.
 
     `index` is what tells two indexes apart for good (their number, never their name). Not thread-safe: it lives in the
@@ -80,13 +80,13 @@ class Cache:
         self._families: dict[tuple[int, State, bytes], _Family] = {}
         self._bytes = self._exact = self._semantic = self._misses = 0
 
-    def exact(self, index: int, state: State, plan: Plan) -> Found | None:
+    def exact(self, index: int, state: State, plan: Plan) -> CachedHits | None:
         """The answer to this very plan in this state."""
         found = self._valid((index, digest(plan)), state)
         self._exact += found is not None
         return found
 
-    def similar(self, index: int, state: State, plan: Plan, vector: Vector) -> Found | None:
+    def similar(self, index: int, state: State, plan: Plan, vector: Vector) -> CachedHits | None:
         """The answer to the most similar question with the same filters, profile and telling words."""
         family = self._families.get((index, state, digest(kindred(plan))))
         found = None
@@ -99,7 +99,7 @@ class Cache:
         """Count a question that neither level could answer."""
         self._misses += 1
 
-    def put(self, index: int, plan: Plan, vector: Vector | None, found: Found) -> None:
+    def put(self, index: int, plan: Plan, vector: Vector | None, found: CachedHits) -> None:
         """Keep an answer; one that would take more than an eighth of the whole cache is not worth the others."""
         key, family = (index, digest(plan)), digest(kindred(plan))
         self._drop(key)
@@ -115,7 +115,7 @@ class Cache:
         while self._bytes > self._max_bytes:
             self._drop(next(iter(self._entries)))
 
-    def last_known(self, index: int, plan: Plan) -> Found | None:
+    def last_known(self, index: int, plan: Plan) -> CachedHits | None:
         """The answer to this plan at any generation, for when PostgreSQL is away. Counts nothing."""
         entry = self._entries.get((index, digest(plan)))
         return entry.found if entry is not None and entry.expires > self._clock() else None
@@ -129,7 +129,7 @@ class Cache:
         """See `CacheStatistics`."""
         return CacheStatistics(len(self._entries), self._bytes, self._exact, self._semantic, self._misses)
 
-    def _valid(self, key: tuple[int, bytes], state: State) -> Found | None:
+    def _valid(self, key: tuple[int, bytes], state: State) -> CachedHits | None:
         entry = self._entries.get(key)
         if entry is None or entry.found.state != state:
             return None  # one of another state stays, for when PostgreSQL is away
@@ -182,7 +182,7 @@ class _Family:
         return self.keys[best] if cosines[best] >= SIMILAR else None
 
 
-def _size(found: Found, vector: Vector | None) -> int:
+def _size(found: CachedHits, vector: Vector | None) -> int:
     texts = sum(len(hit.content) + len(hit.path) for hit in found.hits)
     # Python keeps one, two or four bytes for each character of a text; code is nearly always of the first kind.
     wide = 1 if all(hit.content.isascii() for hit in found.hits) else 4

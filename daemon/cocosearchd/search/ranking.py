@@ -23,7 +23,7 @@ _DEFINITION = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Legs:
+class RetrievedCandidates:
     """What retrieval found, each leg best first. `every_word` counts the keyword candidates that have all words."""
 
     vector: tuple[Candidate, ...] = ()
@@ -32,7 +32,7 @@ class Legs:
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredCandidate:
     """A candidate with its score and where each leg had it (rank from 1, 0: not there). `cosine` is None if unknown."""
 
     candidate: Candidate
@@ -45,20 +45,20 @@ class Scored:
     features: tuple[tuple[str, float], ...] = ()
 
 
-Score = Callable[[Plan, Legs], list[Scored]]
+Score = Callable[[Plan, RetrievedCandidates], list[ScoredCandidate]]
 
 
-def classic(plan: Plan, legs: Legs) -> list[Scored]:
+def classic(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
     """The documented order: cosine, or fused ranks with every chunk that starts like a definition doubled."""
     if not plan.keyword:
         return ordered(
-            Scored(found, found.score, "semantic", vector_rank=rank, cosine=found.score)
+            ScoredCandidate(found, found.score, "semantic", vector_rank=rank, cosine=found.score)
             for rank, found in enumerate(legs.vector, 1)
         )
     return boosted(fuse(legs), starts_definition)
 
 
-def fused_code(plan: Plan, legs: Legs) -> list[Scored]:
+def fused_code(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
     """Fused ranks; a chunk that defines what the query names counts double.
 
     The gate matters: doubling every definition costs plain-language questions 4 to 7 points of MRR (measured on 957
@@ -73,14 +73,16 @@ def fused_code(plan: Plan, legs: Legs) -> list[Scored]:
 PROFILES: dict[Profile, Score] = {"classic": classic, "code": fused_code}
 
 
-def score(plan: Plan, legs: Legs) -> list[Scored]:
+def score(plan: Plan, legs: RetrievedCandidates) -> list[ScoredCandidate]:
     """All candidates in the order of the plan's profile; a listing keeps the order it came in."""
     if plan.listing:
-        return [Scored(found, 0.0, "keyword", 0, rank, None, True) for rank, found in enumerate(legs.keyword, 1)]
+        return [
+            ScoredCandidate(found, 0.0, "keyword", 0, rank, None, True) for rank, found in enumerate(legs.keyword, 1)
+        ]
     return PROFILES[plan.profile](plan, legs)
 
 
-def fuse(legs: Legs) -> list[Scored]:
+def fuse(legs: RetrievedCandidates) -> list[ScoredCandidate]:
     """Reciprocal rank fusion by (path, start, end). Ties prefer what the keyword leg found."""
     vector = {found.key: (rank, found) for rank, found in enumerate(legs.vector, 1)}
     keyword = {found.key: (rank, found) for rank, found in enumerate(legs.keyword, 1)}
@@ -89,11 +91,13 @@ def fuse(legs: Legs) -> list[Scored]:
     )
 
 
-def _fused(vector: tuple[int, Candidate] | None, keyword: tuple[int, Candidate] | None, every_word: int) -> Scored:
+def _fused(
+    vector: tuple[int, Candidate] | None, keyword: tuple[int, Candidate] | None, every_word: int
+) -> ScoredCandidate:
     score = (1 / (RRF_K + vector[0]) if vector else 0.0) + (1 / (RRF_K + keyword[0]) if keyword else 0.0)
     either = vector or keyword
     assert either is not None
-    return Scored(
+    return ScoredCandidate(
         either[1],
         score,
         "both" if vector and keyword else "semantic" if vector else "keyword",
@@ -104,18 +108,18 @@ def _fused(vector: tuple[int, Candidate] | None, keyword: tuple[int, Candidate] 
     )
 
 
-def boosted(scored: Iterable[Scored], defines: Callable[[Candidate], bool]) -> list[Scored]:
+def boosted(scored: Iterable[ScoredCandidate], defines: Callable[[Candidate], bool]) -> list[ScoredCandidate]:
     """Multiply the scores of definitions and put the list in order again."""
     return ordered(_times(one, DEFINITION_BOOST) if defines(one.candidate) else one for one in scored)
 
 
-def _times(one: Scored, factor: float) -> Scored:
+def _times(one: ScoredCandidate, factor: float) -> ScoredCandidate:
     return rescored(one, one.score * factor, (*one.features, ("definition_boost", factor)))
 
 
-def rescored(one: Scored, score: float, features: tuple[tuple[str, float], ...]) -> Scored:
+def rescored(one: ScoredCandidate, score: float, features: tuple[tuple[str, float], ...]) -> ScoredCandidate:
     """The same candidate with another score. Spelled out: `dataclasses.replace` is ten times slower."""
-    return Scored(
+    return ScoredCandidate(
         one.candidate,
         score,
         one.match_type,
@@ -127,7 +131,7 @@ def rescored(one: Scored, score: float, features: tuple[tuple[str, float], ...])
     )
 
 
-def ordered(scored: Iterable[Scored]) -> list[Scored]:
+def ordered(scored: Iterable[ScoredCandidate]) -> list[ScoredCandidate]:
     """Best first; ties prefer keyword matches, then the smaller key, so that equal inputs give equal orders."""
     return sorted(scored, key=lambda one: (-one.score, one.keyword_rank == 0, one.candidate.key))
 
@@ -145,7 +149,7 @@ def defined_names(candidate: Candidate) -> set[str]:
     return names | {name.rpartition(".")[2] for name in names}
 
 
-def relevance(one: Scored) -> float:
+def relevance(one: ScoredCandidate) -> float:
     """0..1, comparable between modes, profiles and queries; what `min_score` is about.
 
     1 for a chunk that has every word of the query; otherwise the cosine similarity to the query, negative ones being 0;
@@ -155,12 +159,12 @@ def relevance(one: Scored) -> float:
     return 1.0 if one.every_word else max(0.0, one.cosine or 0.0)
 
 
-def select(plan: Plan, scored: Sequence[Scored]) -> tuple[Scored, ...]:
+def select(plan: Plan, scored: Sequence[ScoredCandidate]) -> tuple[ScoredCandidate, ...]:
     """What is shown: relevant enough, the best chunk of each file unless all are wanted, at most `limit`.
 
     A list of symbols has all of each file, each by its first chunk: a long definition is several.
     """
-    chosen: list[Scored] = []
+    chosen: list[ScoredCandidate] = []
     seen: set[object] = set()
     for one in scored:
         if len(chosen) == plan.limit:
@@ -175,7 +179,7 @@ def select(plan: Plan, scored: Sequence[Scored]) -> tuple[Scored, ...]:
     return tuple(chosen)
 
 
-def to_hit(index: str, one: Scored) -> Hit:
+def to_hit(index: str, one: ScoredCandidate) -> Hit:
     """A candidate as callers see it, without context yet."""
     found = one.candidate
     return Hit(

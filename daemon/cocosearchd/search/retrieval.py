@@ -20,7 +20,7 @@ from cocosearchd.search.code.code_profile import Weights
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import Legs, Scored, score, select
+from cocosearchd.search.ranking import RetrievedCandidates, ScoredCandidate, score, select
 from cocosearchd.search.trace import Trace
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.file_states import FileState, FileStates, file_states
@@ -37,7 +37,7 @@ Vector = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class RetrievalRequest:
     """What is looked for: a plan, the vector of its words if there is one, and what is unsaved."""
 
     plan: Plan
@@ -46,16 +46,16 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class RetrievalAttempt:
     """What one look gave: everything in order, what is shown of it, and the state of the shown files.
 
     `legs` is None when the lexical index answered. `lasting` is False for an answer that is not worth keeping, `note`
     is what a person should know of it.
     """
 
-    legs: Legs | None
-    scored: list[Scored]
-    chosen: tuple[Scored, ...]
+    legs: RetrievedCandidates | None
+    scored: list[ScoredCandidate]
+    chosen: tuple[ScoredCandidate, ...]
     generation: int
     files: tuple[FileState, ...]
     lasting: bool = True
@@ -66,8 +66,8 @@ class Look:
 class _Ranked:
     """Candidates in order. `generation` is that of the memory they came from, None for PostgreSQL's legs."""
 
-    legs: Legs | None
-    scored: list[Scored]
+    legs: RetrievedCandidates | None
+    scored: list[ScoredCandidate]
     generation: int | None = None
     complete: bool = True  # every candidate still had its row
     lasting: bool = True
@@ -75,7 +75,7 @@ class _Ranked:
     states: FileStates | None = None  # of the files of all candidates; None: still to be read
 
 
-class Looker:
+class Retriever:
     """Looks at indexes. `lexical_of` gives the lexical index of an index by name; None: PostgreSQL answers alone."""
 
     def __init__(self, db: Database, lexical_of: LexicalOf | None, weights: Weights) -> None:
@@ -87,13 +87,13 @@ class Looker:
         found = self._lexical_of(record.name) if self._lexical_of and plan.profile == "code" else None
         return found if found is not None and found.number == record.number else None
 
-    async def look(self, record: IndexRecord, asked: Asked, trace: Trace) -> Look:
+    async def look(self, record: IndexRecord, asked: RetrievalRequest, trace: Trace) -> RetrievalAttempt:
         """The answer as of `record.generation` or a later one. Raises `StoreUnavailable`, `NotFound`."""
         generation = record.generation
         for _ in range(ATTEMPTS):
             found = await self._ranked(record, asked, generation, trace)
             look = await self._judged(self._db, record, asked, found, generation, trace)
-            if isinstance(look, Look):
+            if isinstance(look, RetrievalAttempt):
                 return look
             generation = look
         trace.tell("snapshot", lambda: True)
@@ -101,13 +101,13 @@ class Looker:
             generation = await index_records.generation(still, record)
             found = await self._legs(still, record, asked, trace)
             look = await self._judged(still, record, asked, found, generation, trace)
-        assert isinstance(look, Look), "a snapshot agrees with itself"
+        assert isinstance(look, RetrievalAttempt), "a snapshot agrees with itself"
         # With the lexical index there, these are not the hits that the same question gets in a quieter moment.
         return look if self.lexical(record, asked.plan) is None else replace(look, lasting=False)
 
     async def _judged(
-        self, db: Database, record: IndexRecord, asked: Asked, found: _Ranked, generation: int, trace: Trace
-    ) -> Look | int:
+        self, db: Database, record: IndexRecord, asked: RetrievalRequest, found: _Ranked, generation: int, trace: Trace
+    ) -> RetrievalAttempt | int:
         """What is shown, if all of it is of one generation; else the generation by now."""
         scored = await self._reranked(asked.plan, found.scored, trace)
         chosen = select(asked.plan, scored)
@@ -125,9 +125,9 @@ class Looker:
             *(states.files[path] for path in paths if path in states.files),
             *(unsaved[path] for path in shown if path in unsaved),
         )
-        return Look(found.legs, scored, chosen, seen, files, found.lasting, found.note)
+        return RetrievalAttempt(found.legs, scored, chosen, seen, files, found.lasting, found.note)
 
-    async def _ranked(self, record: IndexRecord, asked: Asked, generation: int, trace: Trace) -> _Ranked:
+    async def _ranked(self, record: IndexRecord, asked: RetrievalRequest, generation: int, trace: Trace) -> _Ranked:
         """`code` from the lexical index, if it is there, warm and at `generation`; else the legs of PostgreSQL."""
         plan, vector = asked.plan, asked.vector
         lexical, behind = self.lexical(record, plan), False
@@ -152,7 +152,7 @@ class Looker:
         ranked = await self._legs(self._db, record, asked, trace)
         return replace(ranked, lasting=not behind)
 
-    async def _legs(self, db: Database, record: IndexRecord, asked: Asked, trace: Trace) -> _Ranked:
+    async def _legs(self, db: Database, record: IndexRecord, asked: RetrievalRequest, trace: Trace) -> _Ranked:
         """What PostgreSQL says by itself."""
         plan, vector = asked.plan, asked.vector
         # Without a vector the words are all there is, whatever the profile would do with one.
@@ -165,7 +165,7 @@ class Looker:
             scored = score(plan if plan.keyword == keyword else replace(plan, keyword=keyword), legs)
         return _Ranked(legs, scored, note=note)
 
-    async def _reranked(self, plan: Plan, scored: list[Scored], trace: Trace) -> list[Scored]:
+    async def _reranked(self, plan: Plan, scored: list[ScoredCandidate], trace: Trace) -> list[ScoredCandidate]:
         if plan.reranker == "disabled" or plan.listing:
             return scored
         with trace.stage("rerank"):

@@ -21,7 +21,7 @@ NO_LIMIT = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
-class Affected:
+class AffectedFiles:
     """Which files have to be read again: those for which any of this is true."""
 
     everything: bool = False
@@ -32,7 +32,7 @@ class Affected:
 
 
 async def remake(
-    db: Database, record: IndexRecord, identity: IndexIdentity, made_with: Mapping[str, str], affected: Affected
+    db: Database, record: IndexRecord, identity: IndexIdentity, made_with: Mapping[str, str], affected: AffectedFiles
 ) -> tuple[IndexRecord, int]:
     """Take down what rows are made with from now on; the index then, and how many files will be read again.
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 MAX_PATHS = 50_000  # about 10 MB; a checkout of more is a reason to look at everything
 
 
-class Changes:
+class ChangeLog:
     """The paths applied last, each with a number of the root's counter, taken when it was applied."""
 
     def __init__(self, limit: int = MAX_PATHS) -> None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class DirtyBatch:
     """Paths to be brought to the index: `paths` are to be read, `gone` are to be deleted."""
 
     id: int
@@ -16,7 +16,7 @@ class Batch:
 
 
 @dataclass(slots=True)
-class Tree:
+class DirtyDirectory:
     """A directory to be scanned. `urgent`: because of a hint, not of a timer."""
 
     path: str
@@ -25,14 +25,14 @@ class Tree:
 
 
 @dataclass(slots=True)
-class Entry:
+class DirtyPath:
     """What the reconciler knows of a dirty path."""
 
     seq: int
     since: int
     urgent: bool
     force: bool
-    stored: bool  # see `Picked`
+    stored: bool  # see `PickedPaths`
     batch: int = 0  # the one it is in; 0: not handed out
     again: int = 0  # the first mark since it was handed out
     tries: int = 0
@@ -42,7 +42,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Picked:
+class PickedPaths:
     """Paths that were handed out; `seqs` are their numbers at that moment.
 
     `stored` are those that may be in the index: a scan has named them, or they failed and may be written all the same.
@@ -56,10 +56,10 @@ class Picked:
 
 
 @dataclass(eq=False, slots=True)
-class Scanning:
+class RunningScan:
     """A scan that has begun."""
 
-    trees: tuple[Tree, ...]
+    trees: tuple[DirtyDirectory, ...]
     overlapping: set[str] = field(default_factory=set)  # in flight at any time during the scan
 
 

@@ -19,7 +19,7 @@ Stamp = tuple[int, int, int]  # size, mtime_ns, ctime_ns
 Suspect = tuple[str, Stamp]  # a path, and what was seen there
 
 
-class Linked(NamedTuple):
+class LinkedName(NamedTuple):
     """A name of a file that has several, as `lstat` saw it."""
 
     path: str
@@ -28,11 +28,11 @@ class Linked(NamedTuple):
     names: int
 
 
-def linked(path: str, status: os.stat_result) -> Linked | None:
+def linked(path: str, status: os.stat_result) -> LinkedName | None:
     """None for a file with one name."""
     if status.st_nlink < 2:
         return None
-    return Linked(path, (status.st_dev, status.st_ino), _stamp(status), status.st_nlink)
+    return LinkedName(path, (status.st_dev, status.st_ino), _stamp(status), status.st_nlink)
 
 
 def _stamp(status: os.stat_result) -> Stamp:
@@ -50,7 +50,7 @@ def written(root: bytes, suspects: Iterable[Suspect]) -> list[Suspect]:
     return found
 
 
-class Links:
+class HardLinks:
     """The files with several names that scans and looks have seen, each name with the stamp it was seen with.
 
     `elsewhere` are files of which a name has not been seen.
@@ -63,7 +63,7 @@ class Links:
         self._told = set[tuple[int, int]]()  # of which nothing was seen since all names were told
         self.elsewhere = dict[tuple[int, int], None]()
 
-    def scanned(self, found: Iterable[Linked]) -> None:
+    def scanned(self, found: Iterable[LinkedName]) -> None:
         """By a scan, which compares each name by itself.
 
         A name of another file than before was seen to leave that one by nobody yet: the look that follows is to tell.
@@ -72,7 +72,7 @@ class Links:
             if self._inode_of.get(one.path, one.inode) == one.inode:
                 self._note(one)
 
-    def changed(self, one: Linked) -> frozenset[str] | None:
+    def changed(self, one: LinkedName) -> frozenset[str] | None:
         """The other names that were last seen with another stamp; None: only a scan can find out which there are.
 
         A new name is known by an event, the one that the file had before is not: it made none.
@@ -120,7 +120,7 @@ class Links:
             return frozenset(others)
         return frozenset()
 
-    def _note(self, one: Linked) -> None:
+    def _note(self, one: LinkedName) -> None:
         self._seen.setdefault(one.inode, {})[one.path] = one.stamp
         self._names[one.inode] = one.names
         self._inode_of[one.path] = one.inode

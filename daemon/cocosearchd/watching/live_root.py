@@ -21,18 +21,18 @@ import anyio
 from cocosearchd.config.settings import IndexingSettings, WatchingSettings
 from cocosearchd.errors import CocoSearchError
 from cocosearchd.model import Clock, Freshness, decode_path, encode_path
-from cocosearchd.watching.availability.availability import POLL_S, Presence
-from cocosearchd.watching.change_log import Changes
+from cocosearchd.watching.availability.availability import POLL_S, RootAvailability
+from cocosearchd.watching.change_log import ChangeLog
 from cocosearchd.watching.clock import Cookies, CookieVoid, Schedule
-from cocosearchd.watching.dirty_set import Batch, Picked, Tree
-from cocosearchd.watching.git.checkout_hold import GitGate
+from cocosearchd.watching.dirty_set import DirtyBatch, DirtyDirectory, PickedPaths
+from cocosearchd.watching.git.checkout_hold import CheckoutHold
 from cocosearchd.watching.hints.backend_choice import open_hints
-from cocosearchd.watching.hints.base import Cookie, Hint, Hints, Lost
+from cocosearchd.watching.hints.base import Cookie, Hint, Hints, HintsLost
 from cocosearchd.watching.reconciler import Reconciler
 from cocosearchd.watching.root_status import FAILED_SHOWN, SHOWN, RootStatus, in_sync, lagging, live_state
 from cocosearchd.watching.root_threads import RootThreads
 from cocosearchd.watching.scan import look
-from cocosearchd.watching.scan_coordinator import KnownFiles, Survey
+from cocosearchd.watching.scan_coordinator import KnownFiles, ScanCoordinator
 
 log = logging.getLogger(__name__)
 
@@ -60,14 +60,14 @@ class LiveRoot:
         self.threads = RootThreads(executor)
         self._sync_dir = os.fsencode(sync_dir)
         self._dirty = Reconciler(watching)
-        self._survey = Survey(root, known, indexing, self._dirty, self.threads)
-        self.presence = Presence(root, known, self.threads)
+        self._survey = ScanCoordinator(root, known, indexing, self._dirty, self.threads)
+        self.presence = RootAvailability(root, known, self.threads)
         self._cookies = Cookies(self._sync_dir)
         self._schedule = Schedule(watching, time.monotonic())
-        self._gate = GitGate()
+        self._gate = CheckoutHold()
         self._hints: Hints | None = None
         self._life, self._epochs, self._epoch = uuid.uuid4().hex[:12], count(1), ""
-        self._changes, self._hinted_at = Changes(), 0.0
+        self._changes, self._hinted_at = ChangeLog(), 0.0
         self._open = asyncio.Event()  # set while the root is there and its hints are running
         self._lost = asyncio.Event()
         self._lost.set()
@@ -167,7 +167,7 @@ class LiveRoot:
     def _taken(self, hint: Hint) -> bool:
         if isinstance(hint, Cookie):
             self._cookies.seen(hint.name)
-        elif isinstance(hint, Lost):
+        elif isinstance(hint, HintsLost):
             self._lose(hint.reason)
         elif not (hint.path.startswith(b".git/") or b"/.git/" in hint.path):
             self._survey.hinted(hint)
@@ -199,7 +199,7 @@ class LiveRoot:
                     await self._again.wait()
                 pause = min(pause * 2, self._watching.retry_max_s)
 
-    async def _scan(self, trees: tuple[Tree, ...]) -> bool:
+    async def _scan(self, trees: tuple[DirtyDirectory, ...]) -> bool:
         """Whether the comparison could be made. Raises `CocoSearchError` if the store does not answer."""
         assert self._hints is not None
         if not await self._survey.scan(trees, self._hints.watch, self.presence.same):
@@ -253,7 +253,7 @@ class LiveRoot:
 
     # -- batches
 
-    async def next_batch(self, limit: int = 64, *, edits: bool = False) -> Batch:
+    async def next_batch(self, limit: int = 64, *, edits: bool = False) -> DirtyBatch:
         """Wait for paths that may differ from the index: edits before bulk work, or `edits` alone; at most `limit`."""
         while True:
             await (self._dirty.edits if edits else self._dirty.work).wait()
@@ -267,7 +267,7 @@ class LiveRoot:
             if picked is not None and (batch := await self._look(picked)) is not None:
                 return batch
 
-    async def _look(self, picked: Picked) -> Batch | None:
+    async def _look(self, picked: PickedPaths) -> DirtyBatch | None:
         """What is at the paths now. None if nothing is to be done, or if it has to be done again."""
         scope, epoch, taken = self._survey.scope, self._epoch, False
         assert scope is not None
@@ -289,9 +289,9 @@ class LiveRoot:
         if not found.present and not gone:
             self._dirty.settle(picked.id, {}, time.monotonic())
             return None
-        return Batch(picked.id, tuple(found.present), gone, picked.force, picked.urgent)
+        return DirtyBatch(picked.id, tuple(found.present), gone, picked.force, picked.urgent)
 
-    def settle(self, batch: Batch, failed: Mapping[str, str]) -> None:
+    def settle(self, batch: DirtyBatch, failed: Mapping[str, str]) -> None:
         """The batch has been applied, and whoever follows commits has been told, except for `failed` (path -> why)."""
         for path in failed:
             self._survey.refuse(path)

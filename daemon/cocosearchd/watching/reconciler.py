@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 
 from cocosearchd.config.settings import WatchingSettings
-from cocosearchd.watching.dirty_set import Entry, Picked, Scanning, Tree, below
+from cocosearchd.watching.dirty_set import DirtyDirectory, DirtyPath, PickedPaths, RunningScan, below
 from cocosearchd.watching.root_status import FailedPath
 
 URGENT_LIMIT = 64  # more at once is not a person saving files: see `mark`
@@ -27,14 +27,14 @@ class Reconciler:
     def __init__(self, settings: WatchingSettings) -> None:
         self._settings = settings
         self.seq = 0
-        self._entries: dict[str, Entry] = {}
+        self._entries: dict[str, DirtyPath] = {}
         self._urgent: dict[str, None] = {}  # ready to be handed out, oldest first
         self._bulk: dict[str, None] = {}
         self._aside: dict[str, None] = {}  # failed, the oldest first; not in the queues
         self._retry_from = math.inf  # nothing set aside is tried again before
-        self._flying: dict[int, Picked] = {}
-        self._trees: dict[str, Tree] = {}
-        self._scanning: list[Scanning] = []
+        self._flying: dict[int, PickedPaths] = {}
+        self._trees: dict[str, DirtyDirectory] = {}
+        self._scanning: list[RunningScan] = []
         self._oldest: list[tuple[int, str]] = []  # heap of (since, path); entries that moved on are skipped
         self._batches = 0
         self._hinted = 0
@@ -53,7 +53,7 @@ class Reconciler:
         self.seq += 1
         entry = self._entries.get(path)
         if entry is None:
-            entry = self._entries[path] = Entry(self.seq, since or self.seq, urgent, force, scanned)
+            entry = self._entries[path] = DirtyPath(self.seq, since or self.seq, urgent, force, scanned)
             self._hinted += not scanned
             self._push(path, entry)
         else:
@@ -69,7 +69,7 @@ class Reconciler:
     def mark_tree(self, path: str, *, urgent: bool = True, since: int = 0) -> None:
         """Everything at and below the path may differ from the index; `since` as for `mark`."""
         self.seq += 1
-        self._add_tree(Tree(path, since or self.seq, urgent))
+        self._add_tree(DirtyDirectory(path, since or self.seq, urgent))
 
     def remark_in_flight(self, tree: str) -> None:
         """What is being applied below `tree` was decided by rules that no longer hold."""
@@ -78,7 +78,7 @@ class Reconciler:
                 if below(path, tree):
                     self.mark(path, urgent=False, scanned=True)
 
-    def _mark_again(self, path: str, entry: Entry, urgent: bool, since: int) -> None:
+    def _mark_again(self, path: str, entry: DirtyPath, urgent: bool, since: int) -> None:
         entry.seq = self.seq
         entry.urgent |= urgent
         if entry.batch:
@@ -91,14 +91,14 @@ class Reconciler:
             entry.since = since
             self._push(path, entry)
 
-    def _may_be_stored(self, entry: Entry) -> None:
+    def _may_be_stored(self, entry: DirtyPath) -> None:
         self._hinted -= not entry.stored
         entry.stored = True
 
-    def _push(self, path: str, entry: Entry) -> None:
+    def _push(self, path: str, entry: DirtyPath) -> None:
         heapq.heappush(self._oldest, (entry.since, path))
 
-    def _enqueue(self, path: str, entry: Entry) -> None:
+    def _enqueue(self, path: str, entry: DirtyPath) -> None:
         # Edits overtake bulk work, but a checkout also arrives as thousands of hints; the next edit after it must
         # find the short queue short.
         if entry.urgent and path not in self._urgent and len(self._urgent) < URGENT_LIMIT:
@@ -115,9 +115,9 @@ class Reconciler:
             if not entry.stored and not entry.batch and entry.error is None:
                 since = min(since, entry.since)
                 self._drop(path)
-        self._add_tree(Tree("", since, True))
+        self._add_tree(DirtyDirectory("", since, True))
 
-    def _add_tree(self, tree: Tree) -> None:
+    def _add_tree(self, tree: DirtyDirectory) -> None:
         for pending in self._trees.values():
             if below(tree.path, pending.path):
                 pending.since = min(pending.since, tree.since)
@@ -127,21 +127,21 @@ class Reconciler:
             tree.since = min(tree.since, self._trees.pop(path).since)
         self._trees[tree.path] = tree
         if len(self._trees) > MAX_TREES:
-            self._trees = {"": Tree("", min(t.since for t in self._trees.values()), True)}
+            self._trees = {"": DirtyDirectory("", min(t.since for t in self._trees.values()), True)}
         self.to_scan.set()
 
     # -- scanning
 
-    def begin_scan(self) -> tuple[Tree, ...]:
+    def begin_scan(self) -> tuple[DirtyDirectory, ...]:
         """The trees to be scanned now, none inside of another. To be ended by `finish_scan` or `fail_scan`."""
         trees = tuple(self._trees.values())
         self._trees = {}
         self.to_scan.clear()
         flying = {path for picked in self._flying.values() for path in picked.seqs}
-        self._scanning.append(Scanning(trees, flying))
+        self._scanning.append(RunningScan(trees, flying))
         return trees
 
-    def finish_scan(self, trees: tuple[Tree, ...], dirty: Iterable[str], *, force: bool = False) -> None:
+    def finish_scan(self, trees: tuple[DirtyDirectory, ...], dirty: Iterable[str], *, force: bool = False) -> None:
         """The trees were compared with the store; `dirty` differ.
 
         What was being applied meanwhile is looked at again: the store may have been read before that was committed,
@@ -158,20 +158,20 @@ class Reconciler:
                 self.mark(path, urgent=False, scanned=True, since=since)
         self._settled()
 
-    def fail_scan(self, trees: tuple[Tree, ...]) -> None:
+    def fail_scan(self, trees: tuple[DirtyDirectory, ...]) -> None:
         """The scan did not happen: its trees are still to be scanned."""
         self._take_scanning(trees)
         for tree in trees:
             self._add_tree(tree)
 
-    def _take_scanning(self, trees: tuple[Tree, ...]) -> Scanning:
+    def _take_scanning(self, trees: tuple[DirtyDirectory, ...]) -> RunningScan:
         scan = next(scan for scan in self._scanning if scan.trees is trees)
         self._scanning.remove(scan)
         return scan
 
     # -- handing out
 
-    def take(self, limit: int, *, edits: bool = False) -> Picked | None:
+    def take(self, limit: int, *, edits: bool = False) -> PickedPaths | None:
         """At most `limit` paths, edits before bulk, or `edits` alone; None if there are none. All with one `force`."""
         queue, urgent = (self._urgent, True) if self._urgent or edits else (self._bulk, False)
         if not queue:
@@ -190,7 +190,7 @@ class Reconciler:
             self._entries[path].again, self._entries[path].force = 0, False  # from here on: what is marked meanwhile
         seqs = {path: self._entries[path].seq for path in picked}
         stored = frozenset(path for path in picked if self._entries[path].stored)
-        self._flying[self._batches] = found = Picked(self._batches, seqs, stored, force, urgent)
+        self._flying[self._batches] = found = PickedPaths(self._batches, seqs, stored, force, urgent)
         for scan in self._scanning:
             scan.overlapping.update(picked)
         return found
@@ -230,21 +230,21 @@ class Reconciler:
         entry = self._entries.get(path)
         if entry is None:
             self.seq += 1
-            entry = self._entries[path] = Entry(self.seq, self.seq, urgent=False, force=False, stored=True, tries=1)
+            entry = self._entries[path] = DirtyPath(self.seq, self.seq, urgent=False, force=False, stored=True, tries=1)
         elif entry.error is None:
             return  # changed meanwhile: it gets another chance
         entry.error, entry.retry_at, entry.outage = error, None, False
         self._aside[path] = None
         self._settled()
 
-    def _landed(self, number: int) -> list[tuple[str, Entry]]:
+    def _landed(self, number: int) -> list[tuple[str, DirtyPath]]:
         picked = self._flying.pop(number, None)
         landed = [] if picked is None else [(path, self._entries[path]) for path in picked.seqs]
         for _, entry in landed:
             entry.batch = 0
         return landed
 
-    def _set_aside(self, path: str, entry: Entry, error: str, now: float, *, outage: bool) -> None:
+    def _set_aside(self, path: str, entry: DirtyPath, error: str, now: float, *, outage: bool) -> None:
         entry.tries += 1
         pause = min(self._settings.retry_base_s * 2 ** min(entry.tries - 1, 30), self._settings.retry_max_s)
         entry.error, entry.retry_at, entry.outage = error, now + pause, outage

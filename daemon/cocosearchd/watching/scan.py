@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from cocosearchd.model import RACY_NS, READ_YOUNG, FileRecord, decode_path, encode_path
 from cocosearchd.runtime.files.nofollow import ABSENT, opened_directory, status_of
 from cocosearchd.watching.availability.mountpoints import is_bare, unmounted
-from cocosearchd.watching.hard_links import Linked, linked
+from cocosearchd.watching.hard_links import LinkedName, linked
 from cocosearchd.watching.hints.mounts import kernel_below
 from cocosearchd.watching.ignore import default_patterns
 from cocosearchd.watching.ignore.scope import Scope
@@ -26,7 +26,7 @@ _CLOSED = frozenset([errno.EACCES, errno.EPERM, errno.ENAMETOOLONG])
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadDirectory:
     """Why what is in a directory cannot be known; `closed` until its permissions change, else worth another try.
 
     What is `unmounted` is closed as well, until something is mounted or appears there.
@@ -38,19 +38,19 @@ class Unread:
 
 
 @dataclass(slots=True)
-class Found:
+class ScanResult:
     """What a scan saw. `unreadable` are directories; `links` names of files that have several."""
 
     dirty: list[str] = field(default_factory=list)
     files: int = 0
-    unreadable: dict[bytes, Unread] = field(default_factory=dict)
-    links: list[Linked] = field(default_factory=list)
+    unreadable: dict[bytes, UnreadDirectory] = field(default_factory=dict)
+    links: list[LinkedName] = field(default_factory=list)
     newest_ns: int = 0  # of the ctimes of files
     too_long: Counter[bytes] = field(default_factory=Counter)  # directory -> entries left out
 
 
 @dataclass(frozen=True, slots=True)
-class _Look:
+class _FileLook:
     """At a file that was about to be read: its ctime, since when it has had that, and when the look was (monotonic)."""
 
     ctime_ns: int
@@ -58,7 +58,7 @@ class _Look:
     at_ns: int
 
 
-class Young:
+class YoungFiles:
     """Files that were read so soon after a change that another one may look the same, where no event would tell of it.
 
     Of the clock that stamps files only its steps are assumed: that of a file server may be ahead, or behind. A stamp is
@@ -66,7 +66,7 @@ class Young:
     """
 
     def __init__(self) -> None:
-        self._looks: dict[str, _Look] = {}
+        self._looks: dict[str, _FileLook] = {}
         self._newest = 0
 
     def scanned(self, newest_ns: int) -> None:
@@ -81,7 +81,7 @@ class Young:
             before, ctime = self._looks.pop(path, None), ctimes.get(path)
             if ctime is not None and ctime >= young:
                 known = before is not None and before.ctime_ns == ctime
-                self._looks[path] = _Look(ctime, before.first_ns if before is not None and known else now, now)
+                self._looks[path] = _FileLook(ctime, before.first_ns if before is not None and known else now, now)
 
     def told(self, paths: Iterable[str]) -> None:
         """The paths are about to be read, and an event will tell of the next change."""
@@ -106,25 +106,25 @@ class Scan:
         watch: Callable[[bytes], None],
         *,
         force: bool = False,
-        young: Young | None = None,
+        young: YoungFiles | None = None,
     ) -> None:
         """With `force` every file counts as different."""
-        self._young = young or Young()
+        self._young = young or YoungFiles()
         self._scope, self._watch, self._force = scope, watch, force
         self._kernel = frozenset(kernel_below(scope.root))
         self._missing = dict(stored)  # what has not been seen yet
         self._stored, self._bare = stored, list[str]()
-        self._found = Found()
+        self._found = ScanResult()
         self._racy_after = time.time_ns() - RACY_NS
 
-    def run(self, trees: Iterable[bytes]) -> Found:
+    def run(self, trees: Iterable[bytes]) -> ScanResult:
         """Look at each tree; blocking. Trees are relative to the root and may be files, or nothing any more."""
         for tree in trees:
             self._look(tree)
         found = self._found
         if self._bare and self._missing:
             for directory in unmounted(self._scope.root, self._bare, self._missing, self._stored):
-                found.unreadable[decode_path(directory)] = Unread("not mounted", closed=True, unmounted=True)
+                found.unreadable[decode_path(directory)] = UnreadDirectory("not mounted", closed=True, unmounted=True)
         unknown = tuple(os.path.join(encode_path(directory), "") for directory in found.unreadable)
         found.dirty += [path for path in self._missing if not path.startswith(unknown)]
         return found
@@ -163,7 +163,7 @@ class Scan:
 
     def _enters(self, directory: bytes) -> bool:
         if directory in self._kernel:
-            self._found.unreadable[directory] = Unread("the kernel shows itself there", closed=True)
+            self._found.unreadable[directory] = UnreadDirectory("the kernel shows itself there", closed=True)
             return False
         if not self._scope.prunes(directory):
             return True
@@ -177,7 +177,7 @@ class Scan:
 
     def _not_read(self, directory: bytes, error: OSError) -> None:
         closed = error.errno in _CLOSED and directory != b""
-        self._found.unreadable[directory] = Unread(error.strerror or str(error), closed)
+        self._found.unreadable[directory] = UnreadDirectory(error.strerror or str(error), closed)
 
     def _list(self, directory: bytes) -> list[bytes]:
         """Compares the files of a directory; the directories in it. Raises `OSError` if they cannot be known."""
@@ -230,20 +230,20 @@ class Scan:
 
 
 @dataclass(slots=True)
-class Looked:
+class ComparedPaths:
     """Paths by what is there: files in scope, files out of scope, nothing to be indexed, or not to be told."""
 
     present: list[str] = field(default_factory=list)
     outside: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     closed: list[str] = field(default_factory=list)
-    links: list[Linked] = field(default_factory=list)
+    links: list[LinkedName] = field(default_factory=list)
     ctimes: dict[str, int] = field(default_factory=dict)  # of files, in nanoseconds
 
 
-def look(scope: Scope, paths: Mapping[str, bytes]) -> Looked:
+def look(scope: Scope, paths: Mapping[str, bytes]) -> ComparedPaths:
     """What is at each path (text form -> bytes) now."""
-    found = Looked()
+    found = ComparedPaths()
     for path, raw in paths.items():
         try:
             status = status_of(os.path.join(scope.root, raw))

@@ -9,16 +9,16 @@ from typing import Protocol, TypeVar
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.model import FileRecord, decode_path, encode_path
-from cocosearchd.watching.dirty_set import Picked, Tree, below
+from cocosearchd.watching.dirty_set import DirtyDirectory, PickedPaths, below
 from cocosearchd.watching.git.ignore_files import IGNORE_FILES
-from cocosearchd.watching.git.repository import Trouble
-from cocosearchd.watching.hard_links import Links, written
-from cocosearchd.watching.hints.base import Dirty, DirtyTree
+from cocosearchd.watching.git.repository import GitTrouble
+from cocosearchd.watching.hard_links import HardLinks, written
+from cocosearchd.watching.hints.base import DirtyHint, DirtyTreeHint
 from cocosearchd.watching.ignore.default_patterns import LENGTH_RULE
 from cocosearchd.watching.ignore.scope import Scope
 from cocosearchd.watching.reconciler import Reconciler
 from cocosearchd.watching.root_threads import RootThreads
-from cocosearchd.watching.scan import Found, Looked, Scan, Unread, Young
+from cocosearchd.watching.scan import ComparedPaths, Scan, ScanResult, UnreadDirectory, YoungFiles
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +41,7 @@ class KnownFiles(Protocol):
         """The devices (`st_dev`) that its files were on when they were read."""
 
 
-class Survey:
+class ScanCoordinator:
     """Compares a root with the index and marks what differs in `dirty`. For one event loop; blocking work in threads.
 
     What the last scan of the whole root counted: `total` files in scope, `closed_files` that may not be read. What is
@@ -61,18 +61,18 @@ class Survey:
         self.scope: Scope | None = None
         self.total: int | None = None
         self.closed_files: tuple[str, ...] = ()
-        self._unreadable: dict[str, Unread] = {}
+        self._unreadable: dict[str, UnreadDirectory] = {}
         self._too_long: dict[str, int] = {}  # directory -> entries that are left out for their length
         self.force = False  # at the next scan of the whole root, every file counts as different
         self.audit_due = False
         self.took_s = 0.0
         self._audit_at = 0
         self._checked = False
-        self._links, self._young = Links(), Young()
+        self._links, self._young = HardLinks(), YoungFiles()
         self.mapped: tuple[str, ...] = ()  # files that processes have mapped for writing
         self._refused: dict[str, object] = {}  # what lstat said of files that failed
         self._checking: asyncio.Task[None] | None = None
-        self._told: dict[bytes, Trouble] = {}  # what git did not answer, as it is in the log
+        self._told: dict[bytes, GitTrouble] = {}  # what git did not answer, as it is in the log
 
     @property
     def closed(self) -> tuple[str, ...]:
@@ -154,7 +154,7 @@ class Survey:
             return await self._threads.run(Scope, self._root, self.indexing)
         return await self._threads.run(self.scope.anew, self.indexing)
 
-    def hinted(self, hint: Dirty | DirtyTree) -> None:
+    def hinted(self, hint: DirtyHint | DirtyTreeHint) -> None:
         """Something may have changed there."""
         assert self.scope is not None
         directory, _, name = hint.path.rpartition(b"/")
@@ -162,12 +162,12 @@ class Survey:
             self.rules_changed(directory)
         if self._unreadable and encode_path(directory) in self.unmounted:
             self._dirty.mark_tree(encode_path(directory))
-        if isinstance(hint, DirtyTree):
+        if isinstance(hint, DirtyTreeHint):
             self._dirty.mark_tree(encode_path(hint.path))
         elif self.scope.considers(name):
             self._dirty.mark(encode_path(hint.path))
 
-    def gone(self, found: Looked, picked: Picked, *, sure: bool) -> tuple[str, ...]:
+    def gone(self, found: ComparedPaths, picked: PickedPaths, *, sure: bool) -> tuple[str, ...]:
         """Which of the paths are to be deleted. Where the disk does not say, a scan is to: it knows what it keeps.
 
         `sure` is False before the first scan of an epoch: what was mounted may not be any more.
@@ -264,7 +264,7 @@ class Survey:
                 self.scope = renewed
                 return renewed
 
-    def _reopened(self, trees: tuple[Tree, ...]) -> Scope:
+    def _reopened(self, trees: tuple[DirtyDirectory, ...]) -> Scope:
         """The scope for a scan of these: a directory may be another one by now, with rules that no event told of."""
         assert self.scope is not None
         self.scope = self.scope.without(*(decode_path(tree.path) for tree in trees))
@@ -273,7 +273,7 @@ class Survey:
     # -- scans
 
     async def scan(
-        self, trees: tuple[Tree, ...], watch: Callable[[bytes], None], still_there: Callable[[], bool]
+        self, trees: tuple[DirtyDirectory, ...], watch: Callable[[bytes], None], still_there: Callable[[], bool]
     ) -> bool:
         """Compare and mark; False if `still_there` (asked in a thread) says that this was not the root.
 
@@ -307,7 +307,7 @@ class Survey:
         self.took_s = time.monotonic() - began
         return True
 
-    def looked(self, found: Looked, picked: Picked, *, told: bool) -> None:
+    def looked(self, found: ComparedPaths, picked: PickedPaths, *, told: bool) -> None:
         """What is at paths that were handed out: where files have or had other names, those changed with them.
 
         `told` is whether an event will tell of the next change of each.
@@ -323,7 +323,7 @@ class Survey:
             for other in others | (more or frozenset()):
                 self._dirty.mark(other, urgent=picked.urgent, scanned=True, since=since)
 
-    async def _stored(self, trees: tuple[Tree, ...]) -> Sequence[FileRecord]:
+    async def _stored(self, trees: tuple[DirtyDirectory, ...]) -> Sequence[FileRecord]:
         if any(not tree.path for tree in trees):
             return await self._known.file_records()
         if len(trees) > MANY_TREES:
@@ -331,7 +331,7 @@ class Survey:
             return [record for record in stored if any(below(record.path, tree.path) for tree in trees)]
         return [record for tree in trees for record in await self._known.file_records(tree.path)]
 
-    def _count(self, stored: Iterable[FileRecord], found: Found) -> None:
+    def _count(self, stored: Iterable[FileRecord], found: ScanResult) -> None:
         records = list(stored)
         self.total = found.files
         self.closed_files = tuple(record.path for record in records if record.skip_reason == "unreadable")
@@ -362,7 +362,7 @@ class Survey:
         return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_mode
 
 
-def _outside(by_directory: Mapping[str, Item], trees: Sequence[Tree]) -> dict[str, Item]:
+def _outside(by_directory: Mapping[str, Item], trees: Sequence[DirtyDirectory]) -> dict[str, Item]:
     """The items of directories that are in none of the trees."""
     inside = [tree.path for tree in trees]
     return {

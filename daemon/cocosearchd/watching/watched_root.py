@@ -13,14 +13,14 @@ from cocosearchd.model import FileRecord, IndexRecord, decode_path
 from cocosearchd.runtime.deadlines import ended
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
-from cocosearchd.watching.availability.availability import Presence
-from cocosearchd.watching.dirty_set import Batch
+from cocosearchd.watching.availability.availability import RootAvailability
+from cocosearchd.watching.dirty_set import DirtyBatch
 from cocosearchd.watching.ignore.missing_files import why_absent, why_left_out
 from cocosearchd.watching.live_root import LiveRoot
 from cocosearchd.watching.root_status import FailedPath, RootStatus
 from cocosearchd.watching.root_threads import RootThreads
 
-__all__ = ["Batch", "FailedPath", "RootStatus", "StoredFiles", "WatchedRoot", "is_there"]
+__all__ = ["DirtyBatch", "FailedPath", "RootStatus", "StoredFiles", "WatchedRoot", "is_there"]
 
 
 class StoredFiles:
@@ -44,7 +44,7 @@ class StoredFiles:
 
 async def is_there(db: Database, record: IndexRecord, within_s: float, executor: Executor | None = None) -> bool:
     """Whether the root of an index is there; a file system that does not say so in that time is not."""
-    presence = Presence(record.root, StoredFiles(db, record), RootThreads(executor))
+    presence = RootAvailability(record.root, StoredFiles(db, record), RootThreads(executor))
     look = asyncio.ensure_future(presence.look())
     return await ended(look, within_s) and not isinstance(look.result(), str)
 

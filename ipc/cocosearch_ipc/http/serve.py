@@ -27,7 +27,7 @@ from cocosearch_ipc.client import peer_pid, peer_uid
 from cocosearch_ipc.http.app import FrontEnd
 from cocosearch_ipc.http.connection_slots import PeerFinder, Slot, choose_victim
 from cocosearch_ipc.http.guard import HAS_TOKEN
-from cocosearch_ipc.http.sockets import BACKLOG, Bound, renewed
+from cocosearch_ipc.http.sockets import BACKLOG, BoundSockets, renewed
 from cocosearch_ipc.protocol import Failure
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ GRACE_S = 3
 
 async def serve(
     front: FrontEnd,
-    bound: Bound,
+    bound: BoundSockets,
     *,
     started: Callable[[], object],
     stopping: anyio.Event,
@@ -92,10 +92,10 @@ async def serve(
 class _Listening:
     """The Unix sockets of one server, of which the files may be cleaned away while it runs."""
 
-    def __init__(self, front: FrontEnd, bound: Bound, server: "_Server", group: anyio.abc.TaskGroup) -> None:
+    def __init__(self, front: FrontEnd, bound: BoundSockets, server: "_Server", group: anyio.abc.TaskGroup) -> None:
         self.bound = bound
         self._front, self._server, self._group = front, server, group
-        self._sessions = list[_Session]()
+        self._sessions = list[_BridgeSession]()
         self._looking, self._accepting = anyio.CancelScope(), anyio.CancelScope()
 
     def leave(self) -> None:
@@ -123,7 +123,7 @@ class _Listening:
                     await self._move(found)
                 await anyio.sleep(LOOK_S)
 
-    async def _move(self, bound: Bound) -> None:
+    async def _move(self, bound: BoundSockets) -> None:
         """Go on with other sockets. Who is connected stays."""
         former, self.bound = self.bound, bound
         if bound is not former:
@@ -160,7 +160,7 @@ class _Listening:
 
     async def _bridge(self, stream: anyio.abc.SocketStream) -> None:
         raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)  # noqa: S610 - not Django
-        session = _Session(peer_pid(getattr(raw, "_sock", raw))) if _trusted(raw) else None
+        session = _BridgeSession(peer_pid(getattr(raw, "_sock", raw))) if _trusted(raw) else None
         if session is None or not self._has_room(session.peer):
             log.warning("bridge_refused", extra={"bridges": len(self._sessions)})
             await stream.aclose()
@@ -188,7 +188,7 @@ class _Listening:
 
 
 @dataclass(slots=True, eq=False)
-class _Session:
+class _BridgeSession:
     """A session of a stdio bridge: the process that holds the other end."""
 
     peer: int

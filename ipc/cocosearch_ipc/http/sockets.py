@@ -34,7 +34,7 @@ class PortTaken(Failure):
 
 
 @dataclass(frozen=True, slots=True)
-class Bound:
+class BoundSockets:
     """Listening sockets. `tcp` is None where the loopback listener is switched off, or cannot be had: see `lacking`."""
 
     rpc: socket.socket
@@ -84,12 +84,13 @@ def bind(
     port_needed: bool = True,
     inherited: Mapping[str, socket.socket] | None = None,
     tls: bool = False,
-) -> Bound:
+) -> BoundSockets:
     """Bind both Unix sockets (0600 in a private directory) and loopback TCP; `port` None leaves TCP out.
 
     A port that another program holds is never replaced: clients would go on sending their token to that program.
-    Without `port_needed` the TCP listener is left out and `Bound.lacking` says so: a second instance must start. Raises
-    `Failure`: `PortTaken`, CONFLICT when another daemon holds the lock, REFUSED for a directory that others can write.
+    Without `port_needed` the TCP listener is left out and `BoundSockets.lacking` says so: a second instance must start.
+    Raises `Failure`: `PortTaken`, CONFLICT when another daemon holds the lock, REFUSED for a directory that others can
+    write.
     """
     given = dict(inherited or {})
     rpc_path.parent.parent.mkdir(parents=True, exist_ok=True)
@@ -110,10 +111,10 @@ def bind(
         stack.pop_all()
     ours = [path for path, listening in ((rpc_path, rpc), (bridge_path, bridge)) if _path(listening) == path]
     files = {path: _identity(path) for path in (_lock_path(rpc_path), *ours)}
-    return Bound(rpc, bridge, tcp, lock, files, owned, lacking, tls)
+    return BoundSockets(rpc, bridge, tcp, lock, files, owned, lacking, tls)
 
 
-def renewed(bound: Bound) -> Bound:
+def renewed(bound: BoundSockets) -> BoundSockets:
     """`bound` itself while its files are there; else one with new sockets, and a new lock, for those that are not.
 
     Its directory is made again, but none above it: those were not the daemon's. What is replaced is left open. Raises

@@ -32,7 +32,7 @@ RELISTED = {"added", "removed"}
 Context = ServerRequestContext[Any, Any]
 
 
-class Notices:
+class Notifications:
     """Listens on behalf of all clients of one server. `run` must be running for them to hear anything."""
 
     def __init__(self, engine: workspace_protocol.WorkspaceEngine, server: FastMCP) -> None:
@@ -163,7 +163,7 @@ async def _notify(connection: Connection, relisted: bool, changed: list[str]) ->
             await connection.notify("notifications/resources/updated", {"uri": uri})
 
 
-def _install(server: FastMCP, notices: Notices) -> None:
+def _install(server: FastMCP, notices: Notifications) -> None:
     """Only the low-level server below fastmcp can be subscribed to."""
     low = server._mcp_server
     low.add_notification_handler("notifications/initialized", mcp_types.NotificationParams, notices.initialized)

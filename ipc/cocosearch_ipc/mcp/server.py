@@ -48,7 +48,7 @@ class McpServer:
         tools.register(self.fastmcp, engine, roots)
         workspace_tools.register(self.fastmcp, engine)
         resources.register(self.fastmcp, engine)
-        self.notices = notifications.Notices(engine, self.fastmcp)
+        self.notices = notifications.Notifications(engine, self.fastmcp)
         self.fastmcp._mcp_server.add_notification_handler(
             "notifications/roots/list_changed", mcp_types.NotificationParams, client_project.changed
         )

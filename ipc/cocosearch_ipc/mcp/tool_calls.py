@@ -43,14 +43,14 @@ IndexName = Annotated[str | None, Field(description="Index to use. Leave out for
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ToolScope:
     """Where a tool looks: in `index`, or where the engine thinks fit for a client in the directory `cwd`."""
 
     index: str | None
     cwd: str | None = None
 
 
-Where = Place | mcp_types.InputRequiredResult
+Where = ToolScope | mcp_types.InputRequiredResult
 
 
 async def where(ctx: Context, engine: Any, index_name: str | None) -> Where:
@@ -59,22 +59,22 @@ async def where(ctx: Context, engine: Any, index_name: str | None) -> Where:
     Raises `ToolError` with an offer for a project that is known to be meant and is not indexed.
     """
     if index_name is not None:
-        return Place(index_name)
+        return ToolScope(index_name)
     found = await client_project.detect(ctx)
     if isinstance(found, mcp_types.InputRequiredResult):
         return found
     if not found.directories:
-        return Place(None)
+        return ToolScope(None)
     located = await called(engine.locate(checked(workspace_protocol.LocateRequest(found.directories))))
     if located.index is not None:
-        return Place(located.index)
+        return ToolScope(located.index)
     if found.said:
         raise ToolError(
             f"{visible_name(spelled(found.directories[0]))} is not indexed yet.\n{offer(found.directories[0])}\n"
             "To search another project, name its index: list_indexes shows them.",
             log_level=logging.DEBUG,
         )
-    return Place(None, found.directories[0])
+    return ToolScope(None, found.directories[0])
 
 
 def offer(directory: str) -> str:
@@ -92,7 +92,7 @@ async def called(call: Awaitable[Reply], directory: str | None = None) -> Reply:
         raise tool_error(failure, directory) from failure
 
 
-async def answered(call: Any, as_text: Callable[[Any], str], place: Place | None = None) -> ToolResult:
+async def answered(call: Any, as_text: Callable[[Any], str], place: ToolScope | None = None) -> ToolResult:
     """Await an engine call; its reply as a result. Raises `ToolError` with the hint."""
     directory = place.cwd if place else None
     reply = await called(call, directory)

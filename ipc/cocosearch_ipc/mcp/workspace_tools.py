@@ -124,7 +124,7 @@ def _list_files(server: FastMCP, engine: Any) -> None:
         cursor: Annotated[str | None, Field(description="The cursor of the page before.")] = None,
     ) -> Any:
         """List indexed files. Use it to see what there is before get_file."""
-        place = tool_calls.Place(index_name) if topic else await tool_calls.where(ctx, engine, index_name)
+        place = tool_calls.ToolScope(index_name) if topic else await tool_calls.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
         request = workspace_protocol.ListFilesRequest(
@@ -152,7 +152,7 @@ def _get_file(server: FastMCP, engine: Any) -> None:
         end_line: Annotated[int | None, Field(ge=1, description="Last line, inclusive.")] = None,
     ) -> Any:
         """Read an indexed file, or some of its lines, as it is on disk now. Long ones come in pieces."""
-        place = tool_calls.Place(index_name) if topic else await tool_calls.where(ctx, engine, index_name)
+        place = tool_calls.ToolScope(index_name) if topic else await tool_calls.where(ctx, engine, index_name)
         if isinstance(place, mcp_types.InputRequiredResult):
             return place
         request = workspace_protocol.GetFileRequest(

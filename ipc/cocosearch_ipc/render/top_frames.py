@@ -13,7 +13,7 @@ Status = dict[str, Any]
 
 
 @dataclass(slots=True)
-class Seen:
+class FrameState:
     """What a frame needs beside the status of now: the one before, bytes in PostgreSQL by index, rates so far."""
 
     before: Status | None = None
@@ -31,7 +31,7 @@ class Seen:
         self.before = now
 
 
-def frame(now: Status, seen: Seen, style: output.Style) -> Iterator[str]:
+def frame(now: Status, seen: FrameState, style: output.Style) -> Iterator[str]:
     """Lines of one frame."""
     yield (
         style.paint(f"cocosearchd {now['version']}", output.BOLD)
@@ -78,7 +78,7 @@ def sparkline(values: Sequence[float]) -> str:
     return "".join(BARS[min(len(BARS) - 1, int(value / most * len(BARS)))] for value in values)
 
 
-def _indexes(now: Status, seen: Seen, style: output.Style) -> Iterator[str]:
+def _indexes(now: Status, seen: FrameState, style: output.Style) -> Iterator[str]:
     elapsed = seen.elapsed_s(now)
     earlier = {index["name"]: index for index in seen.before["indexes"]} if seen.before and elapsed > 0 else {}
     rows = [("index", "state", "files", "chunks", "size", "pending", "clock", "files/s", "commits/s")]

@@ -18,8 +18,8 @@ from prompt_toolkit.output import ColorDepth
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.render import output
-from cocosearch_ipc.repl.session import Choices, Quit, Session, Wrong
-from cocosearch_ipc.repl.suggestions import Names, Words
+from cocosearch_ipc.repl.session import InvalidLine, Quit, ReplSession, SearchOptions
+from cocosearch_ipc.repl.suggestions import KnownNames, WordCompleter
 
 Env = Mapping[str, str]
 
@@ -27,29 +27,29 @@ Env = Mapping[str, str]
 def run(args: argparse.Namespace, env: Env) -> int:
     """Ask until the end of input or `/quit`. Without a terminal, the exit code is 1 when a line failed."""
     style = output.Style.of(sys.stdout, env)
-    chosen = Choices(indexes=tuple(name for given in args.index for name in given.split(",") if name))
-    session = Session(env, style, args.json, chosen)
+    chosen = SearchOptions(indexes=tuple(name for given in args.index for name in given.split(",") if name))
+    session = ReplSession(env, style, args.json, chosen)
     if sys.stdin.isatty() and sys.stdout.isatty():
         session.call("status")  # better now than after the first question
         return _prompt(session)
     return _read(session)
 
 
-def _read(session: Session) -> int:
+def _read(session: ReplSession) -> int:
     code = exits.OK
     for line in sys.stdin:
         try:
             _answer(session, line)
         except Quit:
             break
-        except (Wrong, client.CallFailed) as error:
+        except (InvalidLine, client.CallFailed) as error:
             _complain(error, as_json=session.as_json)
             code = exits.FAILED
         output.flush()
     return code
 
 
-def _prompt(session: Session) -> int:
+def _prompt(session: ReplSession) -> int:
     if session.style.links:
         output.line("Ask in words, or name what you look for. /help lists the commands, Ctrl-D leaves.")
     reader = _reader(session)
@@ -61,16 +61,16 @@ def _prompt(session: Session) -> int:
             continue
         except (EOFError, Quit):
             return exits.OK
-        except (Wrong, client.CallFailed) as error:
+        except (InvalidLine, client.CallFailed) as error:
             _complain(error)
 
 
-def _reader(session: Session) -> Callable[[], str]:
+def _reader(session: ReplSession) -> Callable[[], str]:
     """Asks for a line. Raises EOFError, KeyboardInterrupt."""
-    names = Names(session)
+    names = KnownNames(session)
     prompt: PromptSession[str] = PromptSession(
         history=_history(session.env),
-        completer=ThreadedCompleter(Words(names)),
+        completer=ThreadedCompleter(WordCompleter(names)),
         complete_while_typing=Condition(_wants_completion),
         auto_suggest=AutoSuggestFromHistory(),
         color_depth=None if session.style.colour else ColorDepth.MONOCHROME,
@@ -96,11 +96,11 @@ def _history(env: Env) -> History:
     return FileHistory(path)
 
 
-def _answer(session: Session, line: str) -> None:
+def _answer(session: ReplSession, line: str) -> None:
     for shown in session.line(line):
         output.line(shown)
 
 
-def _complain(error: Wrong | client.CallFailed, *, as_json: bool = False) -> None:
+def _complain(error: InvalidLine | client.CallFailed, *, as_json: bool = False) -> None:
     hint = error.hint if isinstance(error, client.CallFailed) else ""
     output.error(str(error), hint, as_json=as_json)

@@ -45,12 +45,12 @@ class Quit(Exception):
     """The sitting ends."""
 
 
-class Wrong(Exception):
+class InvalidLine(Exception):
     """A line that cannot be done; says why."""
 
 
 @dataclass(frozen=True, slots=True)
-class Choices:
+class SearchOptions:
     """What questions are asked with. Empty and None mean: as the daemon does by default."""
 
     indexes: tuple[str, ...] = ()
@@ -85,19 +85,19 @@ class Choices:
 
 
 @dataclass(slots=True)
-class Session:
+class ReplSession:
     """One sitting. `line` answers; `choices` and `hits` are what it changes."""
 
     env: Env
     style: output.Style
     as_json: bool = False
-    choices: Choices = field(default_factory=Choices)
+    choices: SearchOptions = field(default_factory=SearchOptions)
     hits: list[dict[str, Any]] = field(default_factory=list)
     asked: str = ""
     answered: bool = False
 
     def line(self, text: str) -> Iterator[str]:
-        """What to show for a line that was typed. Raises `Quit`, `Wrong`, `client.CallFailed`."""
+        """What to show for a line that was typed. Raises `Quit`, `InvalidLine`, `client.CallFailed`."""
         text = text.strip()
         if not text:
             return
@@ -108,7 +108,9 @@ class Session:
         command = self._commands().get(name)
         if command is None:
             near = difflib.get_close_matches(name, COMMANDS, 1)
-            raise Wrong(f"unknown command {name}: " + (f"did you mean {near[0]}?" if near else "/help lists them"))
+            raise InvalidLine(
+                f"unknown command {name}: " + (f"did you mean {near[0]}?" if near else "/help lists them")
+            )
         yield from command(rest.strip())
 
     def _commands(self) -> dict[str, Callable[[str], Iterator[str]]]:
@@ -171,12 +173,12 @@ class Session:
         yield f"asking: {self.choices.shown() or 'as by default'}"
 
     def _reset(self, _: str) -> Iterator[str]:
-        self.choices = Choices()
+        self.choices = SearchOptions()
         yield from self._choose()
 
     def _reranker(self, rest: str) -> Iterator[str]:
         if rest and rest not in RERANKERS:
-            raise Wrong(f"unknown reranker {rest}: there are {', '.join(RERANKERS)}")
+            raise InvalidLine(f"unknown reranker {rest}: there are {', '.join(RERANKERS)}")
         yield from self._choose(reranker=rest or None)
 
     def _help(self, _: str) -> Iterator[str]:
@@ -198,14 +200,14 @@ class Session:
     def _open(self, rest: str) -> Iterator[str]:
         number = _number(rest or "1", 1)
         if number is None or number > len(self.hits):
-            raise Wrong(f"there is no hit {rest}: the last answer had {len(self.hits)}")
+            raise InvalidLine(f"there is no hit {rest}: the last answer had {len(self.hits)}")
         hit = self.hits[number - 1]
         command = query_options.editing(hit, self.asked, self.env)
         output.flush()
         try:
             subprocess.run(command, check=False, stdin=None if sys.stdin.isatty() else subprocess.DEVNULL)
         except OSError as error:
-            raise Wrong(f"cannot start {command[0]}: {error.strerror}; set EDITOR") from None
+            raise InvalidLine(f"cannot start {command[0]}: {error.strerror}; set EDITOR") from None
         yield f"{hit['path']}:{hit['start_line']}"
 
 
@@ -221,5 +223,5 @@ def _number(rest: str, least: int) -> int | None:
     if not rest:
         return None
     if not rest.isdecimal() or len(rest) > 15 or int(rest) < least:
-        raise Wrong(f"{rest!r} is no number from {least} on")
+        raise InvalidLine(f"{rest!r} is no number from {least} on")
     return int(rest)

@@ -7,17 +7,17 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from cocosearch_ipc import client
-from cocosearch_ipc.repl.session import HELP, RERANKERS, Session
+from cocosearch_ipc.repl.session import HELP, RERANKERS, ReplSession
 
 FILTERS = ("lang:", "path:", "-path:", "sym:", "name:", "index:", "topic:")
 SYMBOL_TYPES = ("function", "class", "method", "interface")
 AGAIN_S = 5.0  # names of indexes are asked for again after this
 
 
-class Names:
+class KnownNames:
     """Names that the daemon knows; remembered for a moment, because each key may ask. Empty without a daemon."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: ReplSession) -> None:
         self._session = session
         self._known: dict[str, tuple[float, tuple[str, ...]]] = {}
 
@@ -47,10 +47,10 @@ class Names:
         return known
 
 
-class Words(Completer):
+class WordCompleter(Completer):
     """Completes the word before the cursor."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: KnownNames) -> None:
         self._names = names
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:  # noqa: ARG002

@@ -147,7 +147,7 @@ Programs in Python may copy `cocosearch_ipc/client.py`: it needs the standard li
 
       from cocosearch_ipc import address, client
 
-      with client.Session(address.rpc_socket(address.environment())) as session:
+      with client.ClientSession(address.rpc_socket(address.environment())) as session:
           session.put("/home/me/project/app.py", buffer)  # at each pause in typing
           session.call("search", {"query": "where are retries decided", "cwd": "/home/me/project"})
           session.clear("/home/me/project/app.py")  # when it is saved or closed

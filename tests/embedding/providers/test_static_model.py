@@ -113,7 +113,7 @@ def test_order_and_repetition_of_queries_do_not_matter(encoder: Encoder) -> None
 
 
 def test_a_documents_header_weighs_the_same_however_long_the_body_is(encoder: Encoder) -> None:
-    """As `Weighing` says it, by hand."""
+    """As `TermWeights` says it, by hand."""
     weighing, body = MODEL.weighing, "parse the line\nparse it"
     of = {word: encoder.queries([word])[0] for word in ("src", "reader", "parse", "the", "line", "it")}
     lengths = {word: np.linalg.norm(_row(word)) for word in of}

@@ -8,7 +8,7 @@ from typing import Any
 import anyio
 import pytest
 
-from cocosearchd.indexing.coordinator.updater import Updater, WorkerSpec
+from cocosearchd.indexing.coordinator.updater import IndexerSpec, Updater
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.store.chunks.file_states import file_states
 from cocosearchd.store.connection.database import Database
@@ -36,7 +36,7 @@ def hash_of(path: Path) -> bytes | None:
 
 @asynccontextmanager
 async def kept(
-    db: Database, record: IndexRecord, root: Path, spec: WorkerSpec, kind: type[Updater]
+    db: Database, record: IndexRecord, root: Path, spec: IndexerSpec, kind: type[Updater]
 ) -> AsyncIterator[tuple[Source, list[str]]]:
     """The source of an index, and the paths that its hook was told of before they were stored."""
     early = list[str]()
@@ -56,7 +56,7 @@ async def kept(
 
 
 @pytest.mark.parametrize("mutant", [False, True])
-async def test_the_hook_runs_after_the_commit(db: Database, root: Path, spec: WorkerSpec, mutant: bool) -> None:
+async def test_the_hook_runs_after_the_commit(db: Database, root: Path, spec: IndexerSpec, mutant: bool) -> None:
     record = await new_record(db, root)
     async with kept(db, record, root, spec, TellsTooEarly if mutant else Updater) as (source, early):
         source.give(Change(tuple(every_path(root))))

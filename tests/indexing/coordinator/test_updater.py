@@ -10,7 +10,7 @@ import pytest
 
 from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.errors import Conflict
-from cocosearchd.indexing.coordinator.updater import WorkerSpec
+from cocosearchd.indexing.coordinator.updater import IndexerSpec
 from cocosearchd.model import encode_path
 from cocosearchd.store import index_records
 from cocosearchd.store.connection.database import Database
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.anyio
 
 
 async def test_files_become_rows_and_stay_equal_to_the_disk(
-    db: Database, root: Path, spec: WorkerSpec, tmp_path: Path
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
@@ -41,7 +41,7 @@ async def test_files_become_rows_and_stay_equal_to_the_disk(
     assert left == await fresh_digest(db, root, spec, tmp_path / "other")
 
 
-async def test_a_restart_without_changes_writes_nothing(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_a_restart_without_changes_writes_nothing(db: Database, root: Path, spec: IndexerSpec) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
@@ -54,7 +54,7 @@ async def test_a_restart_without_changes_writes_nothing(db: Database, root: Path
 
 
 async def test_a_forced_batch_is_processed_again_and_changes_nothing(
-    db: Database, root: Path, spec: WorkerSpec
+    db: Database, root: Path, spec: IndexerSpec
 ) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
@@ -65,7 +65,7 @@ async def test_a_forced_batch_is_processed_again_and_changes_nothing(
         assert await index_records.generation(db, record) == generation
 
 
-async def test_rows_of_unchanged_chunks_are_not_touched(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_rows_of_unchanged_chunks_are_not_touched(db: Database, root: Path, spec: IndexerSpec) -> None:
     long = "".join(f"def step_{n}(value: int) -> int:\n" + f"    value += {n}\n" * 60 + "\n\n" for n in range(8))
     (root / "long.py").write_text(long)
     record = await new_record(db, root)
@@ -81,7 +81,7 @@ async def test_rows_of_unchanged_chunks_are_not_touched(db: Database, root: Path
     assert 1 <= len(set(after) - kept) <= 2
 
 
-async def test_gone_paths_are_deleted_without_a_look_at_the_disk(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_gone_paths_are_deleted_without_a_look_at_the_disk(db: Database, root: Path, spec: IndexerSpec) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
@@ -90,7 +90,7 @@ async def test_gone_paths_are_deleted_without_a_look_at_the_disk(db: Database, r
         assert (root / "src/parser.py").exists()
 
 
-async def test_what_is_skipped_is_counted_and_says_why(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_what_is_skipped_is_counted_and_says_why(db: Database, root: Path, spec: IndexerSpec) -> None:
     key = "-----BEGIN PRIVATE KEY-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n" * 8
     files: dict[str, str | bytes] = {
         "binary.py": b"a = 1\0\0\0",
@@ -119,7 +119,7 @@ async def test_what_is_skipped_is_counted_and_says_why(db: Database, root: Path,
         assert (await bench.stored())["large.py"] == 1
 
 
-async def test_paths_of_any_bytes(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_paths_of_any_bytes(db: Database, root: Path, spec: IndexerSpec) -> None:
     names = [b"caf\xe9.py", b"back\\slash.py", "naïve ☕.py".encode(), b"new\nline.py"]
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
@@ -137,7 +137,7 @@ async def test_paths_of_any_bytes(db: Database, root: Path, spec: WorkerSpec) ->
         assert set(await bench.stored()) == set(every_path(root))
 
 
-async def test_the_recursive_chunker(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_the_recursive_chunker(db: Database, root: Path, spec: IndexerSpec) -> None:
     body = "".join(f"def step_{n}(value: int) -> int:\n    return value + {n}\n\n\n" for n in range(80))
     (root / "long.py").write_text(body)
     (root / "latin.py").write_bytes(b"# caf\xe9\n" + body.encode())
@@ -150,7 +150,7 @@ async def test_the_recursive_chunker(db: Database, root: Path, spec: WorkerSpec)
         assert stored["latin.py"] >= 4
 
 
-async def test_indexes_come_and_go_at_run_time(db: Database, root: Path, spec: WorkerSpec, tmp_path: Path) -> None:
+async def test_indexes_come_and_go_at_run_time(db: Database, root: Path, spec: IndexerSpec, tmp_path: Path) -> None:
     record = await new_record(db, root)
     other = tmp_path / "other"
     other.mkdir()
@@ -180,7 +180,7 @@ async def test_indexes_come_and_go_at_run_time(db: Database, root: Path, spec: W
 
 
 async def test_a_batch_that_comes_as_its_index_is_removed_ends_no_child(
-    db: Database, root: Path, spec: WorkerSpec
+    db: Database, root: Path, spec: IndexerSpec
 ) -> None:
     """Who waited for it is awake already: it cannot be cancelled before it goes on."""
     record, other = await new_record(db, root), await new_record(db, root, "other", suffix=b"/.")

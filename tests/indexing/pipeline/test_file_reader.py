@@ -10,7 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocosearchd.indexing.pipeline.file_reader import Missing, Reading, SourceFile, Unread, is_secret, read_files
+from cocosearchd.indexing.pipeline.file_reader import (
+    MissingFile,
+    Reading,
+    SourceFile,
+    UnreadFile,
+    is_secret,
+    read_files,
+)
 
 LIMIT = 1000
 BLOCK = "-----BEGIN {0}-----\n" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7\n" * 4 + "-----END {0}-----\n"
@@ -42,8 +49,8 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
     root.mkdir()
     (root / "file.py").symlink_to(outside / "secret.py")
     (root / "folder").symlink_to(outside)
-    assert isinstance(read_one(root, "file.py"), Missing)
-    assert isinstance(read_one(root, "folder/secret.py"), Missing)
+    assert isinstance(read_one(root, "file.py"), MissingFile)
+    assert isinstance(read_one(root, "folder/secret.py"), MissingFile)
 
 
 def test_what_is_no_file_is_missing(tmp_path: Path) -> None:
@@ -51,7 +58,7 @@ def test_what_is_no_file_is_missing(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     os.mkfifo(tmp_path / "pipe")  # opened in the usual way, this would wait for a writer
     for path in ("folder", "pipe", "nothing", "file/below", "no/such/folder"):
-        assert isinstance(read_one(tmp_path, path), Missing), path
+        assert isinstance(read_one(tmp_path, path), MissingFile), path
 
 
 def test_a_large_file_is_not_read(tmp_path: Path) -> None:
@@ -93,12 +100,12 @@ def test_a_closed_directory_says_nothing_of_its_files(tmp_path: Path) -> None:
     (tmp_path / "away").chmod(0)
     found = read_one(tmp_path, "away/file")
     (tmp_path / "away").chmod(0o700)
-    assert isinstance(found, Unread)
+    assert isinstance(found, UnreadFile)
 
 
 def test_a_root_that_is_away_says_nothing_of_its_files(tmp_path: Path) -> None:
     found = list(read_files(os.fsencode(tmp_path / "unmounted"), ["a", "b"], LIMIT))
-    assert [type(one) for one in found] == [Unread, Unread]
+    assert [type(one) for one in found] == [UnreadFile, UnreadFile]
 
 
 def test_a_file_that_is_being_written_is_never_read_in_part(tmp_path: Path) -> None:
@@ -172,4 +179,4 @@ def test_a_file_that_is_written_meanwhile_is_read_again(tmp_path: Path, monkeypa
     assert isinstance(found, SourceFile)
     assert found.data == b"x = 1\n"
     written, changes = 0, 99
-    assert read_one(tmp_path, "a.py") == Unread("a.py", "it changes while it is read")
+    assert read_one(tmp_path, "a.py") == UnreadFile("a.py", "it changes while it is read")

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.embedding.caching import Counters
+from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline import manifest_cache
 from cocosearchd.indexing.pipeline.chunker import Limits
-from cocosearchd.indexing.pipeline.file_manifest import FileSheet, file_sheet
+from cocosearchd.indexing.pipeline.file_manifest import FileManifest, file_sheet
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
-from cocosearchd.indexing.pipeline.manifest_cache import Sheets
-from cocosearchd.indexing.pipeline.parse_cache import Outlines, made_by
-from cocosearchd.indexing.worker.index_threads import Threads
+from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
+from cocosearchd.indexing.pipeline.parse_cache import ParseCache, made_by
+from cocosearchd.indexing.worker.index_threads import IndexThreads
 from cocosearchd.indexing.worker.known_contents import skip_reason
-from cocosearchd.indexing.worker.row_maker import Extract, Maker, Rules
+from cocosearchd.indexing.worker.row_maker import FileExtract, RowMaker, RowRules
 from cocosearchd.indexing.worker.transaction_group import GroupWriter
-from cocosearchd.indexing.worker.work_priority import Precedence
+from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexIdentity, IndexRecord
-from cocosearchd.runtime.disk_cache import Kept
+from cocosearchd.runtime.disk_cache import DiskCache
 from cocosearchd.store.chunks.manifest import StoredFile
 from cocosearchd.store.chunks.queries import FileWrite, stored_files
 from cocosearchd.store.connection.database import Database
@@ -36,13 +36,15 @@ from tests.store.support import new_index
 pytestmark = pytest.mark.anyio
 
 CASES = Path(__file__).parents[2] / "languages"
-RULES = Rules(1, IndexIdentity((), "", 0), Limits(chunk_size=300), (), (), 1 << 20, index_secrets=False, any_type=True)
+RULES = RowRules(
+    1, IndexIdentity((), "", 0), Limits(chunk_size=300), (), (), 1 << 20, index_secrets=False, any_type=True
+)
 NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
 NAMES = [f"name_{number}" for number in range(12)]
 
 
-def outlines(kept: Kept | None, made: bytes = b"") -> Outlines:
-    return Outlines(RULES.limits, (), made or made_by(), kept, Counters())
+def outlines(kept: DiskCache | None, made: bytes = b"") -> ParseCache:
+    return ParseCache(RULES.limits, (), made or made_by(), kept, ReuseCounters())
 
 
 def source(path: str, data: bytes, tmp_path: Path) -> SourceFile:
@@ -52,21 +54,21 @@ def source(path: str, data: bytes, tmp_path: Path) -> SourceFile:
     return replace(read, path=path)
 
 
-def maker(outlines: Outlines, rules: Rules = RULES) -> Maker:
-    precedence = Precedence()
-    return Maker(rules, BuiltinEmbedder(), outlines, precedence, Threads(precedence), ParserHere(rules.limits))
+def maker(outlines: ParseCache, rules: RowRules = RULES) -> RowMaker:
+    precedence = WorkPriority()
+    return RowMaker(rules, BuiltinEmbedder(), outlines, precedence, IndexThreads(precedence), ParserHere(rules.limits))
 
 
-def sheets_of(kept: Kept, rules: Rules = RULES, made: bytes = b"") -> Sheets:
+def sheets_of(kept: DiskCache, rules: RowRules = RULES, made: bytes = b"") -> ManifestCache:
     """As an index of these rules has them."""
     return maker(outlines(kept, made), rules)._sheets
 
 
-def whole(sources: Sequence[SourceFile]) -> list[Extract]:
+def whole(sources: Sequence[SourceFile]) -> list[FileExtract]:
     return extracted_here(sources, RULES, outlines(None))
 
 
-def of_extract(one: Extract) -> FileSheet:
+def of_extract(one: FileExtract) -> FileManifest:
     return file_sheet(one.chunks, one.language, one.report, one.scopes, one.skip)
 
 
@@ -101,12 +103,14 @@ def edited(lines: Sequence[str], dice: random.Random) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(4))
-async def test_rows_are_those_that_are_made_as_a_whole(db: Database, lasting: Kept, tmp_path: Path, seed: int) -> None:
+async def test_rows_are_those_that_are_made_as_a_whole(
+    db: Database, lasting: DiskCache, tmp_path: Path, seed: int
+) -> None:
     """A history of edits, some of them taken back, by sheets and by none; then the vectors are the same as well."""
     dice, known = random.Random(seed), outlines(lasting)
     record, plain = await of_index(db, "compared"), await of_index(db, "whole")
-    by_sheets = GroupWriter(db, record, Precedence(), maker(known))
-    by_none = GroupWriter(db, plain, Precedence(), maker(outlines(None)))
+    by_sheets = GroupWriter(db, record, WorkPriority(), maker(known))
+    by_none = GroupWriter(db, plain, WorkPriority(), maker(outlines(None)))
     modules: dict[str, list[list[str]]] = {f"src/{name}.py": [[python(name)]] for name in ("a", "b", "c")}
     for step in range(10):
         files = list[SourceFile]()
@@ -120,17 +124,17 @@ async def test_rows_are_those_that_are_made_as_a_whole(db: Database, lasting: Ke
     assert known._counters.parsed < 30
 
 
-async def test_what_is_not_looked_into_and_what_is_nothing(db: Database, lasting: Kept, tmp_path: Path) -> None:
+async def test_what_is_not_looked_into_and_what_is_nothing(db: Database, lasting: DiskCache, tmp_path: Path) -> None:
     """Files of which there is no sheet, and whose rows go."""
     record, plain = await of_index(db, "compared"), await of_index(db, "whole")
     for data in (python("a").encode(), b"\0\1\2", python("b").encode(), b"", b"\n\n"):
         one = [source("a.py", data, tmp_path)]
-        await write(GroupWriter(db, record, Precedence(), maker(outlines(lasting))), one)
-        await write(GroupWriter(db, plain, Precedence(), maker(outlines(None))), one, urgent=True)
+        await write(GroupWriter(db, record, WorkPriority(), maker(outlines(lasting))), one)
+        await write(GroupWriter(db, plain, WorkPriority(), maker(outlines(None))), one, urgent=True)
         assert await table_digest(db, record) == await table_digest(db, plain)
 
 
-def test_a_sheet_that_is_known_says_what_making_does(kept: Kept, tmp_path: Path) -> None:
+def test_a_sheet_that_is_known_says_what_making_does(kept: DiskCache, tmp_path: Path) -> None:
     paths = [path for path in sorted(CASES.rglob("*")) if path.is_file() and path.stat().st_size < 60_000]
     files = [source(f"cases/{path.name}", path.read_bytes(), tmp_path) for path in paths]
     files = [one for one in files if not skip_reason(one, "any", RULES.skipping)]
@@ -148,11 +152,11 @@ def test_a_sheet_that_is_known_says_what_making_does(kept: Kept, tmp_path: Path)
     assert again == [row for _, row in known]
 
 
-async def test_only_what_is_not_stored_is_made(db: Database, lasting: Kept, tmp_path: Path) -> None:
+async def test_only_what_is_not_stored_is_made(db: Database, lasting: DiskCache, tmp_path: Path) -> None:
     record, make = await of_index(db, "code"), maker(outlines(lasting))
     modules = [python(name) for name in NAMES[:5]]
     before = source("a.py", "\n".join(modules).encode(), tmp_path)
-    await write(GroupWriter(db, record, Precedence(), make), [before])
+    await write(GroupWriter(db, record, WorkPriority(), make), [before])
     modules[2] = modules[2].replace("total", "sum")
     after = source("a.py", "\n".join(modules).encode(), tmp_path)
     (made,) = await make([after], await stored_files(db, record, ["a.py"]), urgent=False)
@@ -165,7 +169,9 @@ async def test_only_what_is_not_stored_is_made(db: Database, lasting: Kept, tmp_
 
 
 @pytest.mark.parametrize("damage", ["delete from {chunks}", "update {chunks} set chunk_hash = 'another one'"])
-async def test_a_row_that_went_after_it_was_compared(db: Database, lasting: Kept, tmp_path: Path, damage: str) -> None:
+async def test_a_row_that_went_after_it_was_compared(
+    db: Database, lasting: DiskCache, tmp_path: Path, damage: str
+) -> None:
     """The transaction sees that, and all files of it are made as a whole."""
     record, plain = await of_index(db, "code"), await of_index(db, "plain")
     make, asked = maker(outlines(lasting)), list[bool]()
@@ -180,18 +186,18 @@ async def test_a_row_that_went_after_it_was_compared(db: Database, lasting: Kept
                 await other.execute(compose(f"{damage} where filename = 'a.py' and ordinal = 0", record))
         return made
 
-    writer = GroupWriter(db, record, Precedence(), disturbed)
+    writer = GroupWriter(db, record, WorkPriority(), disturbed)
     files = [source(path, "\n".join(map(python, NAMES)).encode(), tmp_path) for path in ("a.py", "b.py")]
     await write(writer, files)
     changed = [source(one.path, one.data + b"# more\n", tmp_path) for one in files]
     await write(writer, changed)
-    await write(GroupWriter(db, plain, Precedence(), maker(outlines(None))), changed, urgent=True)
+    await write(GroupWriter(db, plain, WorkPriority(), maker(outlines(None))), changed, urgent=True)
     assert asked == [True, True, False]
     assert await table_digest(db, record) == await table_digest(db, plain)
     assert await damaged_files(db, record) == ()
 
 
-def test_what_shapes_rows_is_part_of_the_key(kept: Kept, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_shapes_rows_is_part_of_the_key(kept: DiskCache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = source("a.py", python("a").encode(), tmp_path)
     found = sheets_of(kept)
     found.keep([(one, of_extract(whole([one])[0]))])
@@ -216,7 +222,7 @@ def test_what_shapes_rows_is_part_of_the_key(kept: Kept, tmp_path: Path, monkeyp
     assert sheets_of(kept).known([one])[0]
 
 
-def test_a_damaged_sheet_is_none(kept: Kept, tmp_path: Path) -> None:
+def test_a_damaged_sheet_is_none(kept: DiskCache, tmp_path: Path) -> None:
     one = source("a.py", python("a").encode(), tmp_path)
     found, made = sheets_of(kept), of_extract(whole([one])[0])
     found.keep([(one, made)])
@@ -234,7 +240,7 @@ def test_a_damaged_sheet_is_none(kept: Kept, tmp_path: Path) -> None:
     other.close()
 
 
-def test_what_may_turn_out_otherwise_is_not_kept(kept: Kept, tmp_path: Path) -> None:
+def test_what_may_turn_out_otherwise_is_not_kept(kept: DiskCache, tmp_path: Path) -> None:
     """What could not be parsed, and what was not looked into."""
     found = sheets_of(kept)
     line = source("a.py", b"x = '" + b"a" * 1_000_000 + b"'\n", tmp_path)

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from cocosearchd.embedding.caching import Counters
-from cocosearchd.indexing.coordinator.updater import WorkerSpec
+from cocosearchd.embedding.caching import ReuseCounters
+from cocosearchd.indexing.coordinator.updater import IndexerSpec
 from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
-from cocosearchd.indexing.pipeline.parse_cache import Outlines, made_by
-from cocosearchd.indexing.pipeline.parse_result import Outline
-from cocosearchd.indexing.worker.row_maker import Extract, Rules
+from cocosearchd.indexing.pipeline.parse_cache import ParseCache, made_by
+from cocosearchd.indexing.pipeline.parse_result import ParsedFile
+from cocosearchd.indexing.worker.row_maker import FileExtract, RowRules
 from cocosearchd.languages.detect import HEAD_BYTES, detect
 from cocosearchd.model import IndexIdentity
-from cocosearchd.runtime.disk_cache import Kept
+from cocosearchd.runtime.disk_cache import DiskCache
 from cocosearchd.store.connection.database import Database
 from tests.indexing.conftest import python
 from tests.indexing.parsing import extracted_here
@@ -25,8 +25,8 @@ CASES = Path(__file__).parents[2] / "languages"
 LIMITS = (Limits(), Limits(chunk_size=300), Limits("recursive", 500, 100))
 
 
-def outlines(kept: Kept | None, limits: Limits | None = None, made: bytes = b"") -> Outlines:
-    return Outlines(limits or Limits(), (), made or made_by(), kept, Counters())
+def outlines(kept: DiskCache | None, limits: Limits | None = None, made: bytes = b"") -> ParseCache:
+    return ParseCache(limits or Limits(), (), made or made_by(), kept, ReuseCounters())
 
 
 def source(path: str, data: bytes, tmp_path: Path) -> tuple[SourceFile, str]:
@@ -37,17 +37,17 @@ def source(path: str, data: bytes, tmp_path: Path) -> tuple[SourceFile, str]:
     return replace(read, path=path), detect(path, data[:HEAD_BYTES])
 
 
-def rules(limits: Limits) -> Rules:
+def rules(limits: Limits) -> RowRules:
     """All files are looked into."""
-    return Rules(1, IndexIdentity((), "", 0), limits, (), (), 1 << 20, index_secrets=True, any_type=True)
+    return RowRules(1, IndexIdentity((), "", 0), limits, (), (), 1 << 20, index_secrets=True, any_type=True)
 
 
-def extracted(outlines: Outlines, *sources: SourceFile) -> list[Extract]:
+def extracted(outlines: ParseCache, *sources: SourceFile) -> list[FileExtract]:
     """The files together, as they are made."""
     return extracted_here(sources, rules(outlines._limits), outlines)
 
 
-def found_in(outlines: Outlines, source: SourceFile, language: str) -> Outline | None:
+def found_in(outlines: ParseCache, source: SourceFile, language: str) -> ParsedFile | None:
     return outlines.known([outlines.key(source, language)])[0]
 
 
@@ -58,7 +58,7 @@ def cases() -> list[Path]:
 
 
 @pytest.mark.parametrize("limits", LIMITS, ids=str)
-def test_what_is_known_is_what_parsing_finds(kept: Kept, tmp_path: Path, limits: Limits) -> None:
+def test_what_is_known_is_what_parsing_finds(kept: DiskCache, tmp_path: Path, limits: Limits) -> None:
     files = [source(path.name, path.read_bytes(), tmp_path)[0] for path in cases()]
     first, second = outlines(kept, limits), outlines(kept, limits)
     made = extracted(first, *files)
@@ -68,7 +68,7 @@ def test_what_is_known_is_what_parsing_finds(kept: Kept, tmp_path: Path, limits:
     assert {one.language for one in made} > {"python", "dockerfile", "yaml"}
 
 
-def test_a_moved_file_is_known_and_its_headers_are_its_own(kept: Kept, tmp_path: Path) -> None:
+def test_a_moved_file_is_known_and_its_headers_are_its_own(kept: DiskCache, tmp_path: Path) -> None:
     data = python("retry").encode()
     before, _ = source("lib/retry.py", data, tmp_path)
     after, one = replace(before, path="src/again.py"), outlines(kept)
@@ -77,14 +77,14 @@ def test_a_moved_file_is_known_and_its_headers_are_its_own(kept: Kept, tmp_path:
     assert one._counters.parsed == 1
 
 
-def test_files_of_one_content_are_parsed_once(kept: Kept, tmp_path: Path) -> None:
+def test_files_of_one_content_are_parsed_once(kept: DiskCache, tmp_path: Path) -> None:
     before, _ = source("lib/retry.py", python("retry").encode(), tmp_path)
     files, one = [before, replace(before, path="src/again.py"), replace(before, path="src/again.md")], outlines(kept)
     assert extracted(one, *files) == [extracted(outlines(None), file)[0] for file in files]
     assert one._counters.parsed == 2, "as Python and as Markdown"
 
 
-def test_what_makes_another_outline_is_part_of_the_key(kept: Kept, tmp_path: Path) -> None:
+def test_what_makes_another_outline_is_part_of_the_key(kept: DiskCache, tmp_path: Path) -> None:
     data = b"const name = (a: number) => a;\nclass Found { find() {} }\n"
     read, language = source("a.ts", data, tmp_path)
     extracted(outlines(kept), read)
@@ -94,10 +94,12 @@ def test_what_makes_another_outline_is_part_of_the_key(kept: Kept, tmp_path: Pat
     assert not found_in(outlines(kept), replace(read, path="a.tsx"), language), "another grammar"
     assert not found_in(outlines(kept), read, "javascript")
     assert not found_in(outlines(kept), source("a.ts", data + b"\n", tmp_path)[0], language)
-    assert not found_in(Outlines(Limits(), (("typescript", "; none"),), made_by(), kept, Counters()), read, language)
+    assert not found_in(
+        ParseCache(Limits(), (("typescript", "; none"),), made_by(), kept, ReuseCounters()), read, language
+    )
 
 
-def test_what_is_damaged_is_made_again(kept: Kept, tmp_path: Path) -> None:
+def test_what_is_damaged_is_made_again(kept: DiskCache, tmp_path: Path) -> None:
     read, language = source("a.py", python("retry").encode(), tmp_path)
     one = outlines(kept)
     extracted(one, read)
@@ -115,7 +117,7 @@ def test_what_is_damaged_is_made_again(kept: Kept, tmp_path: Path) -> None:
 
 @pytest.mark.anyio
 async def test_contents_that_come_back_are_not_parsed_again(
-    db: Database, root: Path, spec: WorkerSpec, tmp_path: Path
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
     """Also by the child after the one that parsed them, and in other places."""
     before = {path: (root / path).read_bytes() for path in every_path(root)}

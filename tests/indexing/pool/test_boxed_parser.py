@@ -13,23 +13,23 @@ from typing import Literal
 import anyio
 import pytest
 
-from cocosearchd.embedding.caching import Counters
+from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
-from cocosearchd.indexing.pipeline.parse_cache import Outlines
+from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pipeline.parse_result import plain_outline
 from cocosearchd.indexing.pool import boxed_parser
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask, parser_command
-from cocosearchd.indexing.pool.bulk_messages import Asked, Order
-from cocosearchd.indexing.pool.bulk_pool import SUSPECT, Crew, Terms
+from cocosearchd.indexing.pool.bulk_messages import TaskInput, TaskRequest
+from cocosearchd.indexing.pool.bulk_pool import SUSPECT, BulkPool, BulkPoolLimits
 from cocosearchd.indexing.pool.parse_task import ParseFile, ParseRequest
 from cocosearchd.indexing.pool.quarantine import NOT_PARSED, Quarantine, is_quarantined
-from cocosearchd.indexing.worker.index_threads import Threads
-from cocosearchd.indexing.worker.row_maker import Maker, Rules
-from cocosearchd.indexing.worker.work_priority import Precedence
+from cocosearchd.indexing.worker.index_threads import IndexThreads
+from cocosearchd.indexing.worker.row_maker import RowMaker, RowRules
+from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexIdentity
-from cocosearchd.runtime.disk_cache import Kept
+from cocosearchd.runtime.disk_cache import DiskCache
 from cocosearchd.sandbox.code_digest import installed_code
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_pool import PoolSize, WorkerPool
@@ -78,7 +78,9 @@ HARMS = {
 }
 GOOD = b"def first():\n    return 1\n\n\ndef second():\n    return 2\n"
 BOUNDS = ResourceLimits(address_space_bytes=256 << 20, request_cpu_s=1)
-RULES = Rules(1, IndexIdentity((), "", 0), Limits(chunk_size=300), (), (), 1 << 20, index_secrets=False, any_type=True)
+RULES = RowRules(
+    1, IndexIdentity((), "", 0), Limits(chunk_size=300), (), (), 1 << 20, index_secrets=False, any_type=True
+)
 NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
 
 
@@ -193,8 +195,8 @@ async def test_a_quarantine_without_a_disk_lasts_as_long_as_the_process(tmp_path
     assert quarantine.reasons([b"content"]) == {b"content": "it crashes"}
 
 
-def asked(path: str, data: bytes) -> Asked:
-    return Asked(path, "python", data, b"")
+def asked(path: str, data: bytes) -> TaskInput:
+    return TaskInput(path, "python", data, b"")
 
 
 async def until(true: Callable[[], bool]) -> None:
@@ -210,15 +212,15 @@ def sources(root: Path, files: dict[str, bytes]) -> list[SourceFile]:
     return [one for one in read_files(bytes(root), files, 1 << 20) if isinstance(one, SourceFile)]
 
 
-def maker(parser: BoxedParser, kept: Kept | None, crew: Crew | None = None) -> Maker:
-    precedence = Precedence()
-    outlines = Outlines(RULES.limits, (), b"", kept, Counters())
-    return Maker(RULES, BuiltinEmbedder(), outlines, precedence, Threads(precedence), parser, crew)
+def maker(parser: BoxedParser, kept: DiskCache | None, crew: BulkPool | None = None) -> RowMaker:
+    precedence = WorkPriority()
+    outlines = ParseCache(RULES.limits, (), b"", kept, ReuseCounters())
+    return RowMaker(RULES, BuiltinEmbedder(), outlines, precedence, IndexThreads(precedence), parser, crew)
 
 
 @pytest.mark.parametrize("urgent", [True, False])
 async def test_a_known_killer_is_not_parsed_again(
-    tmp_path: Path, kept: Kept, urgent: bool, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, kept: DiskCache, urgent: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neither in a copy, nor after a restart; when its content changes, it is."""
     stored = None if urgent else [NOTHING]
@@ -241,7 +243,7 @@ async def test_a_known_killer_is_not_parsed_again(
 
 async def test_what_ends_a_mate_is_tried_once_more_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     files = {f"{number}.py": GOOD + b"# %d\n" % number for number in range(30)} | {"killer.py": b"CRASH\n"}
-    crew = Crew(1, installed_code(), Terms(bytes_per_mate=1), MATE)
+    crew = BulkPool(1, installed_code(), BulkPoolLimits(bytes_per_mate=1), MATE)
     quarantine = Quarantine(None)
     async with pool_of() as pool:
         make, read = maker(boxed(pool, quarantine), None, crew), sources(tmp_path / "root", files)
@@ -258,8 +260,8 @@ async def test_what_ends_a_mate_is_tried_once_more_alone(tmp_path: Path, caplog:
 
 
 async def test_a_mate_that_had_not_begun_with_a_batch_casts_no_doubt_on_it(tmp_path: Path) -> None:
-    crew = Crew(1, installed_code(), Terms(bytes_per_mate=1), MATE)
-    order = Order(RULES.limits, (), (), ())
+    crew = BulkPool(1, installed_code(), BulkPoolLimits(bytes_per_mate=1), MATE)
+    order = TaskRequest(RULES.limits, (), (), ())
     from_first = [asked("a.py", b"CRASH\n"), *(asked(f"{number}.py", GOOD) for number in range(15))]
     await crew.made(order, from_first[:1], pause)
     await until(lambda: any(mate.ready for mate in crew._mates))

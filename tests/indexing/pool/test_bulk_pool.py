@@ -18,23 +18,23 @@ import psutil
 import pytest
 
 from cocosearchd.config.settings import IndexingSettings
-from cocosearchd.embedding.caching import Counters, RememberingEmbedder
+from cocosearchd.embedding.caching import CachingEmbedder, ReuseCounters
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
-from cocosearchd.embedding.vector_cache import VectorStore
-from cocosearchd.indexing.indexer_messages import WorkerSpec
+from cocosearchd.embedding.vector_cache import VectorCache
+from cocosearchd.indexing.indexer_messages import IndexerSpec
 from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
-from cocosearchd.indexing.pipeline.parse_cache import Outlines
+from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pool import bulk_worker
-from cocosearchd.indexing.pool.bulk_messages import LARGEST_FILE_BYTES, Asked, Made, Order
-from cocosearchd.indexing.pool.bulk_pool import COMMAND, FAILURES, Answer, Crew, Terms
+from cocosearchd.indexing.pool.bulk_messages import LARGEST_FILE_BYTES, TaskInput, TaskRequest, TaskResult
+from cocosearchd.indexing.pool.bulk_pool import COMMAND, FAILURES, Answer, BulkPool, BulkPoolLimits
 from cocosearchd.indexing.pool.parse_task import BATCH_BYTES, BATCH_FILES, split_batches
-from cocosearchd.indexing.worker.index_threads import Threads
-from cocosearchd.indexing.worker.row_maker import Maker, Rules
+from cocosearchd.indexing.worker.index_threads import IndexThreads
+from cocosearchd.indexing.worker.row_maker import RowMaker, RowRules
 from cocosearchd.indexing.worker.transaction_group import GroupWriter
-from cocosearchd.indexing.worker.work_priority import Precedence
+from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexIdentity, IndexRecord
-from cocosearchd.runtime.disk_cache import Kept
+from cocosearchd.runtime.disk_cache import DiskCache
 from cocosearchd.sandbox.code_digest import installed_code
 from cocosearchd.sandbox.worker_process import STOP_S
 from cocosearchd.store.chunks.manifest import StoredFile
@@ -49,18 +49,20 @@ from tests.store.support import new_index
 pytestmark = pytest.mark.anyio
 
 CASES = Path(__file__).parents[2] / "languages"
-RULES = Rules(1, IndexIdentity((), "", 0), Limits(chunk_size=300), (), (), 1 << 20, index_secrets=False, any_type=True)
+RULES = RowRules(
+    1, IndexIdentity((), "", 0), Limits(chunk_size=300), (), (), 1 << 20, index_secrets=False, any_type=True
+)
 NOTHING = StoredFile((None,) * 9, (None,) * 4, b"")
 EMBEDDER = BuiltinEmbedder()
-ORDER = Order(RULES.limits, (), EMBEDDER.fingerprint.pairs(), ())
-EAGER = Terms(bytes_per_mate=1)
+ORDER = TaskRequest(RULES.limits, (), EMBEDDER.fingerprint.pairs(), ())
+EAGER = BulkPoolLimits(bytes_per_mate=1)
 # What a process that is no good mate does with its first order.
 SCRIPT = """
 import os, socket, sys, time
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pool import bulk_messages, bulk_worker
 from cocosearchd.sandbox.frames import frame, read_frame
-NONE = bulk_messages.Made(b"", b"", (), b"", False)
+NONE = bulk_messages.TaskResult(b"", b"", (), b"", False)
 def answer(made):
     return frame(bulk_messages.made_to_bytes(made))
 stream = socket.socket(fileno=int(sys.argv[1])).makefile("rwb")
@@ -84,14 +86,14 @@ ACTS = {
 }
 
 
-class Watched(Crew):
+class Watched(BulkPool):
     """Counts what was made."""
 
     done = 0
 
     async def made(self, *arguments: object) -> list[Answer]:
         found = await super().made(*arguments)  # type: ignore[arg-type]
-        self.done += sum(isinstance(one, Made) for one in found)
+        self.done += sum(isinstance(one, TaskResult) for one in found)
         return found
 
 
@@ -110,7 +112,7 @@ async def pause() -> None:
 
 @asynccontextmanager
 async def crew_of(
-    size: int = 2, terms: Terms = EAGER, command: Sequence[str] = COMMAND, *, code: str = ""
+    size: int = 2, terms: BulkPoolLimits = EAGER, command: Sequence[str] = COMMAND, *, code: str = ""
 ) -> AsyncIterator[Watched]:
     crew = Watched(size, code or installed_code(), terms, command)
     try:
@@ -126,7 +128,7 @@ async def until(true: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def ready(crew: Crew, count: int) -> list[psutil.Process]:
+async def ready(crew: BulkPool, count: int) -> list[psutil.Process]:
     """So many mates; started by work that they come too late for."""
     assert await crew.made(ORDER, [asked("start.py", "")], pause) == [None]
     await until(lambda: sum(mate.ready for mate in crew._mates) >= count)
@@ -137,18 +139,18 @@ async def gone(processes: Sequence[psutil.Process]) -> None:
     await until(lambda: not any(process.is_running() and process.status() != "zombie" for process in processes))
 
 
-def asked(path: str, text: str) -> Asked:
-    return Asked(path, "python", (text or "x = 1\n").encode(), b"")
+def asked(path: str, text: str) -> TaskInput:
+    return TaskInput(path, "python", (text or "x = 1\n").encode(), b"")
 
 
 def sources(root: Path) -> list[SourceFile]:
     return [one for one in read_files(bytes(root), every_path(root), 1 << 20) if isinstance(one, SourceFile)]
 
 
-def maker(kept: Kept | None, crew: Crew | None, rules: Rules = RULES) -> Maker:
-    precedence = Precedence()
-    outlines = Outlines(rules.limits, rules.overrides, b"", kept, Counters())
-    return Maker(rules, EMBEDDER, outlines, precedence, Threads(precedence), ParserHere(rules.limits), crew)
+def maker(kept: DiskCache | None, crew: BulkPool | None, rules: RowRules = RULES) -> RowMaker:
+    precedence = WorkPriority()
+    outlines = ParseCache(rules.limits, rules.overrides, b"", kept, ReuseCounters())
+    return RowMaker(rules, EMBEDDER, outlines, precedence, IndexThreads(precedence), ParserHere(rules.limits), crew)
 
 
 @pytest.fixture
@@ -186,7 +188,7 @@ async def write(writer: GroupWriter[SourceFile], files: Sequence[SourceFile]) ->
     await asyncio.gather(*(writer.apply(one.path, one, urgent=False) for one in files))
 
 
-async def test_rows_are_those_that_the_child_makes_alone(db: Database, lasting: Kept, mixed: Path) -> None:
+async def test_rows_are_those_that_the_child_makes_alone(db: Database, lasting: DiskCache, mixed: Path) -> None:
     """A first index and a change of every file, then what was stored first again; vectors and words as well.
 
     Once with what is kept of files, and once without.
@@ -200,7 +202,7 @@ async def test_rows_are_those_that_the_child_makes_alone(db: Database, lasting: 
     async with crew_of() as crew:
         makers = [maker(None, None), maker(lasting, crew), maker(None, crew)]
         alone, keeping, forgetting = (
-            GroupWriter(db, record, Precedence(), make) for record, make in zip(records, makers, strict=True)
+            GroupWriter(db, record, WorkPriority(), make) for record, make in zip(records, makers, strict=True)
         )
         await ready(crew, 1)
         for files, least in ((first, 100), (second, 55), (first, 0)):
@@ -217,17 +219,17 @@ async def test_rows_are_those_that_the_child_makes_alone(db: Database, lasting: 
     assert await damaged_files(db, records[1]) == await damaged_files(db, records[2]) == ()
 
 
-async def test_what_was_made_is_known_from_then_on(tmp_path: Path, lasting: Kept) -> None:
+async def test_what_was_made_is_known_from_then_on(tmp_path: Path, lasting: DiskCache) -> None:
     """Outline, sheet and vectors, and they are counted."""
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "a.py").write_text(python("a"))
     (source,) = sources(tmp_path / "root")
-    counters, store = Counters(), VectorStore(tmp_path / "vectors.sqlite", 1 << 24)
-    embedder, precedence = RememberingEmbedder(EMBEDDER, store, counters), Precedence()
-    outlines = Outlines(RULES.limits, (), b"", lasting, counters)
+    counters, store = ReuseCounters(), VectorCache(tmp_path / "vectors.sqlite", 1 << 24)
+    embedder, precedence = CachingEmbedder(EMBEDDER, store, counters), WorkPriority()
+    outlines = ParseCache(RULES.limits, (), b"", lasting, counters)
     async with crew_of(1) as crew:
         await ready(crew, 1)
-        make = Maker(RULES, embedder, outlines, precedence, Threads(precedence), ParserHere(RULES.limits), crew)
+        make = RowMaker(RULES, embedder, outlines, precedence, IndexThreads(precedence), ParserHere(RULES.limits), crew)
         (one,) = await make([source], [NOTHING], urgent=False)
         (again,) = await make([source], [NOTHING], urgent=False)
         (moved,) = await make([replace(source, path="b.py")], [NOTHING], urgent=False)
@@ -239,7 +241,7 @@ async def test_what_was_made_is_known_from_then_on(tmp_path: Path, lasting: Kept
     assert (one.vectors == again.vectors).all()
     assert [one.keywords(chunk) for chunk in one.chunks] == [again.keywords(chunk) for chunk in again.chunks]
     chunks = len(one.chunks)
-    assert counters == Counters(computed=2 * chunks, reused=chunks, parsed=1)
+    assert counters == ReuseCounters(computed=2 * chunks, reused=chunks, parsed=1)
     await embedder.aclose()
 
 
@@ -274,7 +276,7 @@ async def test_a_mate_that_is_none_costs_time_only(tmp_path: Path, act: str, cap
     assert vars(said[0])["alone"] is False
 
 
-async def test_a_mate_that_is_killed_or_stopped_at_work(lasting: Kept, mixed: Path) -> None:
+async def test_a_mate_that_is_killed_or_stopped_at_work(lasting: DiskCache, mixed: Path) -> None:
     async with crew_of(2, replace(EAGER, patience_s=0.5)) as crew:
         make, files = maker(lasting, crew), sources(mixed)
         processes = await ready(crew, 1)
@@ -410,7 +412,7 @@ async def test_who_is_cancelled_leaves_mates_at_work(caplog: pytest.LogCaptureFi
         await asyncio.wait({work})
         process.resume()
         (one,) = await crew.made(ORDER, [asked("b.py", python("b"))], pause)
-        assert isinstance(one, Made)
+        assert isinstance(one, TaskResult)
         assert "b.py" in one.words[0] or "b" in one.words[0].split()
     assert not caplog.records
 
@@ -426,7 +428,7 @@ def test_batches_are_small_and_all_of_it() -> None:
 
 
 async def test_the_child_has_a_crew_that_ends_with_it(
-    db: Database, root: Path, spec: WorkerSpec, tmp_path: Path
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
     """A first index of some megabytes; the child is killed in the midst of it, and its mates are gone with it."""
     for number in range(130):

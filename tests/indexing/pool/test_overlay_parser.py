@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from cocosearchd.indexing.pipeline.chunker import Limits
-from cocosearchd.indexing.pipeline.parse_result import Outline, outlined
-from cocosearchd.indexing.pool.overlay_parser import COMMAND, Outliner
+from cocosearchd.indexing.pipeline.parse_result import ParsedFile, outlined
+from cocosearchd.indexing.pool.overlay_parser import COMMAND, OverlayParser
 
 pytestmark = pytest.mark.anyio
 
@@ -39,8 +39,8 @@ ODD = (sys.executable, "-c", SCRIPT)
 
 
 @asynccontextmanager
-async def opened(command: Sequence[str] = COMMAND, **rest: float) -> AsyncIterator[Outliner]:
-    outliner = Outliner(command, **rest)
+async def opened(command: Sequence[str] = COMMAND, **rest: float) -> AsyncIterator[OverlayParser]:
+    outliner = OverlayParser(command, **rest)
     try:
         yield outliner
     finally:
@@ -48,7 +48,7 @@ async def opened(command: Sequence[str] = COMMAND, **rest: float) -> AsyncIterat
         assert not outliner._pool.pids
 
 
-async def outline(outliner: Outliner, data: bytes = TEXT, path: str = "a.py") -> Outline | None:
+async def outline(outliner: OverlayParser, data: bytes = TEXT, path: str = "a.py") -> ParsedFile | None:
     result = await outliner.outline(path, "python", data, Limits(), ())
     return None if result is None else result.outline
 

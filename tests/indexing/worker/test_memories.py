@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import EmbedderSettings
-from cocosearchd.indexing.coordinator.updater import WorkerSpec
+from cocosearchd.indexing.coordinator.updater import IndexerSpec
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.connection.database import Database
@@ -18,7 +18,7 @@ from tests.store.support import file_write
 pytestmark = pytest.mark.anyio
 
 
-async def test_cocoindex_forgets(db: Database, root: Path, spec: WorkerSpec, tmp_path: Path) -> None:
+async def test_cocoindex_forgets(db: Database, root: Path, spec: IndexerSpec, tmp_path: Path) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
@@ -34,7 +34,7 @@ async def test_cocoindex_forgets(db: Database, root: Path, spec: WorkerSpec, tmp
 
 @pytest.mark.parametrize("part", ["half", "zeros"])
 async def test_a_damaged_memory_is_begun_anew(
-    db: Database, root: Path, spec: WorkerSpec, tmp_path: Path, part: str
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path, part: str
 ) -> None:
     """As after a power cut, or a copy of a state that was in use: CocoIndex's store fails, or ends the child."""
     record = await new_record(db, root)
@@ -54,7 +54,7 @@ async def test_a_damaged_memory_is_begun_anew(
     assert left == await fresh_digest(db, root, spec, tmp_path / "other")
 
 
-async def test_postgresql_loses_a_file(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_postgresql_loses_a_file(db: Database, root: Path, spec: IndexerSpec) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
@@ -65,7 +65,7 @@ async def test_postgresql_loses_a_file(db: Database, root: Path, spec: WorkerSpe
         assert await bench.digest() == whole
 
 
-async def test_postgresql_is_played_back(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_postgresql_is_played_back(db: Database, root: Path, spec: IndexerSpec) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
@@ -79,7 +79,7 @@ async def test_postgresql_is_played_back(db: Database, root: Path, spec: WorkerS
         assert await bench.digest() == whole
 
 
-async def test_chunks_lost_behind_the_back_are_written_again(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_chunks_lost_behind_the_back_are_written_again(db: Database, root: Path, spec: IndexerSpec) -> None:
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
         await bench.feed_all()
@@ -92,7 +92,7 @@ async def test_chunks_lost_behind_the_back_are_written_again(db: Database, root:
         assert await bench.digest() == whole
 
 
-async def test_another_database_starts_from_nothing(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_another_database_starts_from_nothing(db: Database, root: Path, spec: IndexerSpec) -> None:
     """The same state directory under a database that has never seen the files, with the same index number."""
     record = await new_record(db, root)
     async with running(db, record, root, spec) as bench:
@@ -109,7 +109,7 @@ async def test_another_database_starts_from_nothing(db: Database, root: Path, sp
     assert len(list(memories.iterdir())) == 2
 
 
-async def test_only_changed_chunks_are_embedded(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_only_changed_chunks_are_embedded(db: Database, root: Path, spec: IndexerSpec) -> None:
     script = Script(dimension=16)
     with ollama_server(script) as url:
         settings = EmbedderSettings(provider="ollama", ollama_url=url, batch_size=64)
@@ -129,7 +129,7 @@ async def test_only_changed_chunks_are_embedded(db: Database, root: Path, spec: 
             assert _texts(script) == second
 
 
-async def test_an_embedder_that_is_down_is_waited_for(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_an_embedder_that_is_down_is_waited_for(db: Database, root: Path, spec: IndexerSpec) -> None:
     script = Script(dimension=16)
     with ollama_server(script) as url:
         settings = EmbedderSettings(provider="ollama", ollama_url=url)
@@ -147,7 +147,7 @@ async def test_an_embedder_that_is_down_is_waited_for(db: Database, root: Path, 
             assert bench.updater.status.deaths == 0
 
 
-async def test_rows_of_another_embedder_are_never_mixed_in(db: Database, root: Path, spec: WorkerSpec) -> None:
+async def test_rows_of_another_embedder_are_never_mixed_in(db: Database, root: Path, spec: IndexerSpec) -> None:
     with ollama_server(Script(dimension=16)) as url:
         settings = EmbedderSettings(provider="ollama", ollama_url=url)
         record = await new_record(db, root, embedder=settings)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cocosearchd.config.settings import EmbedderSettings
-from cocosearchd.indexing.coordinator.updater import WorkerSpec
+from cocosearchd.indexing.coordinator.updater import IndexerSpec
 from cocosearchd.store.connection.database import Database
 from tests.embedding.ollama_server import Script, ollama_server
 from tests.indexing.support import Bench, every_path, fresh_digest, new_record, running
@@ -20,7 +20,7 @@ def computed(bench: Bench) -> int:
 
 
 async def test_contents_that_come_back_are_not_embedded_again(
-    db: Database, root: Path, spec: WorkerSpec, tmp_path: Path
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
     before = {path: (root / path).read_bytes() for path in every_path(root)}
     record = await new_record(db, root)
@@ -42,7 +42,7 @@ async def test_contents_that_come_back_are_not_embedded_again(
 
 
 async def test_with_a_server_a_moved_directory_embeds_nothing(
-    db: Database, root: Path, spec: WorkerSpec, tmp_path: Path
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
     script = Script(dimension=16)
     with ollama_server(script) as url:
@@ -61,7 +61,7 @@ async def test_with_a_server_a_moved_directory_embeds_nothing(
 
 
 async def test_a_copy_in_another_index_and_process_embeds_nothing(
-    db: Database, root: Path, spec: WorkerSpec, tmp_path: Path
+    db: Database, root: Path, spec: IndexerSpec, tmp_path: Path
 ) -> None:
     worktree = tmp_path / "worktree"
     shutil.copytree(root, worktree)

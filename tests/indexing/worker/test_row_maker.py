@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 from cocosearchd.embedding.base import Embedder, Vectors
-from cocosearchd.embedding.caching import Counters
+from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.errors import EmbedderUnavailable
 from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, read_files
-from cocosearchd.indexing.pipeline.parse_cache import Outlines
+from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.worker import row_maker
-from cocosearchd.indexing.worker.index_threads import Threads
-from cocosearchd.indexing.worker.row_maker import Maker, Rules
-from cocosearchd.indexing.worker.work_priority import Precedence
+from cocosearchd.indexing.worker.index_threads import IndexThreads
+from cocosearchd.indexing.worker.row_maker import RowMaker, RowRules
+from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexIdentity
 from cocosearchd.store.chunks.queries import FileWrite
 from tests.indexing.conftest import python
@@ -24,7 +24,7 @@ from tests.indexing.parsing import ParserHere
 
 pytestmark = pytest.mark.anyio
 
-RULES = Rules(1, IndexIdentity((), "", 0), Limits(), (), (), 1 << 16, index_secrets=False, any_type=False)
+RULES = RowRules(1, IndexIdentity((), "", 0), Limits(), (), (), 1 << 16, index_secrets=False, any_type=False)
 
 
 class Refusing(BuiltinEmbedder):
@@ -36,10 +36,10 @@ class Refusing(BuiltinEmbedder):
         return await super().embed_documents(texts)
 
 
-def maker(embedder: Embedder) -> Maker:
-    precedence = Precedence()
-    outlines = Outlines(RULES.limits, (), b"", None, Counters())
-    return Maker(RULES, embedder, outlines, precedence, Threads(precedence), ParserHere(RULES.limits))
+def maker(embedder: Embedder) -> RowMaker:
+    precedence = WorkPriority()
+    outlines = ParseCache(RULES.limits, (), b"", None, ReuseCounters())
+    return RowMaker(RULES, embedder, outlines, precedence, IndexThreads(precedence), ParserHere(RULES.limits))
 
 
 def sources(root: Path, files: dict[str, bytes]) -> list[SourceFile]:

@@ -14,7 +14,7 @@ from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.indexing.worker import transaction_group
 from cocosearchd.indexing.worker.transaction_group import GROUP_FILES, LINGER_S, GroupWriter
-from cocosearchd.indexing.worker.work_priority import Precedence
+from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexRecord
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks.manifest import StoredFile
@@ -53,7 +53,7 @@ async def hold(connection: Connection, record: IndexRecord) -> None:
 @pytest.mark.parametrize("urgent", [False, True])
 async def test_what_is_given_up_under_way_is_waited_for(db: Database, urgent: bool) -> None:
     record = await new_index(db)
-    writer = GroupWriter(db, record, Precedence(), as_is)
+    writer = GroupWriter(db, record, WorkPriority(), as_is)
     async with db.connection() as other:
         async with other.transaction():
             await hold(other, record)
@@ -83,7 +83,7 @@ async def test_what_is_given_up_before_its_turn_is_not_written(db: Database, whe
         made.extend(source.path for source in sources)
         return await as_is(sources, stored, urgent=urgent)
 
-    writer = GroupWriter(db, record, Precedence(), make)
+    writer = GroupWriter(db, record, WorkPriority(), make)
 
     def apply(path: str) -> asyncio.Task[int]:
         return asyncio.create_task(writer.apply(path, file_write(path, "one"), urgent=False))
@@ -123,7 +123,7 @@ async def test_a_file_that_cannot_be_made_fails_alone(db: Database) -> None:
         made = await as_is(sources, stored, urgent=urgent)
         return [ValueError("said") if one.path == "says.py" else one for one in made]
 
-    writer = GroupWriter(db, record, Precedence(), make)
+    writer = GroupWriter(db, record, WorkPriority(), make)
     for paths in (["a.py", "says.py", "b.py"], ["c.py", "raises.py", "d.py"], ["says.py"], ["raises.py"]):
         for urgent in (False, True):
             work = [writer.apply(path, file_write(path, f"{urgent}"), urgent=urgent) for path in paths]
@@ -144,7 +144,7 @@ async def test_nothing_is_made_while_it_is_not_known_what_is_stored(db: Database
 
     async with Database.open(dsn, DatabaseSettings(pool_min=1, pool_max=1)) as closed:
         pass
-    writer = GroupWriter(closed, record, Precedence(), make)
+    writer = GroupWriter(closed, record, WorkPriority(), make)
     work = [writer.apply(path, file_write(path, "one"), urgent=False) for path in ("a.py", "b.py")]
     ended = await asyncio.gather(*work, return_exceptions=True)
     assert [type(one) for one in ended] == [StoreUnavailable] * 2
@@ -154,14 +154,14 @@ async def test_nothing_is_made_while_it_is_not_known_what_is_stored(db: Database
 async def test_many_chunks_are_not_one_transaction(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_group, "GROUP_CHUNKS", 3)
     record = await new_index(db)
-    writer, paths = GroupWriter(db, record, Precedence(), as_is), [f"{number}.py" for number in range(7)]
+    writer, paths = GroupWriter(db, record, WorkPriority(), as_is), [f"{number}.py" for number in range(7)]
     work = [writer.apply(path, file_write(path, path), urgent=False) for path in paths]
     assert await asyncio.gather(*work) == [1, 1, 1, 2, 2, 2, 3]
 
 
 async def test_what_is_announced_shares_a_transaction(db: Database) -> None:
     record = await new_index(db)
-    writer, paths = GroupWriter(db, record, Precedence(), as_is), [f"{number}.py" for number in range(5)]
+    writer, paths = GroupWriter(db, record, WorkPriority(), as_is), [f"{number}.py" for number in range(5)]
     writer.expect([*paths, "unchanged.py"])
 
     async def late(number: int, path: str) -> int:
@@ -177,7 +177,7 @@ async def test_what_is_announced_shares_a_transaction(db: Database) -> None:
 
 async def test_what_does_not_come_is_not_waited_for(db: Database) -> None:
     record = await new_index(db)
-    writer = GroupWriter(db, record, Precedence(), as_is)
+    writer = GroupWriter(db, record, WorkPriority(), as_is)
     writer.expect(["a.py", "never.py"])
     with anyio.fail_after(LINGER_S * 50):
         assert await writer.apply("a.py", file_write("a.py", "one"), urgent=False) == 1
@@ -186,7 +186,10 @@ async def test_what_does_not_come_is_not_waited_for(db: Database) -> None:
 async def test_a_full_group_waits_for_nothing(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(transaction_group, "LINGER_S", 3600.0)
     record = await new_index(db)
-    writer, paths = GroupWriter(db, record, Precedence(), as_is), [f"{number}.py" for number in range(GROUP_FILES + 1)]
+    writer, paths = (
+        GroupWriter(db, record, WorkPriority(), as_is),
+        [f"{number}.py" for number in range(GROUP_FILES + 1)],
+    )
     writer.expect([*paths, "never.py"])
     work = [asyncio.create_task(writer.apply(path, file_write(path, "one"), urgent=False)) for path in paths]
     with anyio.fail_after(20):

@@ -180,7 +180,7 @@ def status(uptime_s: float, answered: int, generation: int, clock: int, pid: int
 
 
 def test_top_shows_rates_between_two_statuses() -> None:
-    seen = top_frames.Seen(sizes={"a": 12_300})
+    seen = top_frames.FrameState(sizes={"a": 12_300})
     assert "  -        -" in list(top_frames.frame(status(10.0, 7, 5, 100), seen, PLAIN))[-1], "no rate from one status"
     seen.next(status(10.0, 7, 5, 100))
     now = status(12.0, 17, 6, 150)
@@ -204,7 +204,7 @@ def test_top_shows_rates_between_two_statuses() -> None:
 
 def test_a_daemon_that_tells_less_is_shown_as_well() -> None:
     old = {name: value for name, value in status(1.0, 0, 0, 0).items() if name != "queries"} | {"cache": {}}
-    shown = "\n".join(top_frames.frame(old, top_frames.Seen(), PLAIN))
+    shown = "\n".join(top_frames.frame(old, top_frames.FrameState(), PLAIN))
     assert "cache    -" in shown
     assert "queries  none yet" in shown
 

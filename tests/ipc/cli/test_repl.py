@@ -16,8 +16,8 @@ from prompt_toolkit.document import Document
 from cocosearch_ipc import protocol as p
 from cocosearch_ipc.render import highlight, output
 from cocosearch_ipc.repl import code_colours
-from cocosearch_ipc.repl.session import Session
-from cocosearch_ipc.repl.suggestions import Names, Words
+from cocosearch_ipc.repl.session import ReplSession
+from cocosearch_ipc.repl.suggestions import KnownNames, WordCompleter
 from tests.ipc.cli.terminal import CTRL_C, CTRL_D, ENTER, TAB, UP, Terminal
 from tests.ipc.cli.test_cli import CTL
 from tests.ipc.conftest import Served, start
@@ -211,13 +211,13 @@ def test_without_a_daemon_a_terminal_is_told_at_once(tmp_path: Path) -> None:
     ],
 )
 def test_what_tab_offers(served: Served, before: str, offered: set[str]) -> None:
-    words = Words(Names(Session(served.environment, output.Style(colour=False, links=False))))
+    words = WordCompleter(KnownNames(ReplSession(served.environment, output.Style(colour=False, links=False))))
     found = words.get_completions(Document(before), CompleteEvent())
     assert {completion.text for completion in found} == offered
 
 
 def test_without_a_daemon_tab_offers_no_names(tmp_path: Path) -> None:
-    names = Names(Session({"COCOSEARCH_RUNTIME_DIR": str(tmp_path)}, output.Style(colour=False, links=False)))
+    names = KnownNames(ReplSession({"COCOSEARCH_RUNTIME_DIR": str(tmp_path)}, output.Style(colour=False, links=False)))
     assert names.indexes() == names.topics() == names.languages() == ()
 
 

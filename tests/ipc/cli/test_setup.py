@@ -348,7 +348,7 @@ def test_an_agent_is_loaded_again_and_unloaded_only_if_it_is_there(tmp_path: Pat
     (unload, load), (again,) = found.commands["install"], found.commands["uninstall"]
     assert unload == again == (service_manager.MAY_FAIL, "launchctl", "bootout", unload[-1])
     assert load[:2] == ("launchctl", "bootstrap")
-    missing = service_manager.Manager(
+    missing = service_manager.ServiceManager(
         {}, {"install": ((service_manager.MAY_FAIL, "false"), ("true",)), "start": (("false",),)}
     )
     service_manager._do(missing, "install")

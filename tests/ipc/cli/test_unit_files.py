@@ -13,7 +13,7 @@ import pytest
 from cocosearch_ipc.cli import exits
 from cocosearch_ipc.cli.main import run
 from cocosearch_ipc.cli.running import service_manager, unit_files
-from cocosearch_ipc.cli.running.unit_files import Found
+from cocosearch_ipc.cli.running.unit_files import ExistingUnit
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="systemd is Linux's")
 
@@ -174,8 +174,8 @@ def test_a_property_list_is_marked_as_well(tmp_path: Path) -> None:
     content = b'<?xml version="1.0"?>\n<plist/>\n'
     path = tmp_path / "agent.plist"
     path.write_bytes(unit_files.marked(content))
-    assert unit_files.look(path, unit_files.marked(content)) is Found.CURRENT
-    assert unit_files.look(path, unit_files.marked(content + b"\n")) is Found.OLDER
+    assert unit_files.look(path, unit_files.marked(content)) is ExistingUnit.CURRENT
+    assert unit_files.look(path, unit_files.marked(content + b"\n")) is ExistingUnit.OLDER
     path.write_bytes(path.read_bytes().replace(b"<plist/>", b"<plist />"))
-    assert unit_files.look(path, unit_files.marked(content)) is Found.CHANGED
-    assert unit_files.look(path, unit_files.marked(content + b"\n")) is Found.UNKNOWN
+    assert unit_files.look(path, unit_files.marked(content)) is ExistingUnit.CHANGED
+    assert unit_files.look(path, unit_files.marked(content + b"\n")) is ExistingUnit.UNKNOWN

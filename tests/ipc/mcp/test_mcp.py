@@ -423,11 +423,11 @@ def test_the_bridge_answers_what_it_cannot_pass_on(monkeypatch: pytest.MonkeyPat
         relay._socket = gone = Gone()
         return gone
 
-    monkeypatch.setattr(bridge.Relay, "_connected", connected)
+    monkeypatch.setattr(bridge.SessionRelay, "_connected", connected)
     long = b'{"jsonrpc": "2.0", "id": 2, "method": "x", "params": {"y": "%s"}}\n' % (b"z" * p.MAX_LINE_BYTES)
     lines = long + b'{"jsonrpc": "2.0", "method": "x"}\n{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
     target = io.BytesIO()
-    bridge.Relay({}, {}, io.BytesIO(lines), target).run()
+    bridge.SessionRelay({}, {}, io.BytesIO(lines), target).run()
     replies = [json.loads(line) for line in target.getvalue().splitlines()]
     assert [(reply["id"], reply["error"]["code"]) for reply in replies] == [(2, p.INVALID_REQUEST), (1, p.UNAVAILABLE)]
 

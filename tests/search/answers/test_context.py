@@ -15,9 +15,9 @@ from cocosearchd.languages.parse import parse
 from cocosearchd.model import Hit, encode_path
 from cocosearchd.search.answers import disk_files as disk_module
 from cocosearchd.search.answers.context import GAP, Context, clip, clipped, fit, head, span
-from cocosearchd.search.answers.disk_files import MAX_TEXTS, Disk, content_hash
+from cocosearchd.search.answers.disk_files import MAX_TEXTS, VerifiedFiles, content_hash
 from cocosearchd.search.answers.token_estimate import estimate
-from cocosearchd.search.plan import View
+from cocosearchd.search.plan import ViewOptions
 from cocosearchd.store.chunks.file_states import FileState
 
 PYTHON = '''import os
@@ -65,7 +65,7 @@ def indexed(text: str, path: str = "a.py") -> FileState:
 
 
 def shown(
-    root: Path, text: str, part: str, view: View, *, path: str = "a.py", lines: int = 50, width: int = 200
+    root: Path, text: str, part: str, view: ViewOptions, *, path: str = "a.py", lines: int = 50, width: int = 200
 ) -> Hit:
     (root / path).write_text(text)
     hit = hit_of(text, part, path)
@@ -75,7 +75,7 @@ def shown(
 
 
 def test_a_match_is_widened_to_its_function(tmp_path: Path) -> None:
-    hit = shown(tmp_path, PYTHON, "two = 2", View())
+    hit = shown(tmp_path, PYTHON, "two = 2", ViewOptions())
     assert hit.context_before == "    def first(self):\n        one = 1"
     assert hit.context_after == "        three = 3\n        return one + two + three"
     assert hit.content == "        two = 2"
@@ -89,7 +89,7 @@ def test_without_stored_scopes_nothing_is_parsed(
     monkeypatch.setattr(syntax, "parse_tree", None)
     (tmp_path / "a.py").write_text(PYTHON)
     state = FileState("a.py", content_hash(PYTHON.encode()), 1, known)
-    (hit,) = Context(50, 200).expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [state], View()).hits
+    (hit,) = Context(50, 200).expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [state], ViewOptions()).hits
     assert (hit.context_before, hit.context_after) == ("", "")
 
 
@@ -106,39 +106,39 @@ def test_stored_scopes_say_what_parsing_says(a: int, b: int) -> None:
 
 
 def test_a_match_outside_of_definitions_stays_as_it_is(tmp_path: Path) -> None:
-    hit = shown(tmp_path, PYTHON, "LIMIT = 3", View())
+    hit = shown(tmp_path, PYTHON, "LIMIT = 3", ViewOptions())
     assert (hit.context_before, hit.context_after) == ("", "")
 
 
 def test_widening_can_be_turned_off(tmp_path: Path) -> None:
-    hit = shown(tmp_path, PYTHON, "two = 2", View(smart=False))
+    hit = shown(tmp_path, PYTHON, "two = 2", ViewOptions(smart=False))
     assert (hit.context_before, hit.context_after) == ("", "")
 
 
 @pytest.mark.parametrize(
     ("view", "before", "after"),
     [
-        (View(lines_before=1), ["        one = 1"], []),
-        (View(lines_after=2), [], ["        three = 3", "        return one + two + three"]),
-        (View(lines_before=1, lines_after=1), ["        one = 1"], ["        three = 3"]),
-        (View(lines_before=0, lines_after=0), [], []),
+        (ViewOptions(lines_before=1), ["        one = 1"], []),
+        (ViewOptions(lines_after=2), [], ["        three = 3", "        return one + two + three"]),
+        (ViewOptions(lines_before=1, lines_after=1), ["        one = 1"], ["        three = 3"]),
+        (ViewOptions(lines_before=0, lines_after=0), [], []),
     ],
 )
-def test_lines_are_given_as_asked(tmp_path: Path, view: View, before: list[str], after: list[str]) -> None:
+def test_lines_are_given_as_asked(tmp_path: Path, view: ViewOptions, before: list[str], after: list[str]) -> None:
     hit = shown(tmp_path, PYTHON, "two = 2", view)
     assert hit.context_before.splitlines() == before
     assert hit.context_after.splitlines() == after
 
 
 def test_lines_stop_at_the_ends_of_the_file(tmp_path: Path) -> None:
-    hit = shown(tmp_path, PYTHON, "LIMIT = 3", View(lines_before=99, lines_after=99))
+    hit = shown(tmp_path, PYTHON, "LIMIT = 3", ViewOptions(lines_before=99, lines_after=99))
     assert hit.context_before == "import os\n"
     assert hit.context_after.splitlines()[-1] == "    return LIMIT"
 
 
 def test_a_long_definition_keeps_its_signature_and_what_is_near(tmp_path: Path) -> None:
     body = "".join(f"    line_{n} = {n}\n" for n in range(200))
-    hit = shown(tmp_path, f"@decorated\ndef long(a):\n{body}", "line_100 =", View(), lines=20)
+    hit = shown(tmp_path, f"@decorated\ndef long(a):\n{body}", "line_100 =", ViewOptions(), lines=20)
     before, after = hit.context_before.splitlines(), hit.context_after.splitlines()
     assert before[:3] == ["@decorated", "def long(a):", GAP]
     assert before[-1] == "    line_99 = 99"
@@ -149,7 +149,7 @@ def test_a_long_definition_keeps_its_signature_and_what_is_near(tmp_path: Path) 
 def test_a_match_longer_than_the_cap_stays_whole(tmp_path: Path) -> None:
     text = "def f():\n" + "".join(f"    x = {n}\n" for n in range(30)) + "    return x\n"
     part = text[text.index("    x = 2") : text.index("    x = 25")].rstrip("\n")
-    hit = shown(tmp_path, text, part, View(), lines=10)
+    hit = shown(tmp_path, text, part, ViewOptions(), lines=10)
     assert hit.content == part
     assert (hit.context_before, hit.context_after) == ("", "")
 
@@ -177,7 +177,7 @@ def test_lines_are_cut_by_characters(tmp_path: Path) -> None:
     assert clip("é" * 10, 10) == "é" * 10
     assert clip("é" * 11, 10) == "é" * 7 + "..."
     assert clipped("a" * 12 + "\nb", 10) == "aaaaaaa...\nb"
-    hit = shown(tmp_path, f"def f():\n    a = '{'ü' * 300}'\n    b = 2\n", "b = 2", View())
+    hit = shown(tmp_path, f"def f():\n    a = '{'ü' * 300}'\n    b = 2\n", "b = 2", ViewOptions())
     assert [len(line) for line in hit.context_before.splitlines()] == [8, 200]
 
 
@@ -185,14 +185,14 @@ def test_line_ends_of_windows_are_not_shown(tmp_path: Path) -> None:
     text = "def f():\r\n    a = 1\r\n    b = 2\r\n"
     (tmp_path / "a.py").write_bytes(text.encode())
     hit = hit_of(text, "b = 2")
-    expanded = Context(50, 200).expand(bytes(tmp_path), (hit,), [indexed(text)], View())
+    expanded = Context(50, 200).expand(bytes(tmp_path), (hit,), [indexed(text)], ViewOptions())
     assert expanded.hits[0].context_before == "def f():\n    a = 1"
 
 
 def test_a_file_that_changed_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text(PYTHON + "# more\n")
     hit = hit_of(PYTHON, "two = 2")
-    expanded = Context(50, 200).expand(bytes(tmp_path), (hit,), [indexed(PYTHON)], View())
+    expanded = Context(50, 200).expand(bytes(tmp_path), (hit,), [indexed(PYTHON)], ViewOptions())
     assert expanded.changed_paths == ("a.py",)
     assert expanded.hits[0].stale
     assert expanded.hits[0].content == hit.content
@@ -206,17 +206,19 @@ def test_hits_that_were_kept_are_expanded_once_while_their_files_are_as_they_wer
     place.write_text(PYTHON)
     old(place)
     hits, state, widening = (hit_of(PYTHON, "two = 2"),), [indexed(PYTHON)], Context(50, 200)
-    first = widening.expand(bytes(tmp_path), hits, state, View())
-    assert widening.expand(bytes(tmp_path), hits, state, View()) is first
-    assert widening.expand(bytes(tmp_path), hits, state, View(0, 0)).hits[0].context_before == ""
+    first = widening.expand(bytes(tmp_path), hits, state, ViewOptions())
+    assert widening.expand(bytes(tmp_path), hits, state, ViewOptions()) is first
+    assert widening.expand(bytes(tmp_path), hits, state, ViewOptions(0, 0)).hits[0].context_before == ""
     both = (*hits, *hits)
-    assert widening.expand(bytes(tmp_path), both, state, View()).hits == (first.hits[0], first.hits[0])
-    assert widening.expand(bytes(tmp_path), both, state, View(), count=1).hits == first.hits
-    fitting = widening.expand(bytes(tmp_path), both, state, View(budget_tokens=20))
+    assert widening.expand(bytes(tmp_path), both, state, ViewOptions()).hits == (first.hits[0], first.hits[0])
+    assert widening.expand(bytes(tmp_path), both, state, ViewOptions(), count=1).hits == first.hits
+    fitting = widening.expand(bytes(tmp_path), both, state, ViewOptions(budget_tokens=20))
     assert fitting.hits == fit(first.hits * 2, None, 20) != first.hits * 2
-    assert widening.expand(bytes(tmp_path), both, state, View(budget_tokens=20)) is fitting, "tokens are counted once"
+    assert widening.expand(bytes(tmp_path), both, state, ViewOptions(budget_tokens=20)) is fitting, (
+        "tokens are counted once"
+    )
     place.write_text(PYTHON + "# more\n")
-    assert widening.expand(bytes(tmp_path), hits, state, View()).changed_paths == ("a.py",)
+    assert widening.expand(bytes(tmp_path), hits, state, ViewOptions()).changed_paths == ("a.py",)
 
 
 def test_a_budget_drops_context_first_and_cuts_the_first_hit_only() -> None:
@@ -245,7 +247,7 @@ def test_an_unchanged_file_is_read_once(tmp_path: Path, monkeypatch: pytest.Monk
     place = tmp_path / "a.py"
     place.write_text(PYTHON)
     old(place)
-    disk, expected = Disk(), content_hash(PYTHON.encode())
+    disk, expected = VerifiedFiles(), content_hash(PYTHON.encode())
     first = disk.verified(bytes(tmp_path), "a.py", expected)
     assert first is not None
     assert disk.verified(bytes(tmp_path), "a.py", expected) is first
@@ -260,11 +262,11 @@ def test_what_is_kept_of_a_content_holds_for_the_limits_and_definitions_it_was_m
     monkeypatch.setattr(disk_module, "SETTLED_NS", 0)
     (tmp_path / "a.py").write_text(PYTHON)
     old(tmp_path / "a.py")
-    disk, state = Disk(), indexed(PYTHON)
+    disk, state = VerifiedFiles(), indexed(PYTHON)
     wide, short, narrow = Context(50, 200, disk), Context(2, 200, disk), Context(50, 12, disk)
 
     def around(context: Context, file: FileState) -> tuple[str, str]:
-        (hit,) = context.expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [file], View()).hits
+        (hit,) = context.expand(bytes(tmp_path), (hit_of(PYTHON, "two = 2"),), [file], ViewOptions()).hits
         return hit.context_before, hit.context_after
 
     before, after = "    def first(self):\n        one = 1", "        three = 3\n        return one + two + three"
@@ -277,7 +279,7 @@ def test_what_is_kept_of_a_content_holds_for_the_limits_and_definitions_it_was_m
 
 def test_an_edit_within_the_step_of_the_clock_is_seen(tmp_path: Path) -> None:
     place = tmp_path / "a.py"
-    disk = Disk()
+    disk = VerifiedFiles()
     for text in ("one", "two", "six"):
         place.write_text(text)
         os.utime(place, ns=(10**18, 10**18))  # a tool that restores times
@@ -287,7 +289,7 @@ def test_an_edit_within_the_step_of_the_clock_is_seen(tmp_path: Path) -> None:
 
 
 def test_memory_is_bounded(tmp_path: Path) -> None:
-    disk = Disk()
+    disk = VerifiedFiles()
     for number in range(MAX_TEXTS + 20):
         (tmp_path / f"{number}.py").write_text(str(number))
         assert disk.verified(bytes(tmp_path), f"{number}.py", content_hash(str(number).encode())) is not None
@@ -314,7 +316,7 @@ def test_nothing_outside_of_the_root_and_nothing_strange_is_read(tmp_path: Path,
         os.mkfifo(root / "a.py")
     elif kind == "null":
         path = "a\0.py"
-    assert Disk().verified(bytes(root), path, content_hash(b"secret")) is None
+    assert VerifiedFiles().verified(bytes(root), path, content_hash(b"secret")) is None
 
 
 @pytest.mark.parametrize("link", ["link.py", "folder/real.py"])
@@ -324,8 +326,8 @@ def test_links_that_stay_inside_are_not_followed_either(tmp_path: Path, link: st
     (tmp_path / "src" / "real.py").write_text("x")
     (tmp_path / "link.py").symlink_to("src/real.py")
     (tmp_path / "folder").symlink_to("src")
-    assert Disk().verified(bytes(tmp_path), "src/real.py", content_hash(b"x")) is not None
-    assert Disk().verified(bytes(tmp_path), link, content_hash(b"x")) is None
+    assert VerifiedFiles().verified(bytes(tmp_path), "src/real.py", content_hash(b"x")) is not None
+    assert VerifiedFiles().verified(bytes(tmp_path), link, content_hash(b"x")) is None
 
 
 def test_a_root_that_has_become_a_link_shows_nothing(tmp_path: Path) -> None:
@@ -334,7 +336,7 @@ def test_a_root_that_has_become_a_link_shows_nothing(tmp_path: Path) -> None:
     root.mkdir()
     (root / "a.py").write_text("x")
     os.utime(root / "a.py", (1, 1))
-    disk = Disk()
+    disk = VerifiedFiles()
     assert disk.verified(bytes(root), "a.py", content_hash(b"x")) is not None
     root.rename(moved)
     root.symlink_to(moved)
@@ -346,20 +348,20 @@ def test_a_sibling_with_the_same_beginning_is_outside(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     (tmp_path / "root2").mkdir()
     (tmp_path / "root2" / "a.py").write_text("x")
-    assert Disk().verified(bytes(tmp_path / "root"), "../root2/a.py", content_hash(b"x")) is None
+    assert VerifiedFiles().verified(bytes(tmp_path / "root"), "../root2/a.py", content_hash(b"x")) is None
 
 
 def test_names_that_are_no_text_are_found(tmp_path: Path) -> None:
     raw = b"caf\xe9\\x.py"
     (tmp_path / os.fsdecode(raw)).write_text("x")
-    assert Disk().verified(bytes(tmp_path), encode_path(raw), content_hash(b"x")) is not None
+    assert VerifiedFiles().verified(bytes(tmp_path), encode_path(raw), content_hash(b"x")) is not None
 
 
 def test_a_file_that_has_become_huge_is_not_read(tmp_path: Path) -> None:
     with (tmp_path / "a.py").open("wb") as file:
         file.truncate(LARGEST_FILE_BYTES + 1)  # zeros that take no room on the disk
     expected = content_hash(bytes(LARGEST_FILE_BYTES + 1))
-    assert Disk().verified(bytes(tmp_path), "a.py", expected) is None
+    assert VerifiedFiles().verified(bytes(tmp_path), "a.py", expected) is None
 
 
 @pytest.mark.parametrize(
@@ -367,7 +369,7 @@ def test_a_file_that_has_become_huge_is_not_read(tmp_path: Path) -> None:
 )
 def test_lines_are_counted_as_people_do(tmp_path: Path, data: bytes, count: int) -> None:
     (tmp_path / "a").write_bytes(data)
-    text = Disk().verified(bytes(tmp_path), "a", content_hash(data))
+    text = VerifiedFiles().verified(bytes(tmp_path), "a", content_hash(data))
     assert text is not None
     assert text.line_count == count
     assert text.lines(1, 99) == data.decode().splitlines()

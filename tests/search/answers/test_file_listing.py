@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cocosearchd.errors import InvalidInput, NotFound
-from cocosearchd.search.answers.disk_files import Disk
+from cocosearchd.search.answers.disk_files import VerifiedFiles
 from cocosearchd.search.answers.file_listing import GAP, assembled, get_file, list_files
 from cocosearchd.search.answers.related import find_related
 from cocosearchd.store.chunks.rows import StoredChunk
@@ -92,7 +92,7 @@ async def test_wrong_cursors_and_limits_are_refused(shared: Corpus) -> None:
 
 
 async def test_a_file_is_given_as_it_is_on_disk(shared: Corpus) -> None:
-    file = await get_file(shared.db, [shared.record], "./src/a.py", Disk())
+    file = await get_file(shared.db, [shared.record], "./src/a.py", VerifiedFiles())
     assert file.content == FILES["src/a.py"]
     assert (file.source, file.language, file.first_line, file.last_line, file.lines) == ("disk", "python", 1, 2, 2)
 
@@ -104,7 +104,7 @@ async def test_a_file_is_given_as_it_is_on_disk(shared: Corpus) -> None:
 async def test_lines_of_a_file(
     shared: Corpus, first: int, last: int | None, content: str, shown: tuple[int, int]
 ) -> None:
-    file = await get_file(shared.db, [shared.record], "src/sub/c.go", Disk(), first_line=first, last_line=last)
+    file = await get_file(shared.db, [shared.record], "src/sub/c.go", VerifiedFiles(), first_line=first, last_line=last)
     assert file.content == content
     assert (file.first_line, file.last_line) == shown
 
@@ -112,7 +112,7 @@ async def test_lines_of_a_file(
 @pytest.mark.parametrize(("first", "last"), [(0, None), (3, 2)])
 async def test_wrong_lines_are_refused(shared: Corpus, first: int, last: int | None) -> None:
     with pytest.raises(InvalidInput):
-        await get_file(shared.db, [shared.record], "src/a.py", Disk(), first_line=first, last_line=last)
+        await get_file(shared.db, [shared.record], "src/a.py", VerifiedFiles(), first_line=first, last_line=last)
 
 
 @pytest.mark.parametrize("change", ["edited", "deleted", "link"])
@@ -126,7 +126,7 @@ async def test_a_file_that_is_no_longer_as_indexed_comes_from_the_index(corpus: 
         outside = corpus.root.parent / "secret"
         outside.write_text("secret\n")
         place.symlink_to(outside)
-    file = await get_file(corpus.db, [corpus.record], "src/sub/c.go", Disk())
+    file = await get_file(corpus.db, [corpus.record], "src/sub/c.go", VerifiedFiles())
     assert file.source == "index"
     assert file.content == FILES["src/sub/c.go"].removesuffix("\n")
     assert file.lines == 5
@@ -137,7 +137,7 @@ async def test_blank_lines_that_no_chunk_has_keep_their_place(corpus: Corpus) ->
     text = "".join(f"def f{n}():\n{body}\n\n\n" for n in range(3))
     await corpus.save("gaps.py", text)
     corpus.root.joinpath("gaps.py").unlink()
-    file = await get_file(corpus.db, [corpus.record], "gaps.py", Disk())
+    file = await get_file(corpus.db, [corpus.record], "gaps.py", VerifiedFiles())
     lines, expected = file.content.split("\n"), text.rstrip("\n").split("\n")
     assert len(lines) == len(expected)
     assert all(line == wanted or not wanted for line, wanted in zip(lines, expected, strict=True))
@@ -166,7 +166,7 @@ def test_overlaps_of_chunks_are_taken_once(text: str, size: int, overlap: int) -
 async def test_a_line_that_is_cut_is_put_together_again(corpus: Corpus, text: str) -> None:
     await corpus.save("long.md", text)
     corpus.root.joinpath("long.md").unlink()
-    file = await get_file(corpus.db, [corpus.record], "long.md", Disk())
+    file = await get_file(corpus.db, [corpus.record], "long.md", VerifiedFiles())
     assert file.content.split("\n") == [line.replace("\r", "") or GAP for line in text.split("\n")]
 
 
@@ -174,14 +174,14 @@ async def test_only_indexed_files_are_given(corpus: Corpus) -> None:
     (corpus.root / "new.py").write_text("x")
     for path in ("new.py", "../root/src/a.py", "/etc/passwd", ""):
         with pytest.raises(NotFound):
-            await get_file(corpus.db, [corpus.record], path, Disk())
+            await get_file(corpus.db, [corpus.record], path, VerifiedFiles())
 
 
 async def test_a_path_in_several_indexes_is_told(corpus: Corpus, tmp_path: Path) -> None:
     other = await new_corpus(corpus.db, tmp_path / "other", {"src/a.py": "x = 1\n"}, name="other")
     with pytest.raises(InvalidInput, match="code, other"):
-        await get_file(corpus.db, [corpus.record, other.record], "src/a.py", Disk())
-    file = await get_file(corpus.db, [corpus.record, other.record], "src/b.py", Disk())
+        await get_file(corpus.db, [corpus.record, other.record], "src/a.py", VerifiedFiles())
+    file = await get_file(corpus.db, [corpus.record, other.record], "src/b.py", VerifiedFiles())
     assert file.index == "code"
 
 
@@ -211,12 +211,12 @@ async def test_a_whole_file_keeps_its_ends_of_lines(corpus: Corpus) -> None:
     data = b"def a():\r\n    pass\r\n\r\n\r\ndef b():\r\n    pass"
     (corpus.root / "crlf.py").write_bytes(data)
     await corpus.index("crlf.py", data)
-    assert (await get_file(corpus.db, [corpus.record], "crlf.py", Disk())).content == data.decode()
-    some = await get_file(corpus.db, [corpus.record], "crlf.py", Disk(), first_line=1, last_line=2)
+    assert (await get_file(corpus.db, [corpus.record], "crlf.py", VerifiedFiles())).content == data.decode()
+    some = await get_file(corpus.db, [corpus.record], "crlf.py", VerifiedFiles(), first_line=1, last_line=2)
     assert some.content == "def a():\n    pass"
 
 
 async def test_what_was_left_out_is_no_empty_file(corpus: Corpus) -> None:
     await corpus.index("photo.py", b"\0\1", skip="binary")
     with pytest.raises(NotFound, match="it is no text"):
-        await get_file(corpus.db, [corpus.record], "photo.py", Disk())
+        await get_file(corpus.db, [corpus.record], "photo.py", VerifiedFiles())

@@ -11,8 +11,8 @@ from cocosearchd.search.plan import Plan
 from cocosearchd.search.ranking import (
     PROFILES,
     RRF_K,
-    Legs,
-    Scored,
+    RetrievedCandidates,
+    ScoredCandidate,
     classic,
     fuse,
     fused_code,
@@ -103,7 +103,9 @@ def test_classic_is_what_the_documents_say(
 ) -> None:
     vector, keyword = corpus
     plan = replace(PLAN, keyword=hybrid, limit=limit)
-    chosen = select(plan, classic(plan, Legs(tuple(vector), tuple(keyword if hybrid else ()), len(keyword))))
+    chosen = select(
+        plan, classic(plan, RetrievedCandidates(tuple(vector), tuple(keyword if hybrid else ()), len(keyword)))
+    )
     rows = [
         (one.candidate.path, one.candidate.start_byte, one.candidate.end_byte, one.score, one.match_type)
         for one in chosen
@@ -114,7 +116,7 @@ def test_classic_is_what_the_documents_say(
 @settings(max_examples=100, deadline=None)
 @given(corpora(), st.integers(1, 25))
 def test_one_chunk_per_file_keeps_the_best_of_each(corpus: tuple[list[Candidate], list[Candidate]], limit: int) -> None:
-    legs = Legs(tuple(corpus[0]), tuple(corpus[1]), len(corpus[1]))
+    legs = RetrievedCandidates(tuple(corpus[0]), tuple(corpus[1]), len(corpus[1]))
     scored = classic(PLAN, legs)
     chosen = select(replace(PLAN, all_chunks=False, limit=limit), scored)
     first = {one.candidate.path: one for one in reversed(scored)}
@@ -126,14 +128,14 @@ def test_one_chunk_per_file_keeps_the_best_of_each(corpus: tuple[list[Candidate]
 @given(corpora())
 def test_fusion_does_not_care_which_leg_is_which(corpus: tuple[list[Candidate], list[Candidate]]) -> None:
     vector, keyword = tuple(corpus[0]), tuple(corpus[1])
-    one = {each.candidate.key: each.score for each in fuse(Legs(vector, keyword))}
-    other = {each.candidate.key: each.score for each in fuse(Legs(keyword, vector))}
+    one = {each.candidate.key: each.score for each in fuse(RetrievedCandidates(vector, keyword))}
+    other = {each.candidate.key: each.score for each in fuse(RetrievedCandidates(keyword, vector))}
     assert one == pytest.approx(other)
 
 
 def test_fusion_by_hand() -> None:
     a, b, c = candidate("a"), candidate("b"), candidate("c")
-    scored = fuse(Legs((a, b), (b, c), 1))
+    scored = fuse(RetrievedCandidates((a, b), (b, c), 1))
     assert [one.candidate.path for one in scored] == ["b", "a", "c"]
     assert [one.match_type for one in scored] == ["both", "semantic", "keyword"]
     assert [one.score for one in scored] == [1 / 62 + 1 / 61, 1 / 61, 1 / 62]
@@ -145,7 +147,7 @@ def test_fusion_by_hand() -> None:
 
 
 def test_ties_prefer_keyword_matches() -> None:
-    scored = fuse(Legs((candidate("a"),), (candidate("b"),), 1))
+    scored = fuse(RetrievedCandidates((candidate("a"),), (candidate("b"),), 1))
     assert scored[0].score == scored[1].score
     assert [one.match_type for one in scored] == ["keyword", "semantic"]
 
@@ -169,7 +171,7 @@ def test_what_starts_like_a_definition(content: str, is_definition: bool) -> Non
 def test_code_doubles_only_definitions_of_what_is_named() -> None:
     uses = candidate("uses", content="def other(): getUser()", definitions=("other",))
     defines = candidate("defines", content="def getUser():", definitions=("Repo.getUser",))
-    legs = Legs((), (uses, defines), 2)
+    legs = RetrievedCandidates((), (uses, defines), 2)
     named = fused_code(PLAN, legs)
     assert [one.candidate.path for one in named] == ["defines", "uses"]
     assert named[0].score == 2 / (RRF_K + 2)
@@ -179,24 +181,26 @@ def test_code_doubles_only_definitions_of_what_is_named() -> None:
 
 def test_relevance_is_comparable_between_modes() -> None:
     found = candidate("a", score=0.42)
-    alone = classic(SEMANTIC, Legs((found,)))[0]
-    fused = fuse(Legs((found,), ()))[0]
+    alone = classic(SEMANTIC, RetrievedCandidates((found,)))[0]
+    fused = fuse(RetrievedCandidates((found,), ()))[0]
     assert relevance(alone) == relevance(fused) == 0.42
-    assert relevance(fuse(Legs((found,), (found,), 1))[0]) == 1.0
-    assert relevance(fuse(Legs((), (found,), 0))[0]) == 0.0
-    assert relevance(classic(SEMANTIC, Legs((candidate("a", score=-0.5),)))[0]) == 0.0
+    assert relevance(fuse(RetrievedCandidates((found,), (found,), 1))[0]) == 1.0
+    assert relevance(fuse(RetrievedCandidates((), (found,), 0))[0]) == 0.0
+    assert relevance(classic(SEMANTIC, RetrievedCandidates((candidate("a", score=-0.5),)))[0]) == 0.0
 
 
 @pytest.mark.parametrize("hybrid", [True, False])
 def test_a_minimum_of_a_third_means_a_cosine_of_a_third(hybrid: bool) -> None:
-    legs = Legs((candidate("a", score=0.5), candidate("b", score=0.31), candidate("c", score=0.29)))
+    legs = RetrievedCandidates((candidate("a", score=0.5), candidate("b", score=0.31), candidate("c", score=0.29)))
     plan = replace(PLAN, keyword=hybrid, min_score=0.3)
     assert [one.candidate.path for one in select(plan, score(plan, legs))] == ["a", "b"]
 
 
 def test_a_listing_keeps_its_order() -> None:
     plan = replace(PLAN, listing=True, keyword=False, all_chunks=False)
-    listed = score(plan, Legs(keyword=(candidate("b"), candidate("a"), candidate("a", 10)), every_word=3))
+    listed = score(
+        plan, RetrievedCandidates(keyword=(candidate("b"), candidate("a"), candidate("a", 10)), every_word=3)
+    )
     assert [one.candidate.key for one in select(replace(plan, all_chunks=True), listed)] == [
         ("b", 0, 10),
         ("a", 0, 10),
@@ -205,7 +209,7 @@ def test_a_listing_keeps_its_order() -> None:
 
 
 def test_a_hit_tells_what_it_was_scored_by() -> None:
-    one = Scored(candidate("a", score=0.5), 0.1, "both", 3, 1, 0.5, False, (("definition_boost", 2.0),))
+    one = ScoredCandidate(candidate("a", score=0.5), 0.1, "both", 3, 1, 0.5, False, (("definition_boost", 2.0),))
     hit = to_hit("index", one)
     assert dict(hit.scores) == {
         "relevance": 0.5,

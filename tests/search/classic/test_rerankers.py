@@ -21,12 +21,14 @@ from cocosearchd.search.classic.rerankers.question_words import intent, keywords
 from cocosearchd.search.classic.rerankers.reranker_choice import Rerankers, spacy_installed
 from cocosearchd.search.classic.rerankers.spacy import WEIGHTS as SPACY_WEIGHTS
 from cocosearchd.search.classic.rerankers.spacy import SpacyReranker, prose
-from cocosearchd.search.ranking import Scored
+from cocosearchd.search.ranking import ScoredCandidate
 from tests.search.candidates import candidate
 
 
-def scored(path: str = "a.py", content: str = "x", cosine: float | None = 0.5, language: str = "python") -> Scored:
-    return Scored(candidate(path, content=content, language=language), 0.1, "both", 1, 1, cosine)
+def scored(
+    path: str = "a.py", content: str = "x", cosine: float | None = 0.5, language: str = "python"
+) -> ScoredCandidate:
+    return ScoredCandidate(candidate(path, content=content, language=language), 0.1, "both", 1, 1, cosine)
 
 
 def test_the_documented_weights() -> None:
@@ -111,7 +113,7 @@ def test_the_blend_is_forty_to_sixty() -> None:
         ("code_quality", "x", scored(content="def f():\n    # why\n    x"), scored(content="x" * 500)),
     ],
 )
-def test_each_feature_tells_good_from_bad(feature: str, text: str, good: Scored, bad: Scored) -> None:
+def test_each_feature_tells_good_from_bad(feature: str, text: str, good: ScoredCandidate, bad: ScoredCandidate) -> None:
     question = ask(text)
     better, worse = features(question, material(good))[feature], features(question, material(bad))[feature]
     assert 0 <= worse < better <= 1

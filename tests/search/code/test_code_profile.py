@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from cocosearchd.search.code.code_profile import Ranked, Weights, best_files, load_weights, rank_code, signals
-from cocosearchd.search.lexical.analysis.terms import Terms
-from cocosearchd.search.lexical.index_snapshot import Evidence, evidence, view
+from cocosearchd.search.code.code_profile import RankedChunk, Weights, best_files, load_weights, rank_code, signals
+from cocosearchd.search.lexical.analysis.terms import TermCache
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, evidence, view
 from cocosearchd.search.lexical.scoring import candidate_selection
-from cocosearchd.search.lexical.segments.segment import Part, build
+from cocosearchd.search.lexical.segments.segment import SegmentView, build
 from tests.search.lexical.toy import DIMENSION, documents
 
 FILES = {
@@ -23,14 +23,16 @@ AXES = {"class Session:\n    token = 1": 0, "The router.": 1}
 ONLY_S3 = Weights({"s3": 1.0, "chunk": 0.0}, {"s3": 1.0}, {"s3": 1.0}, {"s3": 1.0})
 
 
-def ask(query: str, vector: bool = False, files: dict[str, str] = FILES) -> tuple[Evidence, bool]:
-    terms = Terms()
+def ask(query: str, vector: bool = False, files: dict[str, str] = FILES) -> tuple[FeatureMatrix, bool]:
+    terms = TermCache()
     asked = terms.query(query)
-    state = view((Part(build(documents(files, AXES), DIMENSION)),), 1)
+    state = view((SegmentView(build(documents(files, AXES), DIMENSION)),), 1)
     return evidence(state, asked, terms, np.eye(DIMENSION, dtype=np.float32)[0] if vector else None), asked.symbol
 
 
-def ranked(query: str, vector: bool = False, weights: Weights | None = None, limit: int = 10) -> tuple[Ranked, ...]:
+def ranked(
+    query: str, vector: bool = False, weights: Weights | None = None, limit: int = 10
+) -> tuple[RankedChunk, ...]:
     found, symbol = ask(query, vector)
     return rank_code(found, symbol, weights or load_weights(), limit)
 
@@ -122,7 +124,7 @@ def test_equals_stand_by_path_whatever_the_limit_and_the_history(vector: bool) -
         assert [one.path for one in order_of(shuffled, vector, limit)] == whole[:limit]
 
 
-def order_of(files: dict[str, str], vector: bool, limit: int) -> tuple[Ranked, ...]:
+def order_of(files: dict[str, str], vector: bool, limit: int) -> tuple[RankedChunk, ...]:
     found, symbol = ask("Router", vector, files)
     assert best_files(found, symbol, load_weights())[: len(files)] == [
         found.paths.index(path) for path in sorted(files)

@@ -12,17 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cocosearchd.api.overlay_sessions import Overlays, Rules
+from cocosearchd.api.overlay_sessions import OverlayRules, OverlaySessions
 from cocosearchd.indexing.pipeline.chunker import Limits
-from cocosearchd.indexing.pool.overlay_parser import Outliner
+from cocosearchd.indexing.pool.overlay_parser import OverlayParser
 from cocosearchd.model import Filter, Hit, spellings
 from cocosearchd.search.code import phrase_filter
-from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.index_snapshot import view
 from cocosearchd.search.lexical.scoring import candidate_selection
 from cocosearchd.search.lexical.scoring.phrase_candidates import holding, keys_of, phrase_words, size_of
 from cocosearchd.search.lexical.segments.live_documents import files_of
-from cocosearchd.search.lexical.segments.segment import Part, build
+from cocosearchd.search.lexical.segments.segment import SegmentView, build
 from cocosearchd.search.plan import Query
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.phrase_matches import expected, holding_anywhere, holding_in_chunks, holding_in_files
@@ -39,7 +39,7 @@ WORDS = (
 PIECES = [*WORDS.split(), "(foo", "foo)", "b.c", "&", "7", "e\u0301", "\u00e9tage", "\u212aelvin", "self._cache[key]"]
 PIECES += ["running", "runs", "!=", "nil,err", "a::b"]
 BLANKS = (" ", " ", " ", "  ", "\t")
-RULES = Rules(Limits(), 1 << 20, index_secrets=False)
+RULES = OverlayRules(Limits(), 1 << 20, index_secrets=False)
 
 
 def made(dice: random.Random, count: int) -> dict[str, str]:
@@ -68,12 +68,12 @@ def cut(dice: random.Random, text: str) -> str:
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 10**6))
 def test_no_chunk_that_holds_a_phrase_is_ruled_out(seed: int) -> None:
-    dice, terms = random.Random(seed), Terms()
+    dice, terms = random.Random(seed), TermCache()
     files = made(dice, 8)
     some = dict(list(files.items())[:5])
     parts = (
-        Part(build(documents(some), DIMENSION)).without([dice.randrange(5)]),
-        Part(build(documents({path: files[path] for path in files if path not in some}), DIMENSION)),
+        SegmentView(build(documents(some), DIMENSION)).without([dice.randrange(5)]),
+        SegmentView(build(documents({path: files[path] for path in files if path not in some}), DIMENSION)),
     )
     state = view(parts, 1)
     living = {path: files[path].split("\n---\n") for path in state.living.paths}
@@ -107,8 +107,8 @@ def numbered(keys: list[tuple[str, int, int]], living: Mapping[str, list[str]]) 
 
 
 def test_words_at_the_edges_may_go_on_and_those_within_may_not() -> None:
-    terms, files = Terms(), {"a.py": "def reopen file now", "b.py": "open files now", "c.py": "open the file here"}
-    state = view((Part(build(documents(files), DIMENSION)),), 1)
+    terms, files = TermCache(), {"a.py": "def reopen file now", "b.py": "open files now", "c.py": "open the file here"}
+    state = view((SegmentView(build(documents(files), DIMENSION)),), 1)
 
     def paths(phrase: str, whole: bool) -> set[str]:
         found = holding(state.parts, state.living, phrase_words([phrase], terms), None)
@@ -209,7 +209,7 @@ async def test_the_order_is_that_of_the_same_question_without_the_phrase(
 
 
 async def test_symbols_overlays_and_explain_beside_a_phrase(
-    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outliner: Outliner
+    db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outliner: OverlayParser
 ) -> None:
     files = {f"{n}.py": f"def made_{n}(): return open_file({n})\n\n\nclass Kept{n}: pass\n" for n in range(6)}
     corpus = await new_corpus(db, tmp_path / "root", files, lexical=tmp_path / "words")
@@ -228,7 +228,7 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
             assert [hit.path for hit in explained.hits] == [
                 hit.path for hit in (await corpus.ask(replace(asked, limit=2))).hits
             ]
-            overlays = Overlays(lambda _: corpus.embedder, outliner)
+            overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
             with overlays.session() as session:
                 for path, text in {"1.py": "def made_1(): pass\n", "new.py": "made = open_file(new)\n"}.items():
                     await overlays.put(session, corpus.record, path, text.encode(), RULES)
@@ -239,7 +239,7 @@ async def test_symbols_overlays_and_explain_beside_a_phrase(
 
 @pytest.mark.parametrize("profile", ["code", "classic"])
 async def test_punctuation_that_is_quoted_is_found_without_memory(
-    db: Database, tmp_path: Path, profile: str, outliner: Outliner
+    db: Database, tmp_path: Path, profile: str, outliner: OverlayParser
 ) -> None:
     files = {"b.js": "f(x => { run(x) })\n", "a.js": "const g = y => { walk(y) }\n", "c.js": "f(function () {})\n"}
     corpus = await new_corpus(db, tmp_path / "root", files)
@@ -249,7 +249,7 @@ async def test_punctuation_that_is_quoted_is_found_without_memory(
     assert {dict(hit.scores)["relevance"] for hit in answer.hits} == {1.0}
     assert [hit.path for hit in (await corpus.ask(replace(asked, paths=("b.*",)))).hits] == ["b.js"]
     assert not (await corpus.ask(replace(asked, text="=> {"))).hits
-    overlays = Overlays(lambda _: corpus.embedder, outliner)
+    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         for path, text in {"a.js": "g()\n", "d.js": "h(z => { stop(z) })\n"}.items():
             await overlays.put(session, corpus.record, path, text.encode(), RULES)
@@ -263,7 +263,7 @@ async def test_punctuation_that_is_quoted_is_found_without_memory(
 @pytest.mark.parametrize("profile", ["code", "classic"])
 @pytest.mark.parametrize("form", ["NFC", "NFD"])
 async def test_what_looks_the_same_is_the_same_phrase(
-    db: Database, tmp_path: Path, outliner: Outliner, form: Literal["NFC", "NFD"], profile: str
+    db: Database, tmp_path: Path, outliner: OverlayParser, form: Literal["NFC", "NFD"], profile: str
 ) -> None:
     """macOS and some editors write an e and an accent where a keyboard makes one character."""
     words = tmp_path / "words" if profile == "code" else None
@@ -272,7 +272,7 @@ async def test_what_looks_the_same_is_the_same_phrase(
     for phrase in ("le café déjà", "café", "CAFÉ", "ouvre le café"):
         asked = Query(f'"{unicodedata.normalize(form, phrase)}"', profile=profile, use_cache=False)
         assert paths_of((await corpus.ask(asked)).hits) == set(files), phrase
-    overlays = Overlays(lambda _: corpus.embedder, outliner)
+    overlays = OverlaySessions(lambda _: corpus.embedder, outliner)
     with overlays.session() as session:
         for path, text in files.items():
             await overlays.put(session, corpus.record, path, text.encode(), RULES)

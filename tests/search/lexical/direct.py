@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 
-from cocosearchd.search.lexical.analysis.analyser import Analysed
+from cocosearchd.search.lexical.analysis.analyser import AnalysedFiles
 from cocosearchd.search.lexical.analysis.documents import FileText, documents
-from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.analysis.terms import TermCache
 
 
 class DirectAnalyser:
@@ -14,7 +14,7 @@ class DirectAnalyser:
     """
 
     def __init__(self) -> None:
-        self._terms = Terms()
+        self._terms = TermCache()
 
-    async def analyse(self, files: Sequence[FileText]) -> Analysed:
-        return Analysed(tuple(documents(files, self._terms)))
+    async def analyse(self, files: Sequence[FileText]) -> AnalysedFiles:
+        return AnalysedFiles(tuple(documents(files, self._terms)))

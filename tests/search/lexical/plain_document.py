@@ -16,13 +16,13 @@ from cocosearchd.search.lexical.analysis.documents import (
     SymbolPostings,
     quantised,
 )
-from cocosearchd.search.lexical.analysis.terms import Terms, term_hash
+from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
 from cocosearchd.search.lexical.analysis.text_definitions import FUNCTION, MINOR, Definition, comments, definitions
 
 Counts = Counter[int]
 
 
-def plain_document(file: FileText, terms: Terms) -> Documents:
+def plain_document(file: FileText, terms: TermCache) -> Documents:
     """As `lexical_document.document`."""
     texts = without_overlap(file)
     defined = [
@@ -67,7 +67,7 @@ def plain_document(file: FileText, terms: Terms) -> Documents:
     )
 
 
-def counted(text: str, terms: Terms) -> Counts:
+def counted(text: str, terms: TermCache) -> Counts:
     return Counter(map(term_hash, terms.of_text(text)))
 
 

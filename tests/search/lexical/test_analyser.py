@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_process import WorkerUnavailable
 from cocosearchd.search.lexical.analysis.analyser import (
@@ -21,9 +21,9 @@ from cocosearchd.search.lexical.analysis.analyser import (
     REQUEST_CHARACTERS,
     SIZE,
     WITHOUT_DEFINITIONS,
-    Analysed,
+    AnalysedFiles,
     ProcessAnalyser,
-    Reduced,
+    ReducedFile,
     ReducedFiles,
     batches,
 )
@@ -34,9 +34,9 @@ from cocosearchd.search.lexical.analysis.analysis_messages import (
 )
 from cocosearchd.search.lexical.analysis.analysis_worker import plain_text
 from cocosearchd.search.lexical.analysis.documents import TOGETHER, FileText, analyse
-from cocosearchd.search.lexical.analysis.terms import Terms, term_hash
+from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
 from cocosearchd.search.lexical.index_snapshot import view
-from cocosearchd.search.lexical.segments.segment import Part, Segment, build
+from cocosearchd.search.lexical.segments.segment import Segment, SegmentView, build
 from tests.search.lexical.direct import DirectAnalyser
 from tests.search.lexical.toy import DIMENSION, file_text
 
@@ -53,7 +53,7 @@ async def stumbling(deadline_s: float = 60, cpu_s: int = 5) -> AsyncIterator[Pro
         await analyser.aclose()
 
 
-def assert_same(analysed: Analysed, expected: Analysed) -> None:
+def assert_same(analysed: AnalysedFiles, expected: AnalysedFiles) -> None:
     one, other = build(analysed.documents, DIMENSION), build(expected.documents, DIMENSION)
     for name in Segment.__slots__:
         values, wanted = getattr(one, name), getattr(other, name)
@@ -63,8 +63,8 @@ def assert_same(analysed: Analysed, expected: Analysed) -> None:
             assert values == wanted, name
 
 
-def files_with(analysed: Analysed, word: str) -> list[str]:
-    state = view((Part(build(analysed.documents, DIMENSION)),), 1)
+def files_with(analysed: AnalysedFiles, word: str) -> list[str]:
+    state = view((SegmentView(build(analysed.documents, DIMENSION)),), 1)
     segment = state.parts[0].segment
     paths = [path for documents in analysed.documents for path in documents.paths]
     assert segment.path_list() == paths
@@ -81,7 +81,7 @@ async def test_a_process_says_what_this_one_says() -> None:
     analyser = ProcessAnalyser()
     try:
         assert_same(await analyser.analyse(files), await DirectAnalyser().analyse(files))
-        assert await analyser.analyse([]) == Analysed()
+        assert await analyser.analyse([]) == AnalysedFiles()
     finally:
         await analyser.aclose()
     assert analyser.pids == []
@@ -180,42 +180,42 @@ def test_messages_come_back() -> None:
     back = AnalysisRequest.from_bytes(request.to_bytes())
     assert back.plain
     assert [(file.path, file.language) for file in back.files] == [(file.path, file.language) for file in GOOD]
-    body = analysis_to_bytes(analyse(back.files, Terms().memory()))
+    body = analysis_to_bytes(analyse(back.files, TermCache().memory()))
     assert analysis_to_bytes(analysis_from_bytes(body, GOOD)) == body
 
 
 @pytest.mark.parametrize("files", [GOOD[:2], [*GOOD, *GOOD], []])
 def test_the_analysis_of_other_files_is_garbled(files: Sequence[FileText]) -> None:
-    body = analysis_to_bytes(analyse(GOOD, Terms().memory()))
-    with pytest.raises(Garbled):
+    body = analysis_to_bytes(analyse(GOOD, TermCache().memory()))
+    with pytest.raises(InvalidFrame):
         analysis_from_bytes(body, files)
 
 
 def test_what_points_beyond_its_files_is_garbled() -> None:
-    raw = marshal.loads(analysis_to_bytes(analyse(GOOD, Terms().memory())))
+    raw = marshal.loads(analysis_to_bytes(analyse(GOOD, TermCache().memory())))
     for number in (2, 6, 14):
         changed = [*raw]
         owners = np.frombuffer(raw[number], np.int32).copy()
         owners[-1] = 1 << 30
         changed[number] = owners.tobytes()
-        with pytest.raises(Garbled, match="beyond"):
+        with pytest.raises(InvalidFrame, match="beyond"):
             analysis_from_bytes(marshal.dumps(changed), GOOD)
     for body in (b"", b"\x00", marshal.dumps(raw[:-1]), marshal.dumps([b"123", *raw[1:]]), marshal.dumps(7)):
-        with pytest.raises(Garbled):
+        with pytest.raises(InvalidFrame):
             analysis_from_bytes(body, GOOD)
 
 
 def test_a_plain_text_has_words_alone() -> None:
     file = file_text("a.py", "class Shop:\n    # über " + "x" * 300 + "\n    pass")
     assert plain_text(file).chunks[0].text == "class; Shop:; #; ?ber; pass"
-    found = analyse([plain_text(file)], Terms().memory())
+    found = analyse([plain_text(file)], TermCache().memory())
     assert len(found.names.exact) == 0
     assert not found.file_postings.commented.any()
 
 
 def test_notes_name_some_files_until_they_change() -> None:
     files = ReducedFiles()
-    files.update([], [Reduced(f"{number}.py", "searched by its path alone") for number in range(7)])
+    files.update([], [ReducedFile(f"{number}.py", "searched by its path alone") for number in range(7)])
     assert files.notes()[0] == "0.py is searched by its path alone; it is tried again when it changes"
     assert files.notes()[-1] == "2 more files are searched by less than their text has"
     files.update([f"{number}.py" for number in range(6)], ())

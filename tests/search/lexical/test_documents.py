@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.search.lexical.analysis import term_table
-from cocosearchd.search.lexical.analysis.chunk_terms import Chunk, ChunkMemory, _size
+from cocosearchd.search.lexical.analysis.chunk_terms import ChunkMemory, TermChunk, _size
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, document, documents
 from cocosearchd.search.lexical.analysis.term_table import LINE_END, TEXT_START, WordTable
-from cocosearchd.search.lexical.analysis.terms import Terms, term_hash
+from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
 from cocosearchd.search.lexical.analysis.text_definitions import comments
 from cocosearchd.search.lexical.segments.segment import Segment, build
 from tests.search.lexical.plain_document import plain_document
@@ -61,7 +61,7 @@ def assert_same(one: Segment, other: Segment) -> None:
 @settings(max_examples=60, deadline=None)
 @given(st.lists(file_texts(), min_size=1, max_size=3))
 def test_files_are_counted_as_one_would_count_them(given: list[FileText]) -> None:
-    terms, plainly = Terms(), Terms()
+    terms, plainly = TermCache(), TermCache()
     wanted = build([plain_document(file, plainly) for file in given], 8)
     assert_same(build(list(documents(given, terms)), 8), wanted)
     assert_same(build([document(file, terms) for file in given], 8), wanted)  # neither do the others matter
@@ -71,7 +71,7 @@ def test_files_are_counted_as_one_would_count_them(given: list[FileText]) -> Non
 @given(st.lists(file_texts(), min_size=2, max_size=3), st.integers(0, 10**6))
 def test_chunks_that_are_known_are_counted_as_ever(given: list[FileText], seed: int) -> None:
     """Chunks of known files in another order, between others, under other paths and in another language."""
-    random_, terms = random.Random(seed), Terms()
+    random_, terms = random.Random(seed), TermCache()
     list(documents(given, terms))
     pool = [chunk for file in given for chunk in file.chunks]
     mixed = []
@@ -84,7 +84,7 @@ def test_chunks_that_are_known_are_counted_as_ever(given: list[FileText], seed: 
         language = random_.choice((file.language, random_.choice(LANGUAGES)))
         vectors = np.zeros((len(chunks), 8), np.float32)
         mixed.append(FileText(f"moved/{file.path}", 4, language, tuple(chunks), vectors))
-    wanted = build([plain_document(file, Terms()) for file in mixed], 8)
+    wanted = build([plain_document(file, TermCache()) for file in mixed], 8)
     assert_same(build(list(documents(mixed, terms)), 8), wanted)
 
 
@@ -107,7 +107,7 @@ def test_comments_of_a_whole_file_are_read_once(monkeypatch: pytest.MonkeyPatch)
 
 def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:
     memory = ChunkMemory(table(), limit_bytes=3000)
-    chunks = [Chunk(f"name_{number} = 1", f"name_{number} = 1", "python", ()) for number in range(20)]
+    chunks = [TermChunk(f"name_{number} = 1", f"name_{number} = 1", "python", ()) for number in range(20)]
     first = memory.read(chunks[:4])
     assert all(one is other for one, other in zip(memory.read(chunks[:4]), first, strict=True))
     assert len(memory.read(chunks)) == 20
@@ -115,14 +115,14 @@ def test_no_more_chunks_are_kept_than_there_is_room_for() -> None:
     again = [memory.read([chunk])[0] for chunk in chunks[:4]]
     assert again == first
     for number in range(20, 400):
-        memory.read([Chunk(f"name_{number} = 1", f"name_{number} = 1", "python", ())])
+        memory.read([TermChunk(f"name_{number} = 1", f"name_{number} = 1", "python", ())])
         assert memory._bytes <= 3000
     assert all(one is not other for one, other in zip(memory.read(chunks[:4]), first, strict=True))
 
 
 def test_coming_by_a_few_too_many_chunks_finds_most_of_them() -> None:
     """Again and again in one order, as branches that are switched do. The oldest going first, none would be found."""
-    chunks = [Chunk(f"name_{number} = 1", f"name_{number} = 1", "python", ()) for number in range(1100)]
+    chunks = [TermChunk(f"name_{number} = 1", f"name_{number} = 1", "python", ()) for number in range(1100)]
     memory = ChunkMemory(table(), limit_bytes=1 << 30)
     memory.read(chunks[:1000])
     memory = ChunkMemory(table(), limit_bytes=memory._bytes)
@@ -138,11 +138,11 @@ def test_coming_by_a_few_too_many_chunks_finds_most_of_them() -> None:
 def test_a_word_that_occurs_too_often_for_its_column_is_clipped() -> None:
     chunk = ChunkText(0, 1, 1, "# " + "word " * 70_000)
     file = FileText("a.py", 1, "python", (chunk,), np.zeros((1, 0), np.float32))
-    assert_same(build([document(file, Terms())]), build([plain_document(file, Terms())]))
+    assert_same(build([document(file, TermCache())]), build([plain_document(file, TermCache())]))
 
 
 def test_no_files_are_no_documents() -> None:
-    assert list(documents([], Terms())) == []
+    assert list(documents([], TermCache())) == []
 
 
 def words_of(table: WordTable, *texts: str) -> list[int]:
@@ -150,7 +150,7 @@ def words_of(table: WordTable, *texts: str) -> list[int]:
 
 
 def table() -> WordTable:
-    return WordTable(Terms().of_text, term_hash, ("class",))
+    return WordTable(TermCache().of_text, term_hash, ("class",))
 
 
 def test_lines_and_texts_are_told_apart() -> None:
@@ -187,13 +187,13 @@ def test_threads_meet_words_at_the_same_time() -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    terms = Terms()
+    terms = TermCache()
     assert all(found[n] == [term_hash(term) for term in terms.of_text(text)] for n, text in enumerate(texts))
 
 
 def test_a_table_that_gave_way_is_gone_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is the largest thing there is of an index: neither the next one nor an index that is cleared leaves it."""
-    terms = Terms()
+    terms = TermCache()
     first = weakref.ref(terms.memory().table)
     assert words_of(terms.memory().table, "some words")
     monkeypatch.setattr(term_table, "LIMIT_WORDS", 0)
@@ -208,7 +208,7 @@ def test_a_table_that_gave_way_is_gone_at_once(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_a_table_that_is_full_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
-    terms = Terms()
+    terms = TermCache()
     memory = terms.memory()
     first = memory.table
     assert terms.memory() is memory

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cocosearchd.search.lexical import features
-from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.analysis.terms import TermCache
 from cocosearchd.search.lexical.segments.path_names import (
     best_name_match,
     names_asked,
@@ -88,7 +88,7 @@ def test_files_that_define_a_name_share_one(whole: list[float], last: list[float
     ],
 )
 def test_share_of_a_name_that_a_query_explains(query: str, path: str, share: float) -> None:
-    terms = Terms()
+    terms = TermCache()
     asked = terms.query(query)
     names = path_names(build(documents({path: "x = 1"})))
     found = stem_coverage(names, names_asked(asked.words, [terms.stem(word) for word in asked.words], asked.shares))
@@ -96,7 +96,7 @@ def test_share_of_a_name_that_a_query_explains(query: str, path: str, share: flo
 
 
 def test_a_stem_that_begins_a_word_counts_only_where_the_word_is_not_in_the_path() -> None:
-    terms = Terms()
+    terms = TermCache()
     names = path_names(build(documents({"synchronise/sync.rs": "a", "lib/sync.rs": "b"})))
     share = stem_coverage(names, names_asked(("synchronise",), [terms.stem("synchronise")], [1.0]))
     assert share.tolist() == [0.0, 1.0]

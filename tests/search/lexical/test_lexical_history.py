@@ -21,7 +21,7 @@ from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search.lexical import lexical_index, snapshot_changes
 from cocosearchd.search.lexical.analysis.terms import term_hash
-from cocosearchd.search.lexical.index_snapshot import View
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.store.chunks.queries import replace_files
 from cocosearchd.store.connection.database import Connection, Database
@@ -141,7 +141,7 @@ class World:
                 self._compare(state, still)
             await asyncio.sleep(self.rng.choice((0, 0.001)))
 
-    def _compare(self, state: View, told: dict[str, Told]) -> None:
+    def _compare(self, state: IndexSnapshot, told: dict[str, Told]) -> None:
         found = contents(state)
         assert sorted(found) == sorted(state.living.paths)
         for path, each in told.items():
@@ -163,7 +163,7 @@ class World:
         self._compare(state, self.told)
 
 
-def contents(state: View) -> dict[str, str]:
+def contents(state: IndexSnapshot) -> dict[str, str]:
     """What each living file says, by the words that lead to it. Raises `AssertionError` if a path is there twice."""
     found = dict[str, str]()
     for part in state.parts:

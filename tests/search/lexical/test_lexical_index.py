@@ -19,13 +19,13 @@ import pytest
 from cocosearchd.errors import StoreUnavailable
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.search.lexical import lexical_index
-from cocosearchd.search.lexical.analysis.analyser import WITHOUT_DEFINITIONS, Analysed, Reduced
+from cocosearchd.search.lexical.analysis.analyser import WITHOUT_DEFINITIONS, AnalysedFiles, ReducedFile
 from cocosearchd.search.lexical.analysis.documents import FileText
-from cocosearchd.search.lexical.index_snapshot import SIGNALS, Evidence
+from cocosearchd.search.lexical.index_snapshot import SIGNALS, FeatureMatrix
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.segments import segment_files
-from cocosearchd.search.lexical.segments.segment import Part
-from cocosearchd.search.lexical.segments.segment_merge import Merge, Order, merges
+from cocosearchd.search.lexical.segments.segment import SegmentView
+from cocosearchd.search.lexical.segments.segment_merge import MergePolicy, SegmentMerge, merges
 from cocosearchd.search.lexical.snapshot_changes import longer
 from cocosearchd.store.chunks.index_texts import FileTexts, file_texts
 from cocosearchd.store.chunks.queries import delete_file, replace_file
@@ -64,13 +64,13 @@ async def fresh(db: Database, record: IndexRecord, folder: Path) -> LexicalIndex
     return index
 
 
-async def ask(index: LexicalIndex, text: str) -> Evidence:
+async def ask(index: LexicalIndex, text: str) -> FeatureMatrix:
     found = await index.evidence(index.query(text), vector_of(text))
     assert found is not None
     return found
 
 
-def by_file(found: Evidence) -> dict[str, list[float]]:
+def by_file(found: FeatureMatrix) -> dict[str, list[float]]:
     """Every signal, the best chunk score and the best cosine by path: what must not depend on the order of files."""
     cosines = found.cosines if found.cosines is not None else np.zeros(len(found.keys), np.float32)
     ends = [*found.starts[1:].tolist(), len(found.keys)]
@@ -300,9 +300,9 @@ async def test_a_snapshot_answers_like_the_index_it_is_of(db: Database, tmp_path
 class ReducingAnalyser(DirectAnalyser):
     """Says of one file that it was reduced, which takes a text that ends processes."""
 
-    async def analyse(self, files: Sequence[FileText]) -> Analysed:
+    async def analyse(self, files: Sequence[FileText]) -> AnalysedFiles:
         found = await super().analyse(files)
-        reduced = [Reduced(file.path, WITHOUT_DEFINITIONS) for file in files if file.path == "src/session.py"]
+        reduced = [ReducedFile(file.path, WITHOUT_DEFINITIONS) for file in files if file.path == "src/session.py"]
         return replace(found, reduced=tuple(reduced))
 
 
@@ -327,7 +327,7 @@ async def test_a_save_that_is_given_up_ends_before_the_next(
     record, under_way, most, begun = await filled(db), 0, 0, threading.Event()
     save = segment_files.save
 
-    def slowly(*given: Any) -> segment_files.Snapshot:  # the real one, as slow as with a million chunks
+    def slowly(*given: Any) -> segment_files.SavedSnapshot:  # the real one, as slow as with a million chunks
         nonlocal under_way, most
         under_way += 1
         most = max(most, under_way)
@@ -468,7 +468,7 @@ async def test_what_was_merged_at_rest_is_saved(db: Database, tmp_path: Path, mo
 async def test_a_commit_beside_a_merge_is_kept(db: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, end = threading.Event(), threading.Event()
 
-    def slow(parts: Sequence[Part], order: Order) -> list[Merge]:
+    def slow(parts: Sequence[SegmentView], order: MergePolicy) -> list[SegmentMerge]:
         found = merges(parts, order)
         begun.set()
         assert end.wait(10)

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, document, names_of
-from cocosearchd.search.lexical.analysis.terms import Terms, term_hash
-from cocosearchd.search.lexical.index_snapshot import SIGNALS, View, evidence, view
+from cocosearchd.search.lexical.analysis.terms import TermCache, term_hash
+from cocosearchd.search.lexical.index_snapshot import SIGNALS, IndexSnapshot, evidence, view
 from cocosearchd.search.lexical.scoring import candidate_selection
 from cocosearchd.search.lexical.scoring.name_scores import products
 from cocosearchd.search.lexical.scoring.nearest_vectors import near
-from cocosearchd.search.lexical.segments.segment import Part, build, signs_of, size_bytes
+from cocosearchd.search.lexical.segments.segment import SegmentView, build, signs_of, size_bytes
 from cocosearchd.search.lexical.segments.segment_merge import (
     BUSY,
     QUIET,
     RESTING,
     SEGMENT_CHUNKS,
-    Order,
+    MergePolicy,
     compacted,
     merge,
     merges,
@@ -39,8 +39,8 @@ FILES = {
 }
 
 
-def answers(state: View, query: str) -> dict[str, tuple[float, ...]]:
-    terms = Terms()
+def answers(state: IndexSnapshot, query: str) -> dict[str, tuple[float, ...]]:
+    terms = TermCache()
     found = evidence(state, terms.query(query), terms, np.eye(DIMENSION, dtype=np.float32)[0])
     return {path: tuple(float(found.values[name][file]) for name in SIGNALS) for file, path in enumerate(found.paths)}
 
@@ -73,7 +73,7 @@ def test_counts_are_clipped_not_wrapped() -> None:
 def test_names_of_a_header_count_three_times() -> None:
     chunk = ChunkText(0, 9, 1, "cache lock", ("lock",), names_of("src/a.py Cache lock", "src/a.py"))
     file = FileText("src/a.py", 1, "python", (chunk,), np.zeros((1, DIMENSION), np.float32))
-    segment = build([document(file, Terms())])
+    segment = build([document(file, TermCache())])
     rows = segment.chunk_rows(asked("cach", "src"))
     assert [segment.posting_counts[some].tolist() for some in rows] == [[4], [1]]
     assert names_of("src/a b.py", "src/a b.py") == ""
@@ -84,7 +84,7 @@ def test_names_of_a_header_count_three_times() -> None:
 def test_any_history_of_parts_answers_like_one_segment(seed: int) -> None:
     random_ = random.Random(seed)
     living: dict[str, str] = {}
-    parts: tuple[Part, ...] = ()
+    parts: tuple[SegmentView, ...] = ()
     for _ in range(6):
         chosen = random_.sample(sorted(FILES), random_.randint(1, 6))
         gone = [path for path in chosen if path in living]
@@ -96,8 +96,8 @@ def test_any_history_of_parts_answers_like_one_segment(seed: int) -> None:
             del living[path]
         living |= fresh
         if fresh:
-            parts = compacted((*parts, Part(build(documents(fresh), DIMENSION))), random_.choice((BUSY, QUIET)))
-    state, afresh = view(parts, 1), view((Part(build(documents(living), DIMENSION)),), 1)
+            parts = compacted((*parts, SegmentView(build(documents(fresh), DIMENSION))), random_.choice((BUSY, QUIET)))
+    state, afresh = view(parts, 1), view((SegmentView(build(documents(living), DIMENSION)),), 1)
     assert (state.files, state.chunks) == (afresh.files, afresh.chunks)
     for query in ("route session", "Router", "how is a cache locked", "lock_route"):
         left, right = answers(state, query), answers(afresh, query)
@@ -108,7 +108,7 @@ def test_any_history_of_parts_answers_like_one_segment(seed: int) -> None:
 
 def test_merging_keeps_order_and_drops_the_dead() -> None:
     first, second = build(documents({"a.py": "cache", "b.py": "lock"})), build(documents({"c.py": "cache queue"}))
-    merged = merge([Part(first).without([0]), Part(second)])
+    merged = merge([SegmentView(first).without([0]), SegmentView(second)])
     assert merged.path_list() == ["b.py", "c.py"]
     assert merged.posting_chunks[merged.chunk_rows(asked("cach"))[0]].tolist() == [1]
     assert size_bytes(merged) > 0
@@ -116,14 +116,14 @@ def test_merging_keeps_order_and_drops_the_dead() -> None:
 
 def test_the_language_of_nearly_all_code_is_known() -> None:
     files = {f"src/{number}.py": "x" for number in range(9)} | {"README.md": "y"}
-    assert view((Part(build(documents(files))),), 1).common == ("python", "py")
+    assert view((SegmentView(build(documents(files))),), 1).common == ("python", "py")
     more = build(documents({"a.go": "x", "b.go": "y"}))
-    assert view((Part(build(documents(files))), Part(more)), 1).common == ()
+    assert view((SegmentView(build(documents(files))), SegmentView(more)), 1).common == ()
     assert view((), 0).common == ()
 
 
 def test_masks_are_copied() -> None:
-    part = Part(build(documents({"a.py": "cache", "b.py": "lock"})))
+    part = SegmentView(build(documents({"a.py": "cache", "b.py": "lock"})))
     once = part.without([0])
     twice = once.without([1])
     assert (part.files_alive, once.files_alive, twice.files_alive) == (2, 1, 0)
@@ -131,15 +131,17 @@ def test_masks_are_copied() -> None:
 
 def test_small_segments_merge_and_large_ones_stay() -> None:
     one, many = build(documents({"a.py": "x"})), build(documents(FILES))
-    assert len(compacted([Part(many), Part(one)], ALL_LARGE)) == 2  # much smaller than the one before
-    assert len(compacted([Part(one), Part(one)], QUIET)) == 1
-    assert compacted([Part(one).without([0])], QUIET) == ()
+    assert len(compacted([SegmentView(many), SegmentView(one)], ALL_LARGE)) == 2  # much smaller than the one before
+    assert len(compacted([SegmentView(one), SegmentView(one)], QUIET)) == 1
+    assert compacted([SegmentView(one).without([0])], QUIET) == ()
     assert SEGMENT_CHUNKS == 100_000
 
 
-def sized(*sizes: int) -> list[Part]:
+def sized(*sizes: int) -> list[SegmentView]:
     """Parts of so many files, of one chunk each."""
-    return [Part(build(documents({f"{n}_{file}.py": "x" for file in range(size)}))) for n, size in enumerate(sizes)]
+    return [
+        SegmentView(build(documents({f"{n}_{file}.py": "x" for file in range(size)}))) for n, size in enumerate(sizes)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,9 @@ def sized(*sizes: int) -> list[Part]:
         (LARGE, (31, 9, 8), (31, 9, 8)),
     ],
 )
-def test_a_part_is_merged_with_those_behind_it(order: Order, before: tuple[int, ...], after: tuple[int, ...]) -> None:
+def test_a_part_is_merged_with_those_behind_it(
+    order: MergePolicy, before: tuple[int, ...], after: tuple[int, ...]
+) -> None:
     assert [part.segment.file_count for part in compacted(sized(*before), order)] == list(after)
 
 
@@ -176,7 +180,7 @@ def test_merges_are_put_in_place_of_what_has_changed_meanwhile(data: st.DataObje
     assert all(part.files_alive for part in found)
 
 
-def living(part: Part) -> list[tuple[str, int]]:
+def living(part: SegmentView) -> list[tuple[str, int]]:
     files = list(zip(part.segment.path_list(), part.generations.tolist(), strict=True))
     return files if part.alive is None else [file for file, alive in zip(files, part.alive, strict=True) if alive]
 
@@ -190,7 +194,7 @@ def test_what_is_mostly_dead_is_written_anew() -> None:
 
 
 def test_a_row_is_written_few_times() -> None:
-    written, parts = 0, tuple[Part, ...]()
+    written, parts = 0, tuple[SegmentView, ...]()
     for new in sized(*[1] * 64):
         before = {part.segment for part in (*parts, new)}
         parts = compacted((*parts, new), BUSY)
@@ -200,14 +204,14 @@ def test_a_row_is_written_few_times() -> None:
 
 
 def test_an_empty_index_answers_with_nothing() -> None:
-    terms = Terms()
+    terms = TermCache()
     found = evidence(view((), 3), terms.query("anything"), terms, None)
     assert (found.generation, list(found.paths), found.keys.shape) == (3, [], (0, 2))
 
 
 def test_cosines_of_quantised_vectors() -> None:
-    terms = Terms()
-    state = view((Part(build(documents({"a.py": "x = 1", "b.py": "y = 2"}, {"x = 1": 0}), DIMENSION)),), 1)
+    terms = TermCache()
+    state = view((SegmentView(build(documents({"a.py": "x = 1", "b.py": "y = 2"}, {"x = 1": 0}), DIMENSION)),), 1)
     found = evidence(state, terms.query("x"), terms, np.array([0.6, 0.8, 0, 0], np.float32))
     assert found.cosines is not None
     assert found.cosines[0] == pytest.approx(0.6, abs=1e-3)
@@ -223,15 +227,15 @@ def test_equal_vectors_have_the_same_cosine_wherever_they_stand(dimension: int) 
     assert len(set(np.concatenate(found).tolist())) == 1
 
 
-def large() -> View:
+def large() -> IndexSnapshot:
     files = {f"src/file{n}.py": f"value_{n} = 1\n---\nother_{n} = value_{n}" for n in range(20)}
     axes = {"value_7 = 1": 0, **{f"value_{n} = 1": 1 for n in range(20) if n != 7}}
-    return view((Part(build(documents(files, axes), DIMENSION)),), 1)
+    return view((SegmentView(build(documents(files, axes), DIMENSION)),), 1)
 
 
 def test_a_large_index_looks_at_the_chunks_of_promising_files(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidate_selection, "PROMISING", 2)  # stands for a size that no test builds
-    terms, state = Terms(), large()
+    terms, state = TermCache(), large()
     found = evidence(state, terms.query("value_3"), terms, np.eye(DIMENSION, dtype=np.float32)[0])
     assert found.cosines is not None
     assert found.file_cosines is not None
@@ -264,12 +268,12 @@ def test_a_chunk_is_near_whatever_the_rest_of_its_file_says() -> None:
         without_vector=np.zeros(0, np.int64),
     )
     asked = vectors[14] + random_.normal(0, 20, 64).astype(np.float32)
-    assert nearest(Part(segment), asked) == [7]
-    assert nearest(Part(segment).without([7]), asked) != [7]
-    assert nearest(Part(replace(segment, without_vector=np.arange(40))), asked) == []
+    assert nearest(SegmentView(segment), asked) == [7]
+    assert nearest(SegmentView(segment).without([7]), asked) != [7]
+    assert nearest(SegmentView(replace(segment, without_vector=np.arange(40))), asked) == []
 
 
-def nearest(part: Part, asked: NDArray[np.float32]) -> list[int]:
+def nearest(part: SegmentView, asked: NDArray[np.float32]) -> list[int]:
     state = view((part,), 1)
     return [int(file) for file in near(state.parts, state.living, asked).nearest(None, 1)]
 
@@ -295,7 +299,7 @@ def test_the_nearest_of_many_files_are_found(share: float) -> None:
     assert set(numbers[found].tolist()) == wanted
 
 
-def mapped(vectors: NDArray[np.int8]) -> Part:
+def mapped(vectors: NDArray[np.int8]) -> SegmentView:
     """A part of files that differ by the vectors of their chunks alone: (F, c, D)."""
     files, each, dimension = vectors.shape
     one, starts, flat = (
@@ -303,7 +307,7 @@ def mapped(vectors: NDArray[np.int8]) -> Part:
         np.arange(files) * each,
         vectors.reshape(-1, dimension),
     )
-    return Part(
+    return SegmentView(
         replace(
             one,
             paths=np.frombuffer(b"a.py" * files, np.uint8),
@@ -329,7 +333,7 @@ def mapped(vectors: NDArray[np.int8]) -> Part:
 
 def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidate_selection, "PROMISING", 2)
-    terms, state = Terms(), large()
+    terms, state = TermCache(), large()
     vector = np.eye(DIMENSION, dtype=np.float32)[1]
     query = terms.query("value_3 of value_4")
     whole = evidence(state, query, terms, vector)
@@ -348,19 +352,19 @@ def test_what_a_filter_leaves_is_looked_at_as_well(monkeypatch: pytest.MonkeyPat
 def test_of_equals_the_same_are_compared_whatever_came_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(candidate_selection, "PROMISING", 3)
     monkeypatch.setattr(candidate_selection, "NAMED", 2)
-    terms, vector = Terms(), np.eye(DIMENSION, dtype=np.float32)[1]
+    terms, vector = TermCache(), np.eye(DIMENSION, dtype=np.float32)[1]
     for query, asked in (("licence", None), ("notice", None), ("nothing", vector)):
         compared = set[tuple[str, ...]]()
         for turn in (1, 3, 7):
             copies = {f"part{n * turn % 10}/notice.md": "licence of all" for n in range(10)}
-            state = view((Part(build(documents(copies, {"licence of all": 1}), DIMENSION)),), 1)
+            state = view((SegmentView(build(documents(copies, {"licence of all": 1}), DIMENSION)),), 1)
             compared.add(tuple(sorted(evidence(state, terms.query(query), terms, asked).paths)))
         ((*paths,),) = compared
         assert paths == [f"part{n}/notice.md" for n in range(3)]
 
 
 def test_few_files_or_all_of_them_give_the_same_order(monkeypatch: pytest.MonkeyPatch) -> None:
-    terms, state = Terms(), view((Part(build(documents(FILES), DIMENSION)),), 1)
+    terms, state = TermCache(), view((SegmentView(build(documents(FILES), DIMENSION)),), 1)
     for query in ("route session", "how is a cache locked", "lock_route"):
         whole = evidence(state, terms.query(query), terms)
         with monkeypatch.context() as patch:

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from cocosearchd.search.lexical import snapshot_changes
 from cocosearchd.search.lexical.analysis.documents import documents
-from cocosearchd.search.lexical.analysis.terms import Terms
-from cocosearchd.search.lexical.index_snapshot import SIGNALS, View, evidence, view
+from cocosearchd.search.lexical.analysis.terms import TermCache
+from cocosearchd.search.lexical.index_snapshot import SIGNALS, IndexSnapshot, evidence, view
 from cocosearchd.search.lexical.segments.segment import size_bytes
 from cocosearchd.search.lexical.snapshot_changes import (
     NOTHING,
-    Change,
+    SnapshotChange,
     changed,
     file_text,
     part_of,
@@ -29,7 +29,7 @@ from cocosearchd.search.lexical.snapshot_changes import (
 from cocosearchd.store.chunks.index_texts import FileDigest, FileTexts
 
 DIMENSION = 4
-TERMS = Terms()
+TERMS = TermCache()
 PATHS = tuple(f"src/{name}.py" for name in ("route", "session", "cache", "lock", "queue", "parse"))
 TEXTS = ("def route(): return session", "# a session of a cache", "lock = cache", "def lock():\n    queue(parse)")
 QUESTIONS = ("route session", "lock", "how is a cache locked")
@@ -54,23 +54,23 @@ def digest(file: FileTexts) -> FileDigest:
 
 
 def commit(
-    state: View, former: View, files: Mapping[str, FileTexts], paths: Iterable[str], generation: int
-) -> tuple[View, View, Change]:
+    state: IndexSnapshot, former: IndexSnapshot, files: Mapping[str, FileTexts], paths: Iterable[str], generation: int
+) -> tuple[IndexSnapshot, IndexSnapshot, SnapshotChange]:
     """As the lexical index makes `paths` what they are in `files`."""
     some = remembered(state, former, paths)
     back = recognised(state, former, [digest(files[path]) for path in some if path in files])
     read = [files[path] for path in paths if path in files and path not in {file.path for file in back}]
     texts = [file_text(file) for file in read]
-    change = Change(tuple(paths), generation, list(documents(texts, TERMS)), back)
+    change = SnapshotChange(tuple(paths), generation, list(documents(texts, TERMS)), back)
     return *changed(state, former, change, DIMENSION), change
 
 
-def rested(state: View, former: View) -> tuple[View, View]:
+def rested(state: IndexSnapshot, former: IndexSnapshot) -> tuple[IndexSnapshot, IndexSnapshot]:
     made = put_in_order(state)
     return (state, former) if made is None else made.of(state, former)
 
 
-def living(state: View) -> dict[str, int]:
+def living(state: IndexSnapshot) -> dict[str, int]:
     """Generations by path. Raises `AssertionError` if a path is there twice."""
     found = [
         (path, int(part.generations[number]))
@@ -82,7 +82,7 @@ def living(state: View) -> dict[str, int]:
     return dict(found)
 
 
-def answers(state: View, question: str) -> dict[str, list[float]]:
+def answers(state: IndexSnapshot, question: str) -> dict[str, list[float]]:
     found = evidence(state, TERMS.query(question), TERMS, np.eye(DIMENSION, dtype=np.float32)[0])
     return {path: [float(found.values[name][n]) for name in SIGNALS] for n, path in enumerate(found.paths)}
 

@@ -14,11 +14,11 @@ from psycopg import sql
 
 from cocosearchd.model import Filter, IndexRecord, Symbol
 from cocosearchd.search.lexical.analysis.documents import ChunkText, FileText, document
-from cocosearchd.search.lexical.analysis.terms import Terms
-from cocosearchd.search.lexical.index_snapshot import View
+from cocosearchd.search.lexical.analysis.terms import TermCache
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.lexical.scoring.symbol_filter import SymbolMasks, symbols_in
-from cocosearchd.search.lexical.segments.segment import Part, build
+from cocosearchd.search.lexical.segments.segment import SegmentView, build
 from cocosearchd.search.lexical.segments.segment_merge import QUIET, compacted
 from cocosearchd.store.chunks.queries import replace_file
 from cocosearchd.store.connection.database import Database
@@ -74,7 +74,7 @@ async def forget_symbols(db: Database, record: IndexRecord) -> None:
         await connection.execute(sql.SQL("update {} set symbol_kinds = null, symbol_names = null").format(name))
 
 
-def in_memory(state: View, where: Filter) -> list[tuple[str, int]]:
+def in_memory(state: IndexSnapshot, where: Filter) -> list[tuple[str, int]]:
     found = []
     for part in state.parts:
         paths, segment = part.segment.path_list(), part.segment
@@ -95,9 +95,11 @@ async def in_store(db: Database, record: IndexRecord, where: Filter) -> list[tup
 @settings(max_examples=40, deadline=None)
 @given(st.integers(0, 10**6))
 def test_symbols_of_merged_parts_are_those_of_their_files(seed: int) -> None:
-    dice, terms = random.Random(seed), Terms()
+    dice, terms = random.Random(seed), TermCache()
     files = [random_file(f"{number}.py", dice) for number in range(8)]
-    made = [Part(build([document(file, terms) for file in files[start : start + 2]])) for start in range(0, 8, 2)]
+    made = [
+        SegmentView(build([document(file, terms) for file in files[start : start + 2]])) for start in range(0, 8, 2)
+    ]
     dead = [(part, file) for part in range(4) for file in range(2) if dice.random() < 0.3]
     parts = [part.without([file for other, file in dead if other == n]) for n, part in enumerate(made)]
     living = [file for number, file in enumerate(files) if (number // 2, number % 2) not in dead]
@@ -131,7 +133,7 @@ def random_file(path: str, dice: random.Random) -> FileText:
 
 
 def test_masks_are_kept_as_long_as_their_segment() -> None:
-    segment = build([document(random_file("a.py", random.Random(1)), Terms())])
+    segment = build([document(random_file("a.py", random.Random(1)), TermCache())])
     masks = SymbolMasks()
     first = masks.of(segment, ("class",), None)
     assert masks.of(segment, ("class",), None) is first

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from cocosearchd.search.lexical.analysis.terms import Terms, parts, term_hash
+from cocosearchd.search.lexical.analysis.terms import TermCache, parts, term_hash
 
 
 @pytest.mark.parametrize(
@@ -26,11 +26,11 @@ from cocosearchd.search.lexical.analysis.terms import Terms, parts, term_hash
     ],
 )
 def test_terms_of_a_word(word: str, expected: tuple[str, ...]) -> None:
-    assert Terms().of_word(word) == expected
+    assert TermCache().of_word(word) == expected
 
 
 def test_counts_words_parts_and_runs_of_digits() -> None:
-    counts = Counter(Terms().of_text("route routes RouteGroup 42 7 café"))
+    counts = Counter(TermCache().of_text("route routes RouteGroup 42 7 café"))
     assert counts["rout"] == 3
     assert counts["routegroup"] == 1
     assert counts["42"] == 1
@@ -49,7 +49,7 @@ def test_counts_words_parts_and_runs_of_digits() -> None:
     ],
 )
 def test_what_is_written_without_blanks_is_found_by_a_part_of_it(text: str, part: str) -> None:
-    terms = Terms()
+    terms = TermCache()
     asked = {term for term, _ in terms.query(part).terms}
     assert len(asked) > 2
     assert asked <= {term_hash(term) for term in terms.of_text(text)}
@@ -60,14 +60,14 @@ def test_parts_of_an_abbreviation() -> None:
 
 
 def test_stop_words_are_dropped_from_queries_unless_nothing_is_left() -> None:
-    terms = Terms()
+    terms = TermCache()
     assert [term for term, _ in terms.query("how is a route found").terms] == [term_hash("rout"), term_hash("found")]
     assert len(terms.query("what is it").terms) == 3
     assert terms.query("").terms == ()
 
 
 def test_the_language_of_all_code_is_a_stop_word_of_a_sentence() -> None:
-    terms, names = Terms(), ("python", "py")
+    terms, names = TermCache(), ("python", "py")
     assert [term for term, _ in terms.query("python mkdir", common=names).terms] == [term_hash("mkdir")]
     assert [term for term, _ in terms.query("python", common=names).terms] == [term_hash("python")]
     assert [term for term, _ in terms.query("how is python", common=names).terms] == [
@@ -78,15 +78,15 @@ def test_the_language_of_all_code_is_a_stop_word_of_a_sentence() -> None:
 
 
 def test_a_word_asked_twice_counts_twice() -> None:
-    assert dict(Terms().query("session session key").terms)[term_hash("session")] == 2.0
+    assert dict(TermCache().query("session session key").terms)[term_hash("session")] == 2.0
 
 
 def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
-    asked = Terms().query("how flask handles sessions", "flask")
+    asked = TermCache().query("how flask handles sessions", "flask")
     assert dict(asked.terms)[term_hash("flask")] == pytest.approx(0.3)
     assert dict(asked.terms)[term_hash("session")] == 1.0
     assert dict(zip(asked.words, asked.shares, strict=True)) == {"flask": 0.5, "handles": 1.0, "sessions": 1.0}
-    assert dict(Terms().query("Flask", "flask").terms) == {term_hash("flask"): 1.0}  # a symbol is meant
+    assert dict(TermCache().query("Flask", "flask").terms) == {term_hash("flask"): 1.0}  # a symbol is meant
 
 
 @pytest.mark.parametrize(
@@ -101,10 +101,10 @@ def test_a_word_of_the_project_counts_less_in_a_sentence() -> None:
     ],
 )
 def test_identifiers_of_a_query(query: str, symbol: bool, identifiers: tuple[str, ...]) -> None:
-    asked = Terms().query(query)
+    asked = TermCache().query(query)
     assert asked.symbol is symbol
     assert asked.identifiers == identifiers
 
 
 def test_words_are_distinct_parts_without_single_letters() -> None:
-    assert Terms().query("parse parse a RouteGroup x").words == ("parse", "route", "group")
+    assert TermCache().query("parse parse a RouteGroup x").words == ("parse", "route", "group")

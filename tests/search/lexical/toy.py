@@ -6,7 +6,7 @@ import numpy as np
 
 from cocosearchd.languages.detect import detect
 from cocosearchd.search.lexical.analysis.documents import ChunkText, Documents, FileText, document
-from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.analysis.terms import TermCache
 
 DIMENSION = 4
 
@@ -26,5 +26,5 @@ def file_text(path: str, text: str, vectors: Mapping[str, int] | None = None) ->
 
 
 def documents(files: Mapping[str, str], vectors: Mapping[str, int] | None = None) -> list[Documents]:
-    terms = Terms()
+    terms = TermCache()
     return [document(file_text(path, text, vectors), terms) for path, text in files.items()]

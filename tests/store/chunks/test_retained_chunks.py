@@ -10,7 +10,7 @@ from psycopg import sql
 
 from cocosearchd.config.settings import DatabaseSettings
 from cocosearchd.model import Filter
-from cocosearchd.store.chunks.manifest import Outdated
+from cocosearchd.store.chunks.manifest import OutdatedManifest
 from cocosearchd.store.chunks.queries import (
     FileWrite,
     delete_file,
@@ -246,7 +246,7 @@ async def test_what_was_compared_with_dropped_rows_is_not_written(db: Database) 
     made = await differing(db, record, [file_write("a.py", *MAIN)])
     await drop_spares(db, record, 0.0)
     before = await table_digest(db, record)
-    with pytest.raises(Outdated):
+    with pytest.raises(OutdatedManifest):
         await replace_files(db, record, made)
     assert await table_digest(db, record) == before
 

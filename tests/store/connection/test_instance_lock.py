@@ -37,7 +37,7 @@ async def refused(db: Database) -> bool:
         async with held(db):
             return False
     except ExceptionGroup as group:
-        return group.subgroup(instance_lock.Taken) is not None
+        return group.subgroup(instance_lock.LockHeld) is not None
 
 
 async def holders(db: Database) -> list[int]:
@@ -95,7 +95,7 @@ async def test_who_was_away_while_another_came_ends(db: Database) -> None:
     """Else both would write."""
     with pytest.raises(ExceptionGroup) as ended:
         await away_while_another_comes(db)
-    assert ended.group_contains(instance_lock.Taken)
+    assert ended.group_contains(instance_lock.LockHeld)
 
 
 async def away_while_another_comes(db: Database) -> None:

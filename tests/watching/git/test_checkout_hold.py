@@ -8,7 +8,7 @@ import pytest
 
 from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.watching.clock import Schedule
-from cocosearchd.watching.git.checkout_hold import CAP_S, LOCK_S, PASS_S, QUIET_S, GitGate, any_busy, busy
+from cocosearchd.watching.git.checkout_hold import CAP_S, LOCK_S, PASS_S, QUIET_S, CheckoutHold, any_busy, busy
 from cocosearchd.watching.git.repository import repository_around, repository_at
 from tests.watching.support import git
 
@@ -19,16 +19,16 @@ def git_dir(tmp_path: Path) -> Path:
     return tmp_path / ".git"
 
 
-def wait(gate: GitGate, git_dir: Path, now: float) -> float:
+def wait(gate: CheckoutHold, git_dir: Path, now: float) -> float:
     return gate.wait_s(any_busy([os.fsencode(git_dir)]), now)
 
 
 def test_open_when_git_does_nothing(git_dir: Path) -> None:
-    assert wait(GitGate(), git_dir, 0) == 0
+    assert wait(CheckoutHold(), git_dir, 0) == 0
 
 
 def test_closed_while_the_index_is_locked_and_a_little_longer(git_dir: Path) -> None:
-    gate = GitGate()
+    gate = CheckoutHold()
     (git_dir / "index.lock").touch()
     assert wait(gate, git_dir, 10.0) > 0
     (git_dir / "index.lock").unlink()
@@ -37,7 +37,7 @@ def test_closed_while_the_index_is_locked_and_a_little_longer(git_dir: Path) -> 
 
 
 def test_a_lock_that_stays_holds_nothing_for_ever(git_dir: Path) -> None:
-    gate = GitGate()
+    gate = CheckoutHold()
     (git_dir / "index.lock").touch()
     assert wait(gate, git_dir, 10) > 0
     assert wait(gate, git_dir, 10 + CAP_S) == 0
@@ -49,10 +49,10 @@ def test_a_lock_that_stays_holds_nothing_for_ever(git_dir: Path) -> None:
 def test_a_lock_that_has_rested_for_long_holds_nothing(git_dir: Path, lock: str) -> None:
     """Left over by a git that was killed, or kept while `git commit -a` waits for its message."""
     (git_dir / lock).touch()
-    assert wait(GitGate(), git_dir, 10) > 0
+    assert wait(CheckoutHold(), git_dir, 10) > 0
     for moment in (time.time() - LOCK_S - 1, time.time() + 3600):
         os.utime(git_dir / lock, (moment, moment))
-        assert wait(GitGate(), git_dir, 10) == 0
+        assert wait(CheckoutHold(), git_dir, 10) == 0
 
 
 def test_a_rebase_counts_only_while_it_moves(git_dir: Path) -> None:

@@ -15,7 +15,7 @@ import pytest
 
 from cocosearchd.config.settings import WatchingSettings
 from cocosearchd.watching.hints.backend_choice import open_hints
-from cocosearchd.watching.hints.base import Cookie, Dirty, DirtyTree, Hint, Hints, HintsUnavailable, Lost
+from cocosearchd.watching.hints.base import Cookie, DirtyHint, DirtyTreeHint, Hint, Hints, HintsLost, HintsUnavailable
 from cocosearchd.watching.hints.inotify import BURST_READS, GATHER_S, Burst, InotifyHints
 from cocosearchd.watching.hints.mounts import file_system, remote_below
 from cocosearchd.watching.hints.watchfiles import PROBE
@@ -48,11 +48,11 @@ class Heard:
 
     def covers(self, path: bytes) -> bool:
         """Whether a scan of what was named would look at this path."""
-        trees = [hint.path for hint in self.hints if isinstance(hint, DirtyTree)]
-        return Dirty(path) in self.hints or any(path == t or path.startswith(t + b"/") or not t for t in trees)
+        trees = [hint.path for hint in self.hints if isinstance(hint, DirtyTreeHint)]
+        return DirtyHint(path) in self.hints or any(path == t or path.startswith(t + b"/") or not t for t in trees)
 
     def losses(self) -> list[str]:
-        return [hint.reason for hint in self.hints if isinstance(hint, Lost)]
+        return [hint.reason for hint in self.hints if isinstance(hint, HintsLost)]
 
 
 @pytest.fixture(params=BACKENDS)
@@ -143,7 +143,7 @@ def test_reading_says_nothing(root: Path, backend: str) -> None:
             heard.wait(lambda said: Cookie(b"end") in said)
         else:
             time.sleep(0.3)
-        assert [hint for hint in heard.hints if isinstance(hint, Dirty | DirtyTree)] == []
+        assert [hint for hint in heard.hints if isinstance(hint, DirtyHint | DirtyTreeHint)] == []
 
 
 def test_a_closed_backend_says_nothing(root: Path, backend: str) -> None:
@@ -160,10 +160,10 @@ def test_a_closed_backend_says_nothing(root: Path, backend: str) -> None:
 def test_names_that_are_no_text(root: Path) -> None:
     with opened(root, "inotify") as (hints, heard):
         os.mkdir(os.fsencode(root) + b"/odd\xff")
-        heard.wait(lambda said: DirtyTree(b"odd\xff") in said)
+        heard.wait(lambda said: DirtyTreeHint(b"odd\xff") in said)
         hints.watch(b"odd\xff")
         with open(os.fsencode(root) + b"/odd\xff/\xfe.py", "wb"):
-            heard.wait(lambda said: Dirty(b"odd\xff/\xfe.py") in said)
+            heard.wait(lambda said: DirtyHint(b"odd\xff/\xfe.py") in said)
 
 
 @linux
@@ -224,24 +224,24 @@ def test_a_moved_folder_is_known_by_its_new_name(root: Path) -> None:
     (root / "old" / "deep").mkdir()
     with opened(root, "inotify") as (hints, heard):
         (root / "old").rename(root / "new")
-        heard.wait(lambda said: {DirtyTree(b"old"), DirtyTree(b"new")} <= set(said))
+        heard.wait(lambda said: {DirtyTreeHint(b"old"), DirtyTreeHint(b"new")} <= set(said))
         for folder in (b"new", b"new/deep"):
             hints.watch(folder)
         heard.hints.clear()
         (root / "new" / "deep" / "x.py").write_text("1")
         (root / "new" / "kept.py").write_text("2")
-        heard.wait(lambda said: {Dirty(b"new/deep/x.py"), Dirty(b"new/kept.py")} <= set(said))
+        heard.wait(lambda said: {DirtyHint(b"new/deep/x.py"), DirtyHint(b"new/kept.py")} <= set(said))
         (root / "old").mkdir()
         hints.watch(b"old")
         (root / "old" / "y.py").write_text("1")
-        heard.wait(lambda said: Dirty(b"old/y.py") in said)
+        heard.wait(lambda said: DirtyHint(b"old/y.py") in said)
 
 
 @linux
 def test_a_folder_moved_away_is_not_watched_any_more(root: Path) -> None:
     with opened(root, "inotify") as (_, heard):
         (root / "old").rename(root.parent / "away")
-        heard.wait(lambda said: DirtyTree(b"old") in said)
+        heard.wait(lambda said: DirtyTreeHint(b"old") in said)
         heard.hints.clear()
         (root.parent / "away" / "kept.py").write_text("5")
         drop(root, "end")
@@ -347,7 +347,7 @@ def test_the_kind_of_a_file_system_decides(tmp_path: Path, monkeypatch: pytest.M
 
 @linux
 def test_a_person_who_saves_is_heard_at_once_and_a_checkout_in_lots() -> None:
-    burst, now, some = Burst(), 100.0, [Dirty(b"a.py")]
+    burst, now, some = Burst(), 100.0, [DirtyHint(b"a.py")]
     assert not any(burst.pause(now + number * 1e-4, some) for number in range(BURST_READS))
     assert burst.pause(now + 1e-2, some) == GATHER_S
     assert burst.pause(now + 1e-2 + GATHER_S, some) == GATHER_S, "it lasts as long as events keep coming"
@@ -359,7 +359,7 @@ def test_questions_in_a_row_are_no_checkout() -> None:
     """A cookie each: who asks again within milliseconds is not to wait for others."""
     burst, now = Burst(), 100.0
     assert not any(burst.pause(now + number * 1e-3, [Cookie(b"asked")]) for number in range(10 * BURST_READS))
-    some = [Dirty(b"a.py")]
+    some = [DirtyHint(b"a.py")]
     assert not any(burst.pause(now + number * 1e-4, some) for number in range(BURST_READS))
     assert burst.pause(now + 1e-2, [Cookie(b"asked")]) == 0
     assert burst.pause(now + 1e-2, [*some, Cookie(b"asked")]) == GATHER_S
@@ -377,7 +377,7 @@ def test_events_gather_while_a_tree_is_rewritten_and_closing_does_not_wait_for_t
             heard.wait(lambda found: len(found) > number)  # noqa: B023 - called before the next
         (root / "top.py").unlink()
         time.sleep(0.3)
-        assert Dirty(b"top.py") not in heard.hints
+        assert DirtyHint(b"top.py") not in heard.hints
         began = time.monotonic()
         hints.close()
         assert time.monotonic() - began < 30

@@ -12,7 +12,7 @@ from cocosearchd.config.settings import IndexingSettings
 from cocosearchd.runtime.files.nofollow import open_absolute
 from cocosearchd.watching.hints.inotify import InotifyHints
 from cocosearchd.watching.ignore.scope import Scope
-from cocosearchd.watching.scan_coordinator import Survey
+from cocosearchd.watching.scan_coordinator import ScanCoordinator
 from tests.watching.operations import as_git_sees
 from tests.watching.support import BACKENDS, MemoryIndex, digest, following, git, in_sync, on_disk
 from tests.watching.test_watched_root import held, linux, put
@@ -167,9 +167,9 @@ async def test_what_git_learns_while_an_ignore_file_is_edited_is_in_the_next_fre
 ) -> None:
     """A hint makes another scope while git is being asked: it knows the new ignore files, and git as it was."""
     # Patched, because a hint cannot be timed to come just while git is being asked.
-    surveys, real, init = list[Survey](), getattr(Scope, asked), Survey.__init__
+    surveys, real, init = list[ScanCoordinator](), getattr(Scope, asked), ScanCoordinator.__init__
 
-    def known(self: Survey, *arguments: object) -> None:
+    def known(self: ScanCoordinator, *arguments: object) -> None:
         surveys.append(self)
         init(self, *arguments)  # type: ignore[arg-type]
 
@@ -182,7 +182,7 @@ async def test_what_git_learns_while_an_ignore_file_is_edited_is_in_the_next_fre
         return found
 
     armed = list[bool]()
-    monkeypatch.setattr(Survey, "__init__", known)
+    monkeypatch.setattr(ScanCoordinator, "__init__", known)
     monkeypatch.setattr(Scope, asked, slow)
     index = MemoryIndex(os.fsencode(repository))
     async with following(repository, tmp_path / "sync", index=index) as (live, _):

@@ -13,7 +13,7 @@ import ollama
 
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
-from cocosearchd.embedding.batching import PROBE, Refused, embed_all
+from cocosearchd.embedding.batching import PROBE, BatchRefused, embed_all
 from cocosearchd.embedding.model_server import is_loopback, making_a_client, scrubbed, shown, silence
 from cocosearchd.errors import EmbedderUnavailable
 
@@ -86,7 +86,7 @@ async def open_ollama(settings: EmbedderSettings, api_key: str) -> OllamaEmbedde
         digest = await _digest(client, settings, url, model)
         try:
             probe = await _ask(client, settings, model, [PROBE])
-        except Refused as refusal:
+        except BatchRefused as refusal:
             raise EmbedderUnavailable(
                 f"Ollama does not embed with {model}: {refusal}", "use an embedding model"
             ) from None
@@ -132,7 +132,7 @@ async def _digest(client: ollama.AsyncClient, settings: EmbedderSettings, url: s
 
 
 async def _ask(client: ollama.AsyncClient, settings: EmbedderSettings, model: str, texts: list[str]) -> Vectors:
-    """One request. Shape ``(n, d)`` as the server says; raises `Refused` and `EmbedderUnavailable`."""
+    """One request. Shape ``(n, d)`` as the server says; raises `BatchRefused` and `EmbedderUnavailable`."""
     try:
         async with asyncio.timeout(settings.timeout_s):  # httpx's is for each byte: an answer may drip for ever
             reply = await client.embed(
@@ -147,7 +147,7 @@ async def _ask(client: ollama.AsyncClient, settings: EmbedderSettings, model: st
             raise _missing(model) from None
         reason = scrubbed(str(error), settings.url or settings.ollama_url)
         if error.status_code in INPUT_STATUS:
-            raise Refused(reason) from None
+            raise BatchRefused(reason) from None
         raise EmbedderUnavailable(f"Ollama answers {reason}", "it may be busy: this is tried again") from None
     except (ConnectionError, TimeoutError, httpx.HTTPError) as error:
         raise _unreachable(settings.url or settings.ollama_url, error) from None

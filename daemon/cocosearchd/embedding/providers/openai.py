@@ -13,7 +13,7 @@ import numpy as np
 
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import EmbedderFingerprint, Vectors
-from cocosearchd.embedding.batching import PROBE, Refused, embed_all
+from cocosearchd.embedding.batching import PROBE, BatchRefused, embed_all
 from cocosearchd.embedding.model_server import is_loopback, making_a_client, scrubbed, shown, silence
 from cocosearchd.errors import BadSettings, EmbedderUnavailable
 
@@ -101,7 +101,7 @@ async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedde
         on_failure.push_async_callback(client.aclose)
         try:
             probe = await _ask(client, settings, model, [PROBE], ())
-        except Refused as refusal:
+        except BatchRefused as refusal:
             raise EmbedderUnavailable(f"{shown(url)} does not embed: {refusal}", "check embedder.model") from None
         on_failure.pop_all()
     fingerprint = EmbedderFingerprint(
@@ -119,7 +119,9 @@ async def open_openai(settings: EmbedderSettings, api_key: str) -> OpenAIEmbedde
 async def _ask(
     client: httpx.AsyncClient, settings: EmbedderSettings, model: str, texts: list[str], pauses_s: Sequence[float]
 ) -> Vectors:
-    """One request, repeated after a pause while it is answered with 429. Raises `Refused`, `EmbedderUnavailable`."""
+    """One request, repeated after a pause while it is answered with 429. Raises `BatchRefused`,
+    `EmbedderUnavailable`.
+    """
     body: dict[str, Any] = {"model": model, "input": texts, "encoding_format": "float"}
     if settings.dimension:
         body["dimensions"] = settings.dimension
@@ -153,7 +155,7 @@ def _raise_for(reply: httpx.Response, settings: EmbedderSettings, url: str) -> N
     if status == httpx.codes.NOT_FOUND:
         raise EmbedderUnavailable(f"the embedding server knows no such model or path: {text}", "check embedder.model")
     if status in (httpx.codes.BAD_REQUEST, httpx.codes.REQUEST_ENTITY_TOO_LARGE, httpx.codes.UNPROCESSABLE_ENTITY):
-        raise Refused(f"{status}: {text}")
+        raise BatchRefused(f"{status}: {text}")
     if status != httpx.codes.OK:
         raise EmbedderUnavailable(f"the embedding server answers {status}: {text}", "this is tried again")
 

@@ -4,7 +4,7 @@ A document is a header line and a body. What a chunk is called says more than wh
 fixed share of the body however long that is, and in it the path, up to the first blank, less than the names after it.
 
 Files of a model `NAME` in a directory, all made by `training`:
-- `NAME.json`: version, dimension, `Weighing`, buckets and the SHA-256 over the weighing and the other three
+- `NAME.json`: version, dimension, `TermWeights`, buckets and the SHA-256 over the weighing and the other three
   in the order given here;
 - `NAME.words`: one known word a line, the number of the line is its row;
 - `NAME.rows.npy`: int8 ``(words + buckets, dimension)``, stays in the page cache: it is mapped, not read;
@@ -39,7 +39,7 @@ Counts = tuple[Mapping[int, float], Mapping[int, float]]  # word number -> how o
 
 
 @dataclass(frozen=True, slots=True)
-class Weighing:
+class TermWeights:
     """What a word counts: n ** power if it occurs n times, in a document's body and in its header by themselves."""
 
     power: float
@@ -48,12 +48,12 @@ class Weighing:
 
 
 @dataclass(frozen=True, slots=True)
-class Model:
+class StaticModel:
     """What the files hold."""
 
     version: str
     sha256: str
-    weighing: Weighing
+    weighing: TermWeights
     buckets: int
     words: tuple[str, ...]
     rows: NDArray[np.int8]
@@ -65,11 +65,11 @@ class Model:
         return int(self.rows.shape[1])
 
 
-def load(home: Path, name: str) -> Model:
+def load(home: Path, name: str) -> StaticModel:
     """Map the model. Raises `EmbedderUnavailable` when a file is missing or not the one that was trained."""
     try:
         about = json.loads((home / f"{name}.json").read_text("utf-8"))
-        weighing = Weighing(about["power"], about["header"], about["path"])
+        weighing = TermWeights(about["power"], about["header"], about["path"])
         digest = digest_of(home, name, weighing)
         if digest != about["sha256"]:
             raise EmbedderUnavailable(
@@ -82,10 +82,10 @@ def load(home: Path, name: str) -> Model:
         raise EmbedderUnavailable(
             f"the built-in model {name} cannot be read: {error}", "install cocosearchd again"
         ) from error
-    return Model(about["version"], digest, weighing, about["buckets"], known, rows, scales)
+    return StaticModel(about["version"], digest, weighing, about["buckets"], known, rows, scales)
 
 
-def digest_of(home: Path, name: str, weighing: Weighing) -> str:
+def digest_of(home: Path, name: str, weighing: TermWeights) -> str:
     """SHA-256 over all that shapes a vector, as `NAME.json` records it."""
     digest = hashlib.sha256(repr((weighing.power, weighing.header, weighing.path)).encode())
     for part in PARTS:
@@ -100,7 +100,7 @@ def runs(text: str) -> list[str]:
     return _RUN.findall(plain(text))
 
 
-class Remembered(dict[str, tuple[int, ...]]):
+class ComputedDict(dict[str, tuple[int, ...]]):
     """A dictionary that finds out what it is asked for the first time."""
 
     def __init__(self, find_out: Callable[[str], tuple[int, ...]]) -> None:
@@ -119,7 +119,7 @@ class _Unknown:
     many at a time: one by one, that was a sixth of all the time.
     """
 
-    def __init__(self, model: Model, rows: NDArray[np.int8], scales: Vectors) -> None:
+    def __init__(self, model: StaticModel, rows: NDArray[np.int8], scales: Vectors) -> None:
         self.first = len(rows)  # number
         self._rows, self._scales = rows, scales
         self._pieces, self._buckets = len(model.words), model.buckets
@@ -176,13 +176,13 @@ def _with_room(rows: Vectors, count: int) -> Vectors:
 class Encoder:
     """Texts -> vectors with one model. Remembers what identifiers consist of; not to be shared between threads."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: StaticModel) -> None:
         self._model = model
         # As plain arrays: the class of a mapped one costs more in each call than the call itself.
         self._rows, self._scales = np.asarray(model.rows), np.asarray(model.scales)
         self._known = {word: number for number, word in enumerate(model.words)}
         self._unknown = _Unknown(model, self._rows, self._scales)
-        self._runs, self._strange = Remembered(self._words_of), list[str]()  # runs, and those with unknown words
+        self._runs, self._strange = ComputedDict(self._words_of), list[str]()  # runs, and those with unknown words
 
     def queries(self, texts: Sequence[str]) -> Vectors:
         """Shape ``(len(texts), dimension)``, L2-normalised rows; a text without a letter or digit gives a zero row."""

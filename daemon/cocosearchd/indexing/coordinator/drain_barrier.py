@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
-class Gate:
+class DrainBarrier:
     """Open at first. For one event loop; shut by one at a time."""
 
     def __init__(self) -> None:

@@ -12,11 +12,11 @@ from cocosearchd.indexing import indexer_messages
 log = logging.getLogger(__name__)
 
 
-class WorkerDied(Exception):
+class IndexerDied(Exception):
     """The child ended before it answered. What it was given may or may not be committed; giving it again is safe."""
 
 
-class Link:
+class IndexerLink:
     """Requests to a child, answered in any order."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -32,7 +32,7 @@ class Link:
             self._writer.write(indexer_messages.encode(message))
 
     def ask(self, message: Mapping[str, Any]) -> asyncio.Future[dict[str, Any]]:
-        """The answer to come. Raises `WorkerDied` from the future."""
+        """The answer to come. Raises `IndexerDied` from the future."""
         number = next(self._numbers)
         self._waiting[number] = future = asyncio.get_running_loop().create_future()
         self.send({**message, "id": number})
@@ -59,7 +59,7 @@ class Link:
         self._writer.close()
         for future in self._waiting.values():
             if not future.done():
-                future.set_exception(WorkerDied())
+                future.set_exception(IndexerDied())
         self._waiting.clear()
 
     async def _line(self) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ import time
 
 import anyio
 
-from cocosearchd.indexing.coordinator.indexer_process import Child
+from cocosearchd.indexing.coordinator.indexer_process import IndexerProcess
 
 log = logging.getLogger(__name__)
 
@@ -14,10 +14,10 @@ log = logging.getLogger(__name__)
 PING_EVERY_S, SILENT_S = 3.0, 5.0
 
 
-class Liveness:
+class IndexerLiveness:
     """Of one process. One that has not answered for `stall_s` is killed."""
 
-    def __init__(self, child: Child, stall_s: float) -> None:
+    def __init__(self, child: IndexerProcess, stall_s: float) -> None:
         self._child, self._stall_s = child, stall_s
         self._asked_at: float | None = None  # while an answer is awaited
 

@@ -14,7 +14,7 @@ from contextlib import asynccontextmanager
 import anyio
 
 from cocosearchd.indexing import indexer_messages
-from cocosearchd.indexing.coordinator.indexer_link import Link
+from cocosearchd.indexing.coordinator.indexer_link import IndexerLink
 
 log = logging.getLogger(__name__)
 
@@ -27,10 +27,10 @@ FAULTS = frozenset({signal.SIGSEGV, signal.SIGBUS, signal.SIGABRT, signal.SIGFPE
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")  # CocoIndex writes for a terminal, wherever it writes to
 
 
-class Child:
+class IndexerProcess:
     """A running child: `link` to talk to it, `pid`, and after its end `epitaph`."""
 
-    def __init__(self, process: asyncio.subprocess.Process, link: Link) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, link: IndexerLink) -> None:
         self.process, self.link = process, link
         self.pid = process.pid
         self._said: deque[str] = deque(maxlen=SAID_LINES)
@@ -70,7 +70,7 @@ class Child:
 
 
 @asynccontextmanager
-async def started(spec: indexer_messages.WorkerSpec) -> AsyncIterator[Child]:
+async def started(spec: indexer_messages.IndexerSpec) -> AsyncIterator[IndexerProcess]:
     """A new child, told its settings. Leaving the context hangs up, waits `STOP_S`, then kills.
 
     Call it from the main thread: the child asks the kernel to be killed when the *thread* that started it ends.
@@ -87,7 +87,7 @@ async def started(spec: indexer_messages.WorkerSpec) -> AsyncIterator[Child]:
             limit=indexer_messages.LINE_BYTES,
         )
     reader, writer = await asyncio.open_connection(sock=ours, limit=indexer_messages.LINE_BYTES)
-    child = Child(process, Link(reader, writer))
+    child = IndexerProcess(process, IndexerLink(reader, writer))
     try:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(child.listen_to_stderr)
@@ -100,7 +100,7 @@ async def started(spec: indexer_messages.WorkerSpec) -> AsyncIterator[Child]:
         child.kill()
 
 
-async def _end(child: Child) -> None:
+async def _end(child: IndexerProcess) -> None:
     with anyio.CancelScope(shield=True):
         child.link.fail()
         with anyio.move_on_after(STOP_S):

@@ -7,7 +7,7 @@ WorkerState = Literal["stopped", "starting", "running", "recovering", "waiting",
 
 
 @dataclass(frozen=True, slots=True)
-class WorkerStatus:
+class IndexerStatus:
     """The child, for people. `error` is how the last one ended; of one that is unresponsive, what happens next."""
 
     state: WorkerState

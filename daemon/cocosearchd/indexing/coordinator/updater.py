@@ -22,18 +22,18 @@ import anyio.lowlevel
 from cocosearch_ipc.spans import span
 from cocosearchd.errors import CocoSearchError, Conflict
 from cocosearchd.indexing import indexer_messages
-from cocosearchd.indexing.coordinator.drain_barrier import Gate
-from cocosearchd.indexing.coordinator.indexer_link import Link, WorkerDied
-from cocosearchd.indexing.coordinator.indexer_liveness import Liveness
-from cocosearchd.indexing.coordinator.indexer_process import Child, started
-from cocosearchd.indexing.coordinator.indexer_status import WorkerState, WorkerStatus
-from cocosearchd.indexing.index_queue import Batch, BatchSource, Lane, Piece
-from cocosearchd.indexing.indexer_messages import IndexRules, WorkerSpec
-from cocosearchd.indexing.throttle import FULL, Restraint
+from cocosearchd.indexing.coordinator.drain_barrier import DrainBarrier
+from cocosearchd.indexing.coordinator.indexer_link import IndexerDied, IndexerLink
+from cocosearchd.indexing.coordinator.indexer_liveness import IndexerLiveness
+from cocosearchd.indexing.coordinator.indexer_process import IndexerProcess, started
+from cocosearchd.indexing.coordinator.indexer_status import IndexerStatus, WorkerState
+from cocosearchd.indexing.index_queue import BatchPart, BatchSource, FileBatch, IndexQueue
+from cocosearchd.indexing.indexer_messages import IndexerSpec, IndexRules
+from cocosearchd.indexing.throttle import FULL, Throttle
 from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.supervise import attempt, summary, supervise
 
-__all__ = ["Batch", "BatchSource", "IndexRules", "Updater", "WorkerSpec", "WorkerState", "WorkerStatus"]
+__all__ = ["BatchSource", "FileBatch", "IndexRules", "IndexerSpec", "IndexerStatus", "Updater", "WorkerState"]
 
 log = logging.getLogger(__name__)
 
@@ -55,14 +55,14 @@ class _Ruled:
     """What an index is kept by. The gate is shut while that changes."""
 
     rules: IndexRules
-    gate: Gate = field(default_factory=Gate)
+    gate: DrainBarrier = field(default_factory=DrainBarrier)
 
 
 @dataclass(eq=False, slots=True)
 class _Job:
     """A batch on its way."""
 
-    lane: Lane
+    lane: IndexQueue
     batch: Any
     edits: bool  # pulled as what a person waits for
 
@@ -81,7 +81,7 @@ class Updater:
 
     def __init__(
         self,
-        spawn: WorkerSpec,
+        spawn: IndexerSpec,
         on_commit: Callable[[Commit], Awaitable[None]],
         *,
         back: int = 0,
@@ -93,11 +93,11 @@ class Updater:
         does not answer for `stall_s` seconds is killed.
         """
         self._spec, self._on_commit, self._back, self._stall_s = spawn, on_commit, back, stall_s
-        self._lanes: dict[str, Lane] = {}
+        self._lanes: dict[str, IndexQueue] = {}
         self._ruled: dict[str, _Ruled] = {}
         self._tasks: anyio.abc.TaskGroup | None = None
-        self._child: Child | None = None
-        self._liveness: Liveness | None = None
+        self._child: IndexerProcess | None = None
+        self._liveness: IndexerLiveness | None = None
         self._state: WorkerState = "stopped"
         self._deaths = 0
         self._done = Counter[str]()  # by the children that have ended
@@ -107,7 +107,7 @@ class Updater:
         self._calm = asyncio.Event()  # clear while it is being found out which path ended the child
         self._calm.set()
         self._alone = asyncio.Lock()
-        self._restraint, self._looking = Restraint(Path(spawn.state_dir), spawn.indexing), asyncio.Lock()
+        self._restraint, self._looking = Throttle(Path(spawn.state_dir), spawn.indexing), asyncio.Lock()
         self._look_at = 0.0
         self._paused: str | None = None
         self._asked: set[_Job] = set()
@@ -115,13 +115,13 @@ class Updater:
         self._renewing = False  # the child ends because it was told to
 
     @property
-    def status(self) -> WorkerStatus:
+    def status(self) -> IndexerStatus:
         """Of this moment."""
         state: WorkerState = "recovering" if self._state == "running" and self._suspects else self._state
         silence = self._liveness.silence() if self._liveness is not None else None
         now = self._child.link.done if self._child is not None else Counter[str]()
         total = self._done + now
-        return WorkerStatus(
+        return IndexerStatus(
             "unresponsive" if silence else state,
             self.pid,
             self._deaths,
@@ -152,7 +152,7 @@ class Updater:
         if record.name in self._lanes:
             raise Conflict(f"index {record.name!r} is being kept already")
         self._ruled[record.name] = _Ruled(rules or IndexRules(self._spec.indexing))
-        lane = Lane(record, source, self._spec.indexing.inflight_files, self._back, report)
+        lane = IndexQueue(record, source, self._spec.indexing.inflight_files, self._back, report)
         self._lanes[record.name] = lane
         if self._up.is_set():
             self._open(lane)
@@ -196,7 +196,7 @@ class Updater:
         if self._tasks is not None and not self._lanes:
             self._tasks.start_soon(self._renew_unused, child)
 
-    async def _renew_unused(self, child: Child) -> None:
+    async def _renew_unused(self, child: IndexerProcess) -> None:
         """Replace a child that has worked and has no index any more: a new process holds nothing of what was."""
         await anyio.sleep(UNUSED_S)
         if not self._lanes and child is self._child and self._up.is_set():
@@ -246,14 +246,14 @@ class Updater:
         self._done += child.link.done
         return child.link.answers
 
-    async def _listen(self, child: Child) -> None:
+    async def _listen(self, child: IndexerProcess) -> None:
         async with anyio.create_task_group() as tasks:
-            self._liveness = Liveness(child, self._stall_s)
+            self._liveness = IndexerLiveness(child, self._stall_s)
             tasks.start_soon(self._liveness.watch)
             await child.link.listen()
             tasks.cancel_scope.cancel()
 
-    def _begin(self, child: Child) -> None:
+    def _begin(self, child: IndexerProcess) -> None:
         self._child = child
         for lane in self._lanes.values():
             self._open(lane)
@@ -267,7 +267,7 @@ class Updater:
         if self._suspects:
             self._calm.clear()
 
-    def _open(self, lane: Lane) -> None:
+    def _open(self, lane: IndexQueue) -> None:
         record, rules = (
             indexer_messages.record_to_json(lane.record),
             indexer_messages.rules_to_json(self._ruled[lane.record.name].rules),
@@ -275,23 +275,23 @@ class Updater:
         self._link.send({"do": "open", "record": record, "rules": rules})
 
     @property
-    def _link(self) -> Link:
+    def _link(self) -> IndexerLink:
         assert self._child is not None
         return self._child.link
 
-    async def _serve(self, lane: Lane) -> None:
+    async def _serve(self, lane: IndexQueue) -> None:
         """Pull the batches of an index; they overlap. Edits are pulled apart, so that they wait for no bulk work."""
         with anyio.CancelScope() as lane.scope:
             name = f"indexing of {lane.record.name}"
             await supervise(name, partial(self._serve_once, lane), lane.report)
 
-    async def _serve_once(self, lane: Lane) -> None:
+    async def _serve_once(self, lane: IndexQueue) -> None:
         """Until something of this index fails: its batches under way are then given back, and no other is touched."""
         async with anyio.create_task_group() as jobs:
             for edits in (False, True):
                 jobs.start_soon(self._pull, lane, edits, jobs)
 
-    async def _pull(self, lane: Lane, edits: bool, jobs: anyio.abc.TaskGroup) -> None:
+    async def _pull(self, lane: IndexQueue, edits: bool, jobs: anyio.abc.TaskGroup) -> None:
         while True:
             if not edits:
                 await self._permitted()
@@ -311,7 +311,7 @@ class Updater:
 
     async def _do(self, job: _Job) -> None:
         lane, batch = job.lane, job.batch
-        piece = Piece(tuple(batch.paths), tuple(batch.gone))
+        piece = BatchPart(tuple(batch.paths), tuple(batch.gone))
         failed = dict.fromkeys(piece.all, "the updater stopped")
         try:
             with span("index.batch", index=lane.record.name, files=len(piece.all)):
@@ -325,7 +325,7 @@ class Updater:
             log.error("path_set_aside", extra={"index": lane.record.name, "path": path})
             lane.source.quarantine(path, answer.failed[path])
 
-    async def _answered(self, job: _Job, piece: Piece) -> _Answer:
+    async def _answered(self, job: _Job, piece: BatchPart) -> _Answer:
         """What the child says of a batch, or those after it; there is room in the child then."""
         began = time.monotonic()
         try:
@@ -333,12 +333,12 @@ class Updater:
                 async with self._alone:
                     return await self._ask(job, piece, alone=True)
             return await self._ask(job, piece, alone=False)
-        except WorkerDied:
+        except IndexerDied:
             return await self._find_killer(job, piece)
         finally:
             job.lane.answered(job.batch, time.monotonic() - began, edits=job.edits)
 
-    async def _published(self, job: _Job, piece: Piece, answer: _Answer) -> dict[str, str]:
+    async def _published(self, job: _Job, piece: BatchPart, answer: _Answer) -> dict[str, str]:
         """Run the hook for what is committed; the paths that are not done, and why.
 
         All paths are told, not only those that this child has written: what a child had committed before it died
@@ -365,8 +365,8 @@ class Updater:
         run = partial(self._on_commit, commit)
         return await attempt(f"taking in a commit of {commit.index}", run, (CocoSearchError,))
 
-    async def _ask(self, job: _Job, piece: Piece, *, alone: bool) -> _Answer:
-        """One piece to the child and back. Raises `WorkerDied`."""
+    async def _ask(self, job: _Job, piece: BatchPart, *, alone: bool) -> _Answer:
+        """One piece to the child and back. Raises `IndexerDied`."""
         gate = self._ruled[job.lane.record.name].gate
         while True:
             await self._up.wait()
@@ -395,7 +395,7 @@ class Updater:
             gate.leave()
         return _Answer(answer["generation"], answer["failed"], answer.get("aside", []))
 
-    async def _find_killer(self, job: _Job, piece: Piece) -> _Answer:
+    async def _find_killer(self, job: _Job, piece: BatchPart) -> _Answer:
         """Work off a batch that was in flight when the child died, one piece at a time and nothing beside it."""
         total, strikes, pieces = _Answer(0, {}, []), Counter[str](), deque([piece])
         while pieces:
@@ -403,7 +403,7 @@ class Updater:
             async with self._alone:  # taken for each piece, so that batches take turns; see STRIKES
                 try:
                     answer = await self._ask(job, piece, alone=True)
-                except WorkerDied:
+                except IndexerDied:
                     await self._up.wait()  # how the child ended is known by then, and is of this piece
                     strikes.update(piece.all * (STRIKES if self._certain else 1))
                     answer = None

@@ -62,17 +62,19 @@ def ranges(parsed: Parsed, limits: Limits) -> tuple[tuple[int, int], ...]:
     """The byte ranges of the chunks of a file: disjoint, in order, without blank lines at their ends."""
     data, size = parsed.data, max(4, limits.chunk_size)
     if parsed.blocks:
-        spans = [cut_points.Span(block.start_byte, block.end_byte, _rank_of_block(block)) for block in parsed.blocks]
+        spans = [
+            cut_points.CodeSpan(block.start_byte, block.end_byte, _rank_of_block(block)) for block in parsed.blocks
+        ]
     else:
-        spans = [cut_points.Span(symbol.start_byte, symbol.end_byte, _rank(symbol)) for symbol in parsed.symbols]
+        spans = [cut_points.CodeSpan(symbol.start_byte, symbol.end_byte, _rank(symbol)) for symbol in parsed.symbols]
     plan = cut_points.plan(data, spans)
-    pieces = cut_points.pieces(plan, cut_points.Sizes(size, int(size * MINIMUM), int(size * KEEP_WHOLE)))
+    pieces = cut_points.pieces(plan, cut_points.ChunkSizes(size, int(size * MINIMUM), int(size * KEEP_WHOLE)))
     trimmed = (_trim(data, plan.starts[first], plan.starts[last]) for first, last in pieces)
     cap = int(size * HARD_CAP)
     return tuple(part for start, end in trimmed for part in cut_points.forced(data, start, end, cap))
 
 
-def _rank(symbol: Symbol) -> cut_points.Rank:
+def _rank(symbol: Symbol) -> cut_points.SpanRank:
     if symbol.kind in _LEAVES:
         return cut_points.LEAF
     if symbol.kind in _SCOPES:
@@ -80,7 +82,7 @@ def _rank(symbol: Symbol) -> cut_points.Rank:
     return cut_points.CONTAINER if symbol.kind in TYPE_KINDS else cut_points.MINOR
 
 
-def _rank_of_block(block: Block) -> cut_points.Rank:
+def _rank_of_block(block: Block) -> cut_points.SpanRank:
     return cut_points.MINOR if block.block_type in _SMALL_BLOCKS else cut_points.LEAF
 
 

@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise, repeat
 from operator import add
 
 
-class Rank(IntEnum):
+class SpanRank(IntEnum):
     """What a span is worth. CONTAINER and SCOPE are opened to their members."""
 
     MINOR = 0  # may share a chunk with anything
@@ -22,20 +22,20 @@ class Rank(IntEnum):
     SCOPE = 3  # its head may share a chunk with the first member
 
 
-MINOR, LEAF, CONTAINER, SCOPE = Rank  # a member of an enumeration costs a lookup in Python each time
+MINOR, LEAF, CONTAINER, SCOPE = SpanRank  # a member of an enumeration costs a lookup in Python each time
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class CodeSpan:
     """A definition or block as a byte range. Spans nest or are apart."""
 
     start_byte: int
     end_byte: int
-    rank: Rank
+    rank: SpanRank
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class ChunkSizes:
     """Bytes: what a chunk aims at, below what it is packed with others, up to what a definition stays whole."""
 
     aim: int
@@ -44,13 +44,15 @@ class Sizes:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class CutPlan:
     """Lines of a file, from 0. `starts` has one entry more than there are lines: the size of the file."""
 
     starts: Sequence[int]
     costs: Sequence[int]  # of cutting before a line
     members: Sequence[int]  # how many definitions with a chunk of their own start before a line
-    ends: dict[int, tuple[int, Rank]]  # first line of an outermost definition -> the line after its last, and its rank
+    ends: dict[
+        int, tuple[int, SpanRank]
+    ]  # first line of an outermost definition -> the line after its last, and its rank
 
 
 # Costs. One level of nesting outweighs any indentation; a line that closes or continues something is a bad start.
@@ -71,7 +73,7 @@ _BREAK = re.compile(rb"[\s,;>})\]](?=[^\s,;>})\]])")
 _Piece = tuple[int, int, bool]  # first line, line after the last, whether it is a definition
 
 
-def plan(data: bytes, spans: Iterable[Span]) -> Plan:
+def plan(data: bytes, spans: Iterable[CodeSpan]) -> CutPlan:
     """The lines of a file and what cutting before each costs."""
     lines = data.split(b"\n")
     if not lines[-1]:
@@ -98,12 +100,12 @@ def plan(data: bytes, spans: Iterable[Span]) -> Plan:
     return _nested(data, starts, costs, blanks, spans)
 
 
-def _nested(data: bytes, starts: list[int], costs: list[int], blanks: list[bool], spans: Iterable[Span]) -> Plan:
+def _nested(data: bytes, starts: list[int], costs: list[int], blanks: list[bool], spans: Iterable[CodeSpan]) -> CutPlan:
     """The plan with the definitions put in: boundaries are cheap, and the deeper inside, the dearer."""
     count = len(costs)
     depths, members = [0] * (count + 2), [0] * (count + 1)
-    ends: dict[int, tuple[int, Rank]] = {}
-    around: list[tuple[int, int, Rank]] = []  # (first line, line after the last, rank) of what is open
+    ends: dict[int, tuple[int, SpanRank]] = {}
+    around: list[tuple[int, int, SpanRank]] = []  # (first line, line after the last, rank) of what is open
     floor = 0
     for span in sorted(spans, key=lambda span: (span.start_byte, -span.end_byte)):
         line = bisect_right(starts, span.start_byte, 0, count) - 1
@@ -128,7 +130,7 @@ def _nested(data: bytes, starts: list[int], costs: list[int], blanks: list[bool]
             members[first] += span.rank in (LEAF, CONTAINER)
         around.append((first, end, span.rank))
     levels = [min(depth, _MAX_DEPTH) * _DEPTH for depth in accumulate(depths)] if ends else repeat(0)
-    return Plan(starts, list(map(add, costs, levels)), [0, *accumulate(members)], ends)
+    return CutPlan(starts, list(map(add, costs, levels)), [0, *accumulate(members)], ends)
 
 
 def _attached(data: bytes, starts: list[int], blanks: list[bool], line: int, lowest: int) -> int:
@@ -138,12 +140,12 @@ def _attached(data: bytes, starts: list[int], blanks: list[bool], line: int, low
     return line
 
 
-def pieces(plan: Plan, sizes: Sizes) -> tuple[tuple[int, int], ...]:
+def pieces(plan: CutPlan, sizes: ChunkSizes) -> tuple[tuple[int, int], ...]:
     """Line ranges (half-open) that cover the file in order, each one about a definition or at most about the aim."""
     return tuple((first, last) for first, last, _ in _cut(plan, sizes, 0, len(plan.costs), 0))
 
 
-def _cut(plan: Plan, sizes: Sizes, first: int, last: int, rounds: int) -> list[_Piece]:
+def _cut(plan: CutPlan, sizes: ChunkSizes, first: int, last: int, rounds: int) -> list[_Piece]:
     rank = _definition(plan, sizes, first, last) if first in plan.ends else None
     if last - first < 2:
         return [(first, last, rank is not None)]
@@ -163,7 +165,7 @@ def _cut(plan: Plan, sizes: Sizes, first: int, last: int, rounds: int) -> list[_
     return packed if rank is None else [(lo, hi, True) for lo, hi, _ in packed]
 
 
-def _definition(plan: Plan, sizes: Sizes, first: int, last: int) -> Rank | None:
+def _definition(plan: CutPlan, sizes: ChunkSizes, first: int, last: int) -> SpanRank | None:
     """The rank of the definition that a line range is, give or take a few closing lines; None if it is none.
 
     One begins with its first line.
@@ -174,7 +176,7 @@ def _definition(plan: Plan, sizes: Sizes, first: int, last: int) -> Rank | None:
     return rank if plan.members[last] == plan.members[end] else None
 
 
-def _packed(plan: Plan, sizes: Sizes, parts: Iterable[_Piece]) -> list[_Piece]:
+def _packed(plan: CutPlan, sizes: ChunkSizes, parts: Iterable[_Piece]) -> list[_Piece]:
     """Neighbours joined: statements up to the aim, small rests with what follows, else with what they follow.
 
     Two definitions are never joined.
@@ -194,7 +196,7 @@ def _packed(plan: Plan, sizes: Sizes, parts: Iterable[_Piece]) -> list[_Piece]:
     return joined
 
 
-def _fits(plan: Plan, sizes: Sizes, one: _Piece, other: _Piece, room: int) -> bool:
+def _fits(plan: CutPlan, sizes: ChunkSizes, one: _Piece, other: _Piece, room: int) -> bool:
     """Whether two neighbours may be one piece of at most `room` bytes."""
     (first, middle, defines), (_, last, also), starts = one, other, plan.starts
     if (defines and also) or starts[last] - starts[first] > room:

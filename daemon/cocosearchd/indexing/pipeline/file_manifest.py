@@ -7,9 +7,9 @@ from operator import attrgetter
 
 from cocosearchd.indexing.pipeline.parse_result import SUM_BYTES, is_summed, summed
 from cocosearchd.model import Chunk, ParseReport, SkipReason, Symbol
-from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
-from cocosearchd.store.chunks.manifest import Sheet, placed, sheet_of
+from cocosearchd.store.chunks.manifest import ChunkManifest, placed, sheet_of
 
 _REPORT, _SYMBOL = (attrgetter(*(one.name for one in fields(kind))) for kind in (ParseReport, Symbol))
 _CHUNK = attrgetter(
@@ -19,10 +19,10 @@ _CHUNK = attrgetter(
 
 
 @dataclass(frozen=True, slots=True)
-class FileSheet:
+class FileManifest:
     """A file without its bytes: all that is stored of it but texts, words and vectors."""
 
-    sheet: Sheet
+    sheet: ChunkManifest
     language: str
     report: ParseReport
     scopes: bytes | None
@@ -44,27 +44,27 @@ class FileSheet:
 
 def file_sheet(
     chunks: Sequence[Chunk], language: str, report: ParseReport, scopes: bytes | None, skip: SkipReason | None
-) -> FileSheet:
+) -> FileManifest:
     """Of a file all of whose chunks are described."""
     order = placed(chunks)
     described = tuple(_chunk(chunks[number]) for number in order)
-    return FileSheet(sheet_of(chunks, order), language, report, scopes, described, skip)
+    return FileManifest(sheet_of(chunks, order), language, report, scopes, described, skip)
 
 
-def packed_sheet(one: FileSheet) -> bytes:
+def packed_sheet(one: FileManifest) -> bytes:
     """A sheet as it is kept, with a sum in front; of a file that was looked into."""
     sheet = (one.sheet.starts, one.sheet.lines, one.sheet.contents, one.sheet.symbol_count)
     return summed(marshal.dumps((sheet, one.language, _REPORT(one.report), one.scopes, one.packed)))
 
 
-def unpacked_sheet(raw: bytes | None) -> FileSheet | None:
+def unpacked_sheet(raw: bytes | None) -> FileManifest | None:
     """The sheet that was packed in raw bytes; None if their sum is not right, or they are none."""
     if raw is None or not is_summed(raw):
         return None
     try:
         sheet, language, report, scopes, described = read_values(raw[SUM_BYTES:])
-        return FileSheet(Sheet(*sheet), language, ParseReport(*report), scopes, described)
-    except (Garbled, ValueError, TypeError):
+        return FileManifest(ChunkManifest(*sheet), language, ParseReport(*report), scopes, described)
+    except (InvalidFrame, ValueError, TypeError):
         return None
 
 

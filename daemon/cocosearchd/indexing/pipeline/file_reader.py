@@ -39,33 +39,33 @@ class SourceFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Missing:
+class MissingFile:
     """There is no regular file at the path."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadFile:
     """The file is there and could not be read; worth another try later."""
 
     path: str
     error: str
 
 
-Reading = SourceFile | Missing | Unread
+Reading = SourceFile | MissingFile | UnreadFile
 
 
 def read_files(root: bytes, paths: Iterable[str], limit: int, force: int = 0) -> Iterator[Reading]:
     """Read each path below `root`, in their order; blocking. Files over `limit` bytes are not opened beyond `fstat`.
 
-    Never raises for what a file or a root is: a root that cannot be opened makes every path `Unread`, because a root
-    that vanished keeps its rows.
+    Never raises for what a file or a root is: a root that cannot be opened makes every path `UnreadFile`, because a
+    root that vanished keeps its rows.
     """
     try:
         folder = open_absolute(root, LOOKUP)
     except OSError as error:
-        yield from (Unread(path, f"the root cannot be opened: {error.strerror}") for path in paths)
+        yield from (UnreadFile(path, f"the root cannot be opened: {error.strerror}") for path in paths)
         return
     try:
         yield from (_read(folder, path, limit, force) for path in paths)
@@ -107,11 +107,11 @@ def _read(folder: int, path: str, limit: int, force: int) -> Reading:
     try:
         return _read_in(folder, decode_path(path), path, limit, force)
     except (FileNotFoundError, NotADirectoryError):
-        return Missing(path)
+        return MissingFile(path)
     except OSError as error:
         # ELOOP: a part of the path is a symbolic link. ENXIO: a socket, or a device without a driver.
         gone = error.errno in {errno.ELOOP, errno.ENXIO}
-        return Missing(path) if gone else Unread(path, error.strerror or str(error))
+        return MissingFile(path) if gone else UnreadFile(path, error.strerror or str(error))
 
 
 def _read_in(folder: int, raw: bytes, path: str, limit: int, force: int) -> Reading:
@@ -128,7 +128,7 @@ def _read_in(folder: int, raw: bytes, path: str, limit: int, force: int) -> Read
 def _closed(status: os.stat_result, path: str, force: int) -> Reading:
     """A file that its owner keeps from us is left out, as a large one is. It is no failure: waiting mends nothing."""
     if not stat.S_ISREG(status.st_mode):
-        return Missing(path)
+        return MissingFile(path)
     seen = fingerprint(status)
     return SourceFile(path, _hash(f"unreadable {seen!r}".encode()), seen, b"", force, "unreadable")
 
@@ -138,14 +138,14 @@ def _read_open(handle: int, path: str, limit: int, force: int) -> Reading:
         began = time.time_ns()
         before = os.fstat(handle)
         if not stat.S_ISREG(before.st_mode):
-            return Missing(path)
+            return MissingFile(path)
         seen = fingerprint(before)
         if before.st_size > limit:
             return SourceFile(path, _hash(repr(seen).encode()), seen, b"", force, "too_large")
         data = os.pread(handle, before.st_size + 1, 0)
         if len(data) == before.st_size and fingerprint(os.fstat(handle)) == seen:
             return SourceFile(path, _hash(data), _as_read(seen, began), data, force)
-    return Unread(path, "it changes while it is read")
+    return UnreadFile(path, "it changes while it is read")
 
 
 def _as_read(seen: Fingerprint, began_ns: int) -> Fingerprint:

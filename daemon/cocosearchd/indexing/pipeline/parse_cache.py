@@ -13,12 +13,12 @@ from importlib.resources.abc import Traversable
 from itertools import chain
 from pathlib import Path
 
-from cocosearchd.embedding.caching import Counters
+from cocosearchd.embedding.caching import ReuseCounters
 from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
-from cocosearchd.indexing.pipeline.parse_result import Outline, unpacked_outline
+from cocosearchd.indexing.pipeline.parse_result import ParsedFile, unpacked_outline
 from cocosearchd.languages.parse import QueryOverrides, grammar_of
-from cocosearchd.runtime.disk_cache import Kept
+from cocosearchd.runtime.disk_cache import DiskCache
 
 log = logging.getLogger(__name__)
 
@@ -27,17 +27,17 @@ _MODULES = ("worker/row_maker.py", "pool/bulk_worker.py", "pool/parser_worker.py
 _PACKAGES = ("cocoindex", "tree-sitter", "tree-sitter-language-pack")
 
 
-class Outlines:
+class ParseCache:
     """Keeps outlines by the rules of one index, where there is something to keep them in."""
 
     def __init__(
-        self, limits: Limits, overrides: QueryOverrides, made_by: bytes, kept: Kept | None, counters: Counters
+        self, limits: Limits, overrides: QueryOverrides, made_by: bytes, kept: DiskCache | None, counters: ReuseCounters
     ) -> None:
         self._limits, self._overrides, self.kept, self._counters = limits, overrides, kept, counters
         self._counting = threading.Lock()
         self.made_by = hashlib.blake2b(made_by + repr((limits, overrides)).encode(), digest_size=16).digest()
 
-    def known(self, keys: Sequence[bytes]) -> list[Outline | None]:
+    def known(self, keys: Sequence[bytes]) -> list[ParsedFile | None]:
         """Return for each key the outline that was made before, or None; blocking."""
         kept = self.kept.get(keys) if self.kept is not None else {}
         return [unpacked_outline(kept.get(key)) for key in keys]
@@ -62,12 +62,12 @@ class Outlines:
         return hashlib.blake2b(whole, digest_size=16).digest()
 
 
-def opened(path: Path, limit_bytes: int) -> Kept | None:
+def opened(path: Path, limit_bytes: int) -> DiskCache | None:
     """The file that outlines are kept in; None for 0 bytes, or where there cannot be one."""
     if limit_bytes <= 0:
         return None
     try:
-        return Kept(path, limit_bytes)
+        return DiskCache(path, limit_bytes)
     except (OSError, sqlite3.Error) as error:
         log.warning("not_kept", extra={"path": str(path), "error": str(error)})
         return None

@@ -10,7 +10,7 @@ from cocosearchd.indexing.pipeline.chunker import Limits, describe, ranges
 from cocosearchd.languages.handlers.base import Block
 from cocosearchd.languages.parse import Parsed, QueryOverrides, parse
 from cocosearchd.model import Chunk, ParseReport, Symbol
-from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 
 _SYMBOL, _BLOCK, _REPORT = (attrgetter(*(one.name for one in fields(kind))) for kind in (Symbol, Block, ParseReport))
@@ -20,7 +20,7 @@ Cut = Callable[[Parsed, Limits], tuple[tuple[int, int], ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Outline:
+class ParsedFile:
     """A file without its path: where it is cut (bytes, half-open), and what is defined in it."""
 
     ranges: tuple[tuple[int, int], ...]
@@ -36,17 +36,17 @@ class Outline:
 
 def outlined(
     path: str, language: str, data: bytes, limits: Limits, overrides: QueryOverrides, cut: Cut = ranges
-) -> tuple[Outline, bool]:
+) -> tuple[ParsedFile, bool]:
     """The outline of a parsed and cut file; and whether it is worth keeping. Takes as long as the file is large."""
     parsed = parse(path, data, overrides, language)
-    outline = Outline(cut(parsed, limits), parsed.symbols, parsed.blocks, parsed.report)
+    outline = ParsedFile(cut(parsed, limits), parsed.symbols, parsed.blocks, parsed.report)
     # A parser that took too long may not do so the next time.
     return outline, parsed.tree is not None or parsed.report.status == "no_grammar"
 
 
-def plain_outline(data: bytes, limits: Limits, reason: str) -> Outline:
+def plain_outline(data: bytes, limits: Limits, reason: str) -> ParsedFile:
     """Return the outline of a file that no parser and no pattern may touch: about equal parts, cut at line ends."""
-    return Outline(tuple(_plain_ranges(data, max(4, limits.chunk_size))), (), (), ParseReport("error", 1, reason))
+    return ParsedFile(tuple(_plain_ranges(data, max(4, limits.chunk_size))), (), (), ParseReport("error", 1, reason))
 
 
 def _plain_ranges(data: bytes, size: int) -> Iterator[tuple[int, int]]:
@@ -72,22 +72,22 @@ def _plain_end(data: bytes, start: int, size: int) -> int:
     return max(end, start + 1)
 
 
-def packed_outline(outline: Outline) -> bytes:
+def packed_outline(outline: ParsedFile) -> bytes:
     """The outline as it is kept: marshalled, symbols and blocks as tuples, with a sum in front."""
     values = tuple(map(_SYMBOL, outline.symbols)), tuple(map(_BLOCK, outline.blocks)), _REPORT(outline.report)
     return summed(marshal.dumps((outline.ranges, *values)))
 
 
-def unpacked_outline(raw: bytes | None) -> Outline | None:
+def unpacked_outline(raw: bytes | None) -> ParsedFile | None:
     """The outline that was packed in raw bytes; None if their sum is not right, or they are none."""
     if raw is None or not is_summed(raw):
         return None
     try:
         cut, symbols, blocks, report = read_values(raw[SUM_BYTES:])
-        return Outline(
+        return ParsedFile(
             cut, tuple(Symbol(*one) for one in symbols), tuple(Block(*one) for one in blocks), ParseReport(*report)
         )
-    except (Garbled, ValueError, TypeError):
+    except (InvalidFrame, ValueError, TypeError):
         return None
 
 

@@ -152,7 +152,7 @@ class BoxedParser:
         return ParseResult(plain_outline(task.file.data, self.limits, NOT_PARSED + reason), None)
 
 
-class Parsers:
+class ParserPools:
     """The parsers of all indexes, and what they share: pools by chunker, and the quarantine. For one event loop."""
 
     def __init__(self, code: str, state_dir: Path) -> None:

@@ -13,14 +13,14 @@ from dataclasses import astuple, dataclass
 
 from cocosearchd.indexing.pipeline.chunker import Limits
 from cocosearchd.languages.parse import QueryOverrides
-from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 
 LARGEST_FILE_BYTES = 2 << 20  # what is larger is no bulk work of the crew
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TaskInput:
     """A file to be parsed, and of what is stored of it what chunks are compared with."""
 
     path: str
@@ -30,17 +30,17 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class TaskRequest:
     """Files, and what shapes what is made of them. `embedder`: pairs of its fingerprint; empty for no vectors."""
 
     limits: Limits
     overrides: QueryOverrides
     embedder: tuple[tuple[str, str], ...]
-    files: tuple[Asked, ...]
+    files: tuple[TaskInput, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class TaskResult:
     """What was made of a file: outline and sheet as they are kept, and of its new chunks, by place, words and vectors.
 
     `halves` are float16 of shape (new chunks, dimension), empty where none were asked for. `lasting`: the outline is
@@ -54,26 +54,26 @@ class Made:
     lasting: bool = True
 
 
-def order_to_bytes(order: Order) -> bytes:
+def order_to_bytes(order: TaskRequest) -> bytes:
     """Return an order as it is sent."""
     files = tuple((one.path, one.language, one.data, one.stored) for one in order.files)
     return marshal.dumps((astuple(order.limits), order.overrides, order.embedder, files))
 
 
-def order_of(body: bytes) -> Order:
+def order_of(body: bytes) -> TaskRequest:
     """Return the inverse of `order_to_bytes`."""
     limits, overrides, embedder, files = marshal.loads(body)  # noqa: S302 - a frame with its checksum
-    return Order(Limits(*limits), overrides, embedder, tuple(Asked(*one) for one in files))
+    return TaskRequest(Limits(*limits), overrides, embedder, tuple(TaskInput(*one) for one in files))
 
 
-def made_to_bytes(made: Sequence[Made]) -> bytes:
+def made_to_bytes(made: Sequence[TaskResult]) -> bytes:
     """Return what was made of files as it is sent: outline, sheet, words and halves of each, and whether it lasts."""
     return marshal.dumps([(one.outline, one.sheet, one.words, one.halves, one.lasting) for one in made])
 
 
-def made_of(body: bytes, count: int) -> list[Made]:
-    """Return the inverse of `made_to_bytes`. Raises `Garbled` where it is not of so many files, `TypeError`."""
+def made_of(body: bytes, count: int) -> list[TaskResult]:
+    """Return the inverse of `made_to_bytes`. Raises `InvalidFrame` where it is not of so many files, `TypeError`."""
     values = read_values(body)
     if not isinstance(values, list) or len(values) != count:
-        raise Garbled("an answer of other files")
-    return [Made(*one) for one in values]
+        raise InvalidFrame("an answer of other files")
+    return [TaskResult(*one) for one in values]

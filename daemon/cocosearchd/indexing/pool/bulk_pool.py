@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from cocosearchd.indexing.pool import bulk_messages
-from cocosearchd.indexing.pool.bulk_messages import Asked, Made, Order
+from cocosearchd.indexing.pool.bulk_messages import TaskInput, TaskRequest, TaskResult
 from cocosearchd.indexing.pool.parse_task import split_batches
 from cocosearchd.sandbox.limits import ResourceLimits
 from cocosearchd.sandbox.worker_loop import OTHER_CODE
@@ -33,18 +33,18 @@ FAILURES = 3  # so many that did not end as they were told to, and there are non
 AT_ONCE = 2  # orders that a mate has, so that it does not wait for the child
 
 
-class Suspect(Enum):
+class SuspectFile(Enum):
     """The place of a file in an answer that a mate had in hand when it ended."""
 
     SUSPECT = "suspect"
 
 
-SUSPECT = Suspect.SUSPECT
-Answer = Made | Suspect | None  # None: no mate has taken the file
+SUSPECT = SuspectFile.SUSPECT
+Answer = TaskResult | SuspectFile | None  # None: no mate has taken the file
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class BulkPoolLimits:
     """When mates come and go. Only tests have others."""
 
     # A mate takes 0.16 s of CPU to start, the child 0.3 s to make so much content by itself (measured): for a switch of
@@ -55,13 +55,15 @@ class Terms:
     rest_s: float = 600.0  # after `FAILURES`
 
 
-class Crew:
+class BulkPool:
     """At most `size` mates. For one event loop."""
 
-    def __init__(self, size: int, installed: str, terms: Terms | None = None, command: Sequence[str] = COMMAND) -> None:
+    def __init__(
+        self, size: int, installed: str, terms: BulkPoolLimits | None = None, command: Sequence[str] = COMMAND
+    ) -> None:
         """At most `size` mates, started by `command`. `installed`: what that function said when the process began."""
         self._size, self._installed = size, installed
-        self._terms, self._command = terms or Terms(), command
+        self._terms, self._command = terms or BulkPoolLimits(), command
         self._mates: list[WorkerProcess] = []
         self._lives: set[asyncio.Task[None]] = set()
         self._failed_at: deque[float] = deque(maxlen=FAILURES)
@@ -73,7 +75,9 @@ class Crew:
         """Whether there may be mates: the size is not 0."""
         return self._size > 0
 
-    async def made(self, order: Order, files: Sequence[Asked], pause: Callable[[], Awaitable[None]]) -> list[Answer]:
+    async def made(
+        self, order: TaskRequest, files: Sequence[TaskInput], pause: Callable[[], Awaitable[None]]
+    ) -> list[Answer]:
         """Return what mates make of files by the rules of an order. `pause` goes before each part."""
         answers: list[Answer] = [None] * len(files)
         self._busy += 1
@@ -101,8 +105,8 @@ class Crew:
     async def _serve(
         self,
         mate: WorkerProcess,
-        order: Order,
-        files: Sequence[Asked],
+        order: TaskRequest,
+        files: Sequence[TaskInput],
         left: deque[range],
         answers: list[Answer],
         pause: Callable[[], Awaitable[None]],

@@ -14,14 +14,14 @@ from cocosearchd.embedding.providers.builtin import BuiltinEmbedder
 from cocosearchd.indexing.pipeline import file_manifest, parse_result
 from cocosearchd.indexing.pipeline.chunker import keywords
 from cocosearchd.indexing.pipeline.embedding_text import embedded_texts
-from cocosearchd.indexing.pool.bulk_messages import Asked, Made, Order, made_to_bytes, order_of
+from cocosearchd.indexing.pool.bulk_messages import TaskInput, TaskRequest, TaskResult, made_to_bytes, order_of
 from cocosearchd.languages import scopes
 from cocosearchd.model import Chunk
 from cocosearchd.sandbox.worker_loop import Handler, run_worker
 from cocosearchd.store.chunks.manifest import new_places, placed
 
 
-def made(order: Order, embedder: BuiltinEmbedder) -> list[Made]:
+def made(order: TaskRequest, embedder: BuiltinEmbedder) -> list[TaskResult]:
     """Outlines, sheets, words and halves of the files of an order."""
     described = [_described(one, order) for one in order.files]
     new = [one.new_chunks for one in described]
@@ -29,7 +29,7 @@ def made(order: Order, embedder: BuiltinEmbedder) -> list[Made]:
     if order.embedder == embedder.fingerprint.pairs():
         halves = _halves(order, new, embedder)
     return [
-        Made(one.outline, one.sheet, tuple(map(keywords, one.new_chunks)), half, one.lasting)
+        TaskResult(one.outline, one.sheet, tuple(map(keywords, one.new_chunks)), half, one.lasting)
         for one, half in zip(described, halves, strict=True)
     ]
 
@@ -44,7 +44,7 @@ class _Described:
     lasting: bool
 
 
-def _described(asked: Asked, order: Order) -> _Described:
+def _described(asked: TaskInput, order: TaskRequest) -> _Described:
     cut, lasting = parse_result.outlined(asked.path, asked.language, asked.data, order.limits, order.overrides)
     chunks = cut.chunks(asked.path, asked.language, asked.data)
     whole = file_manifest.file_sheet(chunks, asked.language, cut.report, scopes.pack(cut.symbols), None)
@@ -53,7 +53,7 @@ def _described(asked: Asked, order: Order) -> _Described:
     return _Described(parse_result.packed_outline(cut), file_manifest.packed_sheet(whole), new_chunks, lasting)
 
 
-def _halves(order: Order, chunks: Sequence[Sequence[Chunk]], embedder: BuiltinEmbedder) -> list[bytes]:
+def _halves(order: TaskRequest, chunks: Sequence[Sequence[Chunk]], embedder: BuiltinEmbedder) -> list[bytes]:
     """The vectors of the chunks of each file: texts embedded as documents, as bytes of float16."""
     texts = [embedded_texts(asked.path, some, order.embedder) for asked, some in zip(order.files, chunks, strict=True)]
     vectors = embedder.documents([text for some in texts for text in some]).astype(np.float16)

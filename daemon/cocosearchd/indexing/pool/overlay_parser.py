@@ -21,7 +21,7 @@ IDLE_S = 60.0  # somebody types: a process takes 0.15 s of CPU to start
 DEADLINE_S = 20.0  # for one text: a parser gives up after three seconds of CPU
 
 
-class Outliner:
+class OverlayParser:
     """At most one process, which has one text at a time: what ends it is that one. For one event loop."""
 
     def __init__(

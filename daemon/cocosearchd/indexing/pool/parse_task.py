@@ -9,9 +9,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import astuple, dataclass
 
 from cocosearchd.indexing.pipeline.chunker import Limits
-from cocosearchd.indexing.pipeline.parse_result import Outline, unpacked_outline
+from cocosearchd.indexing.pipeline.parse_result import ParsedFile, unpacked_outline
 from cocosearchd.languages.parse import QueryOverrides
-from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 
 # A request with more files or bytes would keep a save waiting for the process.
@@ -45,7 +45,7 @@ class ParseRequest:
 class ParseResult:
     """The outline of a file, and packed if it is worth keeping: a parser that took too long may not the next time."""
 
-    outline: Outline
+    outline: ParsedFile
     packed: bytes | None
 
 
@@ -79,15 +79,15 @@ def pack_response(outlines: Sequence[tuple[bytes, bool]]) -> bytes:
 
 
 def unpack_response(body: bytes, count: int) -> list[ParseResult]:
-    """Return the inverse of `pack_response`. Raises `Garbled`, `ValueError` or `TypeError`."""
+    """Return the inverse of `pack_response`. Raises `InvalidFrame`, `ValueError` or `TypeError`."""
     values = read_values(body)
     if not isinstance(values, list) or len(values) != count:
-        raise Garbled("a response about other files")
+        raise InvalidFrame("a response about other files")
     return [_result(*value) for value in values]
 
 
 def _result(packed: bytes, lasting: bool) -> ParseResult:
     outline = unpacked_outline(packed)
     if outline is None:
-        raise Garbled("an outline with a wrong checksum")
+        raise InvalidFrame("an outline with a wrong checksum")
     return ParseResult(outline, packed if lasting else None)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from cocosearchd.model import ParseReport
-from cocosearchd.runtime.disk_cache import Kept
+from cocosearchd.runtime.disk_cache import DiskCache
 
 log = logging.getLogger(__name__)
 
@@ -29,7 +29,7 @@ def is_quarantined(report: ParseReport) -> bool:
 class Quarantine:
     """Reasons by key. For any thread; `add` blocks. Without a file it lasts as long as the process."""
 
-    def __init__(self, kept: Kept | None) -> None:
+    def __init__(self, kept: DiskCache | None) -> None:
         self._kept = kept
         self._recent: dict[bytes, str] = {}  # also when the disk is full
 
@@ -37,7 +37,7 @@ class Quarantine:
     def open(cls, state_dir: Path) -> "Quarantine":
         """Open or make the file in the state directory; blocking."""
         try:
-            return cls(Kept(state_dir / FILE_NAME, LIMIT_BYTES))
+            return cls(DiskCache(state_dir / FILE_NAME, LIMIT_BYTES))
         except (OSError, sqlite3.Error) as error:
             log.warning("quarantine_not_kept", extra={"path": str(state_dir / FILE_NAME), "error": str(error)})
             return cls(None)

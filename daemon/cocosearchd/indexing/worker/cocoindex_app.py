@@ -23,9 +23,9 @@ import cocoindex as coco
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable
 from cocosearchd.exclusion import EXCLUSIONS
 from cocosearchd.indexing.index_queue import most_under_way
-from cocosearchd.indexing.pipeline.file_reader import Missing, Reading, SourceFile, Unread, read_files
+from cocosearchd.indexing.pipeline.file_reader import MissingFile, Reading, SourceFile, UnreadFile, read_files
 from cocosearchd.indexing.throttle import FULL
-from cocosearchd.indexing.worker.index_file import Tools, index_file
+from cocosearchd.indexing.worker.index_file import FileTools, index_file
 from cocosearchd.indexing.worker.live_feed import RootFeed
 from cocosearchd.model import IndexRecord
 from cocosearchd.runtime.deadlines import ended
@@ -42,7 +42,7 @@ OPENING = "opening"  # a file in CocoIndex's folder until that has been opened
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """What became of a batch: every path that is not in `failed` is in PostgreSQL as it was read from disk.
 
     `aside` are those of `failed` that are left out until they change.
@@ -61,7 +61,7 @@ def _raise(error: BaseException, _: object) -> None:
 class IndexApp:
     """A live CocoIndex app for one index, with a memory of its own that can be deleted with the index."""
 
-    def __init__(self, record: IndexRecord, database: Database, tools: Tools, state: Path, inflight: int) -> None:
+    def __init__(self, record: IndexRecord, database: Database, tools: FileTools, state: Path, inflight: int) -> None:
         self.record = record
         self._database, self._tools = database, tools
         self._feed = RootFeed()
@@ -75,7 +75,7 @@ class IndexApp:
         self._run: asyncio.Task[Any] | None = None
 
     @classmethod
-    async def open(cls, record: IndexRecord, database: Database, tools: Tools, state: Path, inflight: int) -> Self:
+    async def open(cls, record: IndexRecord, database: Database, tools: FileTools, state: Path, inflight: int) -> Self:
         """Start the live run. `state` is CocoIndex's folder of this index alone. Raises `StoreUnavailable`."""
         await asyncio.to_thread(prepare, state)
         app = cls(record, database, tools, state, inflight)
@@ -109,7 +109,7 @@ class IndexApp:
         self._tools.threads.close()
         self._environment.close()
 
-    async def process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool) -> Outcome:
+    async def process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool) -> BatchOutcome:
         """Make PostgreSQL hold the files at `paths` as they are now, and none of `gone`; `urgent` ones before others.
 
         A path that is no regular file is treated as gone, one that is in both is gone. Never raises for a file, the
@@ -125,24 +125,24 @@ class IndexApp:
             with target.hurrying(self.record.number, hurried):
                 return await self._process(paths, gone, force=force, urgent=urgent)
 
-    async def _process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool) -> Outcome:
+    async def _process(self, paths: Sequence[str], gone: Sequence[str], *, force: bool, urgent: bool) -> BatchOutcome:
         read = await self._read(paths, time.time_ns() if force else 0, urgent=urgent)
         sources = [item for item in read if isinstance(item, SourceFile)]
         aside = self._tools.set_aside.among(sources)
         sources = [source for source in sources if source.path not in aside]
-        missing = [*gone, *(item.path for item in read if isinstance(item, Missing))]
-        failed = aside | {item.path: item.error for item in read if isinstance(item, Unread)}
+        missing = [*gone, *(item.path for item in read if isinstance(item, MissingFile))]
+        failed = aside | {item.path: item.error for item in read if isinstance(item, UnreadFile)}
         try:
             if not urgent:
                 self._tools.target.expect(self.record.number, [*(source.path for source in sources), *missing])
             failed |= await self._feed_all(sources, missing)
             failed |= await self._confirm([one for one in sources if one.path not in failed], again=True)
             if len(failed) == len(paths) + len(gone):
-                return Outcome(0, failed, tuple(aside))
+                return BatchOutcome(0, failed, tuple(aside))
             gone = [path for path in missing if path not in failed]
-            return Outcome(await self._confirm_gone(gone), failed, tuple(aside))
+            return BatchOutcome(await self._confirm_gone(gone), failed, tuple(aside))
         except CocoSearchError as error:  # PostgreSQL did not answer the comparison: nothing is known to be done
-            return Outcome(0, dict.fromkeys([*paths, *gone], describe(error)))
+            return BatchOutcome(0, dict.fromkeys([*paths, *gone], describe(error)))
 
     async def set_aside(self, path: str, reason: str) -> None:
         """Never index the content that is at the path now."""
@@ -157,7 +157,7 @@ class IndexApp:
         task = asyncio.ensure_future(self._tools.threads.apart(reading, urgent=urgent))
         while not await ended(task, SILENT_S):
             if len(found) == known:  # it may go on any time, in vain
-                return [*found[:known], *(Unread(path, SILENT) for path in paths[known:])]
+                return [*found[:known], *(UnreadFile(path, SILENT) for path in paths[known:])]
             known = len(found)
         task.result()
         return found

@@ -11,42 +11,42 @@ import cocoindex as coco
 
 from cocosearchd.embedding.base import Embedder
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
-from cocosearchd.indexing.pipeline.parse_cache import Outlines
+from cocosearchd.indexing.pipeline.parse_cache import ParseCache
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser
-from cocosearchd.indexing.pool.bulk_pool import Crew
-from cocosearchd.indexing.worker.index_threads import Threads
-from cocosearchd.indexing.worker.row_maker import Maker, Rules
+from cocosearchd.indexing.pool.bulk_pool import BulkPool
+from cocosearchd.indexing.worker.index_threads import IndexThreads
+from cocosearchd.indexing.worker.row_maker import RowMaker, RowRules
 from cocosearchd.indexing.worker.row_target import FileTarget, WantedFile
 from cocosearchd.indexing.worker.set_aside import SetAside
 
 Guard = Callable[[str], None]
 
 
-class Tools:
+class FileTools:
     """What the files of one index are processed with."""
 
     def __init__(
         self,
-        rules: Rules,
+        rules: RowRules,
         embedder: Embedder,
         target: FileTarget,
         guard: Guard,
-        outlines: Outlines,
+        outlines: ParseCache,
         parser: BoxedParser,
-        crew: Crew,
+        crew: BulkPool,
         set_aside: SetAside,
     ) -> None:
-        """`guard` is called with each path before it is parsed; see `WorkerSpec.crash_on`."""
+        """`guard` is called with each path before it is parsed; see `IndexerSpec.crash_on`."""
         self.rules, self.target, self.guard, self.set_aside = rules, target, guard, set_aside
-        self.threads = Threads(target.precedence)
-        self.make = Maker(rules, embedder, outlines, target.precedence, self.threads, parser, crew)
+        self.threads = IndexThreads(target.precedence)
+        self.make = RowMaker(rules, embedder, outlines, target.precedence, self.threads, parser, crew)
         shaping = f"{rules!r} {embedder.fingerprint.digest()}"
         # The same in every process for rules and an embedder that make the same rows.
         self.key = hashlib.blake2b(shaping.encode(), digest_size=16).digest()
 
 
 @coco.fn  # not memoised: what memory there is of a file is its cause, and another one costs two transactions a file
-async def index_file(source: SourceFile, tools: Tools) -> None:
+async def index_file(source: SourceFile, tools: FileTools) -> None:
     """Declare the rows of a file by all that shapes them."""
     tools.guard(source.path)
     cause = (source.content_hash, source.force, tools.key)

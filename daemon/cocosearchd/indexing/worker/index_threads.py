@@ -5,7 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from cocosearchd.indexing.worker.work_priority import Precedence
+from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.sandbox.process_priority import lower_io_priority
 
 BULK_THREADS = 2  # parsing holds the interpreter for most of its time: more threads only take turns
@@ -15,10 +15,10 @@ REST_S = 5.0  # without work, then they end: a thread keeps parsers, and of many
 T = TypeVar("T")
 
 
-class Threads:
+class IndexThreads:
     """For one event loop. What is urgent finds a thread free. At rest there are none."""
 
-    def __init__(self, precedence: Precedence) -> None:
+    def __init__(self, precedence: WorkPriority) -> None:
         self._precedence = precedence
         self._busy, self._used = 0, False  # used: since the last look
         self._look_again: asyncio.TimerHandle | None = None

@@ -26,27 +26,27 @@ import uvloop
 
 from cocosearchd.config.settings import EmbedderSettings
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.embedding.caching import Counters, RememberingEmbedder
-from cocosearchd.embedding.embedder_registry import Embedders
+from cocosearchd.embedding.caching import CachingEmbedder, ReuseCounters
+from cocosearchd.embedding.embedder_registry import EmbedderRegistry
 from cocosearchd.embedding.factory import open_embedder
-from cocosearchd.embedding.lazy import LateEmbedder
-from cocosearchd.embedding.offline import PromisedEmbedder, fingerprint_of
+from cocosearchd.embedding.lazy import LazyEmbedder
+from cocosearchd.embedding.offline import OfflineEmbedder, fingerprint_of
 from cocosearchd.errors import CocoSearchError, EmbedderUnavailable, IdentityMismatch
 from cocosearchd.indexing import indexer_messages
 from cocosearchd.indexing.cores import crew_size, usable_cores
-from cocosearchd.indexing.pipeline.parse_cache import Outlines, made_by, opened
-from cocosearchd.indexing.pool.boxed_parser import Parsers
-from cocosearchd.indexing.pool.bulk_pool import Crew
+from cocosearchd.indexing.pipeline.parse_cache import ParseCache, made_by, opened
+from cocosearchd.indexing.pool.boxed_parser import ParserPools
+from cocosearchd.indexing.pool.bulk_pool import BulkPool
 from cocosearchd.indexing.row_shape import identity_of, limits_of, query_notes
-from cocosearchd.indexing.worker.cocoindex_app import IndexApp, Outcome, describe
-from cocosearchd.indexing.worker.index_file import Tools
-from cocosearchd.indexing.worker.row_maker import Rules
+from cocosearchd.indexing.worker.cocoindex_app import BatchOutcome, IndexApp, describe
+from cocosearchd.indexing.worker.index_file import FileTools
+from cocosearchd.indexing.worker.row_maker import RowRules
 from cocosearchd.indexing.worker.row_target import FileTarget
 from cocosearchd.indexing.worker.set_aside import SetAside
-from cocosearchd.indexing.worker.work_priority import Precedence
+from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexRecord
 from cocosearchd.runtime import interpreter
-from cocosearchd.runtime.disk_cache import Kept
+from cocosearchd.runtime.disk_cache import DiskCache
 from cocosearchd.sandbox.code_digest import installed_code
 from cocosearchd.sandbox.process_priority import die_with_parent, renice
 from cocosearchd.store import index_records
@@ -62,27 +62,27 @@ _OF_ANY_RECORD = frozenset(vars(logging.makeLogRecord({})))
 KEPT_MEMORIES = 2  # of this database and of the one used before: switching back costs nothing
 
 
-class Worker:
+class Indexer:
     """The indexes that are open, and what they share: the pool, the embedder, the target."""
 
     def __init__(
-        self, spec: indexer_messages.WorkerSpec, writer: asyncio.StreamWriter, stack: contextlib.AsyncExitStack
+        self, spec: indexer_messages.IndexerSpec, writer: asyncio.StreamWriter, stack: contextlib.AsyncExitStack
     ) -> None:
         self._spec, self._writer, self._stack = spec, writer, stack
-        self._indexes: dict[str, Index] = {}
-        self._target = FileTarget(Precedence())
-        self._counters = Counters()
-        self._embedders = Embedders(
-            LateEmbedder(partial(self._opened_embedder, spec.embedder)), spec.embedder, self._opened_embedder
+        self._indexes: dict[str, OpenIndex] = {}
+        self._target = FileTarget(WorkPriority())
+        self._counters = ReuseCounters()
+        self._embedders = EmbedderRegistry(
+            LazyEmbedder(partial(self._opened_embedder, spec.embedder)), spec.embedder, self._opened_embedder
         )
         self._code = installed_code()
-        self._crew = Crew(crew_size(spec.indexing.processes, usable_cores()), self._code)
+        self._crew = BulkPool(crew_size(spec.indexing.processes, usable_cores()), self._code)
         self._set_aside = SetAside(Path(spec.state_dir), self._code)
-        self._parsers = Parsers(self._code, Path(spec.state_dir))
+        self._parsers = ParserPools(self._code, Path(spec.state_dir))
         self._opening = asyncio.Lock()
         self._store: tuple[Database, Path] | None = None
         self._made_by = b""  # until the first index is opened
-        self._kept: Kept | None = None
+        self._kept: DiskCache | None = None
         self._rest: asyncio.TimerHandle | None = None
 
     async def serve(self, reader: asyncio.StreamReader) -> None:
@@ -93,7 +93,7 @@ class Worker:
                 message = indexer_messages.decode(line)
                 if message["do"] == "open":
                     record = indexer_messages.record_from_json(message["record"])
-                    self._indexes[record.name] = index = Index(
+                    self._indexes[record.name] = index = OpenIndex(
                         record, indexer_messages.rules_from_json(message["rules"])
                     )
                     self._parsers.warm_up(limits_of(index.rules.indexing).chunker)
@@ -121,11 +121,11 @@ class Worker:
         if self._kept is not None:
             await self._kept.aclose()
 
-    async def _work(self, index: "Index", message: dict[str, Any]) -> None:
+    async def _work(self, index: "OpenIndex", message: dict[str, Any]) -> None:
         """Answer for every path, whatever goes wrong: a process that ended would have the files blamed for it."""
         (outcome,) = await asyncio.gather(self._outcome(index, message), return_exceptions=True)
         if isinstance(outcome, BaseException):
-            outcome = Outcome(0, dict.fromkeys([*message["paths"], *message["gone"]], describe(outcome)))
+            outcome = BatchOutcome(0, dict.fromkeys([*message["paths"], *message["gone"]], describe(outcome)))
         answer = {
             "generation": outcome.generation,
             "failed": dict(outcome.failed),
@@ -142,14 +142,14 @@ class Worker:
         loop = asyncio.get_running_loop()
         self._rest = loop.call_later(REST_S, loop.run_in_executor, None, interpreter.collect_and_give_back)
 
-    async def _outcome(self, index: "Index", message: dict[str, Any]) -> Outcome:
+    async def _outcome(self, index: "OpenIndex", message: dict[str, Any]) -> BatchOutcome:
         # Raises what opening does: no PostgreSQL, no embedder yet or not this index's, no space for the memory.
         app = await self._app(index)
         paths, gone = message["paths"], message["gone"]
         work = app.process(paths, gone, force=message["force"], urgent=message["urgent"])
         return await index.unless_ended(asyncio.ensure_future(work))
 
-    async def _leave_out(self, index: "Index", message: dict[str, Any]) -> None:
+    async def _leave_out(self, index: "OpenIndex", message: dict[str, Any]) -> None:
         try:
             app = await self._app(index)
         except CocoSearchError as error:  # it is in the daemon's memory, and found out anew after a restart
@@ -157,14 +157,14 @@ class Worker:
         else:
             await app.set_aside(message["path"], message["reason"])
 
-    async def _close(self, index: "Index", message: dict[str, Any]) -> None:
+    async def _close(self, index: "OpenIndex", message: dict[str, Any]) -> None:
         await asyncio.gather(*index.busy)
         await index.close()
         if message["forget"] and self._store is not None:
             await asyncio.to_thread(shutil.rmtree, self._store[1] / str(index.record.number), ignore_errors=True)
         self._send({"id": message["id"]})
 
-    async def _app(self, index: "Index") -> IndexApp:
+    async def _app(self, index: "OpenIndex") -> IndexApp:
         """The running app of the index, started at its first batch. Raises `CocoSearchError`."""
         async with index.opening:
             if index.app is None:
@@ -173,7 +173,9 @@ class Worker:
                 database, memory = await self._opened_store()
                 outlines = await self._outlines(rules)
                 parser = await self._parsers.parser(rules.limits, rules.overrides)
-                tools = Tools(rules, embedder, self._target, self._guard, outlines, parser, self._crew, self._set_aside)
+                tools = FileTools(
+                    rules, embedder, self._target, self._guard, outlines, parser, self._crew, self._set_aside
+                )
                 state = memory / str(index.record.number)
                 index.start(
                     await IndexApp.open(index.record, database, tools, state, self._spec.indexing.inflight_files)
@@ -192,7 +194,7 @@ class Worker:
             fingerprint = fingerprint_of(record.identity.embedder)
             if fingerprint is None:
                 raise
-            return PromisedEmbedder(fingerprint, partial(self._opened_embedder_of, record))
+            return OfflineEmbedder(fingerprint, partial(self._opened_embedder_of, record))
 
     async def _opened_embedder_of(self, record: IndexRecord) -> Embedder:
         with contextlib.suppress(EmbedderUnavailable):
@@ -202,16 +204,16 @@ class Worker:
     async def _opened_embedder(self, settings: EmbedderSettings) -> Embedder:
         folder = Path(self._spec.state_dir) / "embeddings"
         embedder = await open_embedder(settings, self._spec.api_key)
-        return await RememberingEmbedder.over(embedder, folder, settings.cache_bytes, self._counters)
+        return await CachingEmbedder.over(embedder, folder, settings.cache_bytes, self._counters)
 
-    async def _outlines(self, rules: Rules) -> Outlines:
+    async def _outlines(self, rules: RowRules) -> ParseCache:
         """Those of an index, kept with those of all others."""
         async with self._opening:
             if not self._made_by:
                 self._made_by = await asyncio.to_thread(made_by)
                 path, limit = Path(self._spec.state_dir) / "outlines.sqlite", self._spec.indexing.cache_bytes
                 self._kept = await asyncio.to_thread(opened, path, limit)
-        return Outlines(rules.limits, rules.overrides, self._made_by, self._kept, self._counters)
+        return ParseCache(rules.limits, rules.overrides, self._made_by, self._kept, self._counters)
 
     async def _opened_store(self) -> tuple[Database, Path]:
         async with self._opening:
@@ -242,7 +244,7 @@ class LiveRunEnded(Exception):
     """CocoIndex works on an index no more, unasked. Worth another try."""
 
 
-class Index:
+class OpenIndex:
     """An index as this process holds it: told of, and running from its first batch on."""
 
     def __init__(self, record: IndexRecord, rules: indexer_messages.IndexRules) -> None:
@@ -257,7 +259,7 @@ class Index:
         self.app = app
         self._ended = asyncio.ensure_future(app.ended())
 
-    async def unless_ended(self, work: asyncio.Future[Outcome]) -> Outcome:
+    async def unless_ended(self, work: asyncio.Future[BatchOutcome]) -> BatchOutcome:
         """The outcome of work. Raises `LiveRunEnded` where the live run ends before: the next work begins another.
 
         Only this index loses it: the process, and with it the work on every other, goes on.
@@ -294,7 +296,7 @@ def prune(memories: Path, current: Path, numbers: Iterable[str]) -> None:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def _rules(index: Index, embedder: Embedder) -> Rules:
+def _rules(index: OpenIndex, embedder: Embedder) -> RowRules:
     """What shapes the rows of the index. Raises `IdentityMismatch`: rows of two kinds never mix."""
     record, settings = index.record, index.rules.indexing
     if identity_of(embedder.fingerprint.pairs(), settings) != record.identity:
@@ -302,7 +304,7 @@ def _rules(index: Index, embedder: Embedder) -> Rules:
             f"index {record.name!r} was built with another embedder or chunker",
             f"cocosearchctl reindex {record.name}",
         )
-    return Rules(
+    return RowRules(
         index=record.number,
         identity=record.identity,
         limits=limits_of(settings),
@@ -338,11 +340,11 @@ async def run(descriptor: int, parent: int) -> None:
     die_with_parent(parent)
     await hold_lock(Path(spec.state_dir), reader)
     async with contextlib.AsyncExitStack() as stack:
-        await Worker(spec, writer, stack).serve(reader)
+        await Indexer(spec, writer, stack).serve(reader)
     writer.close()
 
 
-class Line(logging.Formatter):
+class EventLine(logging.Formatter):
     """An event with its fields in one line: the daemon puts what this process says into its log as it is."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -356,7 +358,7 @@ def main() -> None:
     faulthandler.enable()  # a crash says where, in the daemon's log
     interpreter.prepare()
     said = logging.StreamHandler()
-    said.setFormatter(Line())
+    said.setFormatter(EventLine())
     logging.basicConfig(level=logging.WARNING, handlers=[said])
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the daemon says when to stop
     uvloop.run(run(int(sys.argv[1]), int(sys.argv[2])))

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from cocosearchd.indexing.pipeline.chunker import Limits
-from cocosearchd.indexing.pipeline.file_manifest import FileSheet
+from cocosearchd.indexing.pipeline.file_manifest import FileManifest
 from cocosearchd.indexing.pipeline.file_reader import SourceFile, is_secret
-from cocosearchd.indexing.pipeline.manifest_cache import Sheets
-from cocosearchd.indexing.pipeline.parse_cache import Outlines
-from cocosearchd.indexing.pipeline.parse_result import Outline, plain_outline
+from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
+from cocosearchd.indexing.pipeline.parse_cache import ParseCache
+from cocosearchd.indexing.pipeline.parse_result import ParsedFile, plain_outline
 from cocosearchd.indexing.pool.quarantine import NOT_PARSED, Quarantine
 from cocosearchd.languages import detect
 from cocosearchd.model import SkipReason
@@ -24,7 +24,7 @@ class SkipRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Content:
+class UnknownContent:
     """A file without a known sheet. `key` is that of its outline."""
 
     language: str
@@ -36,12 +36,12 @@ class Content:
 class Preparation:
     """Files by their number. `outlines`, by key, is filled up with those of `unparsed` before files are made."""
 
-    sheets: list[FileSheet | None]
-    contents: dict[int, Content] = field(default_factory=dict)  # of files without a sheet
-    outlines: dict[bytes, Outline] = field(default_factory=dict)
+    sheets: list[FileManifest | None]
+    contents: dict[int, UnknownContent] = field(default_factory=dict)  # of files without a sheet
+    outlines: dict[bytes, ParsedFile] = field(default_factory=dict)
 
     @property
-    def unparsed(self) -> dict[int, Content]:
+    def unparsed(self) -> dict[int, UnknownContent]:
         """The files that are to be parsed: the first one of each content."""
         numbers = dict[bytes, int]()
         for number, content in self.contents.items():
@@ -52,8 +52,8 @@ class Preparation:
 
 def prepare(
     sources: Sequence[SourceFile],
-    sheets: Sheets | None,
-    outlines: Outlines,
+    sheets: ManifestCache | None,
+    outlines: ParseCache,
     quarantine: Quarantine,
     limits: Limits,
     rules: SkipRules,
@@ -64,7 +64,9 @@ def prepare(
         if found.sheets[number] is None:
             language = detect.detect(source.path, source.data[: detect.HEAD_BYTES])
             skip = skip_reason(source, language, rules)
-            found.contents[number] = Content(language, skip, outlines.key(source, language) if skip is None else b"")
+            found.contents[number] = UnknownContent(
+                language, skip, outlines.key(source, language) if skip is None else b""
+            )
     wanted = [(number, content) for number, content in found.contents.items() if content.skip is None]
     known = outlines.known([content.key for _, content in wanted])
     found.outlines |= {content.key: one for (_, content), one in zip(wanted, known, strict=True) if one is not None}

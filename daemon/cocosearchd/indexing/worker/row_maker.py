@@ -17,27 +17,27 @@ from numpy.typing import NDArray
 
 from cocosearch_ipc.spans import span
 from cocosearchd.embedding.base import Embedder
-from cocosearchd.embedding.caching import RememberingEmbedder
+from cocosearchd.embedding.caching import CachingEmbedder
 from cocosearchd.errors import EmbedderUnavailable
 from cocosearchd.indexing.pipeline.chunker import Limits, keywords
 from cocosearchd.indexing.pipeline.embedding_text import embedded_texts
-from cocosearchd.indexing.pipeline.file_manifest import FileSheet, file_sheet, unpacked_sheet
+from cocosearchd.indexing.pipeline.file_manifest import FileManifest, file_sheet, unpacked_sheet
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
-from cocosearchd.indexing.pipeline.manifest_cache import Sheets
-from cocosearchd.indexing.pipeline.parse_cache import Outlines
-from cocosearchd.indexing.pipeline.parse_result import Outline, unpacked_outline
+from cocosearchd.indexing.pipeline.manifest_cache import ManifestCache
+from cocosearchd.indexing.pipeline.parse_cache import ParseCache
+from cocosearchd.indexing.pipeline.parse_result import ParsedFile, unpacked_outline
 from cocosearchd.indexing.pool.boxed_parser import BoxedParser, ParseTask
-from cocosearchd.indexing.pool.bulk_messages import LARGEST_FILE_BYTES, Asked, Made, Order
-from cocosearchd.indexing.pool.bulk_pool import SUSPECT, Crew
+from cocosearchd.indexing.pool.bulk_messages import LARGEST_FILE_BYTES, TaskInput, TaskRequest, TaskResult
+from cocosearchd.indexing.pool.bulk_pool import SUSPECT, BulkPool
 from cocosearchd.indexing.pool.parse_task import ParseFile, ParseResult
 from cocosearchd.indexing.pool.quarantine import is_quarantined
-from cocosearchd.indexing.worker.index_threads import Threads
-from cocosearchd.indexing.worker.known_contents import Content, Preparation, SkipRules, prepare
-from cocosearchd.indexing.worker.work_priority import Precedence
+from cocosearchd.indexing.worker.index_threads import IndexThreads
+from cocosearchd.indexing.worker.known_contents import Preparation, SkipRules, UnknownContent, prepare
+from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.languages import scopes
 from cocosearchd.languages.parse import QueryOverrides
 from cocosearchd.model import Chunk, IndexIdentity, ParseReport, SkipReason
-from cocosearchd.store.chunks.manifest import Compared, StoredFile, compared, placed
+from cocosearchd.store.chunks.manifest import ManifestDiff, StoredFile, compared, placed
 from cocosearchd.store.chunks.queries import FileWrite
 
 # Texts of several files go to the embedder together; a provider cuts further as its own settings say. The built-in one
@@ -49,7 +49,7 @@ Vectors = NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class RowRules:
     """All that shapes the rows of an index apart from the files themselves."""
 
     index: int  # the index's number
@@ -68,7 +68,7 @@ class Rules:
 
 
 @dataclass(frozen=True, slots=True)
-class Extract:
+class FileExtract:
     """What is known of a file before its texts are vectors."""
 
     language: str
@@ -76,25 +76,25 @@ class Extract:
     report: ParseReport
     skip: SkipReason | None = None
     scopes: bytes | None = None
-    compared: Compared | None = None  # then `chunks` are those that are not stored, and others go aside
-    made: Made | None = None  # then the words and vectors of `chunks` are known
+    compared: ManifestDiff | None = None  # then `chunks` are those that are not stored, and others go aside
+    made: TaskResult | None = None  # then the words and vectors of `chunks` are known
 
 
-class Maker:
+class RowMaker:
     """Makes files by the rules of one index."""
 
     def __init__(
         self,
-        rules: Rules,
+        rules: RowRules,
         embedder: Embedder,
-        outlines: Outlines,
-        precedence: Precedence,
-        threads: Threads,
+        outlines: ParseCache,
+        precedence: WorkPriority,
+        threads: IndexThreads,
         parser: BoxedParser,
-        crew: Crew | None = None,
+        crew: BulkPool | None = None,
     ) -> None:
         self._rules, self._embedder, self._outlines = rules, embedder, outlines
-        self._sheets = Sheets(outlines.made_by + repr(replace(rules, index=0)).encode(), outlines.kept)
+        self._sheets = ManifestCache(outlines.made_by + repr(replace(rules, index=0)).encode(), outlines.kept)
         self._precedence, self._threads = precedence, threads
         self._parser = parser
         self._crew = crew if rules.limits.chunker != "recursive" else None  # that is CocoIndex's, which it never loads
@@ -123,7 +123,7 @@ class Maker:
                 self._rules.skipping,
             )
             known = await self._threads.apart(preparing, urgent=urgent)
-            made = dict[int, Made]()
+            made = dict[int, TaskResult]()
             if stored is not None and self._crew:
                 made = await self._made_by_crew(sources, stored, known, self._crew)
             await self._parse(sources, known, urgent=urgent)
@@ -142,17 +142,17 @@ class Maker:
         return writes
 
     async def _made_by_crew(
-        self, sources: Sequence[SourceFile], stored: Sequence[StoredFile], known: Preparation, crew: Crew
-    ) -> dict[int, Made]:
+        self, sources: Sequence[SourceFile], stored: Sequence[StoredFile], known: Preparation, crew: BulkPool
+    ) -> dict[int, TaskResult]:
         """Return what the crew makes of files, by number, and add their outlines to what is known.
 
         Files that a mate had in hand when it ended are parsed alone, before any process touches them again.
         """
         numbers = [number for number in known.unparsed if len(sources[number].data) <= LARGEST_FILE_BYTES]
         files = [asked(sources[number], known.contents[number].language, stored[number]) for number in numbers]
-        order = Order(self._rules.limits, self._rules.overrides, self._embedded_by, ())
+        order = TaskRequest(self._rules.limits, self._rules.overrides, self._embedded_by, ())
         answers = dict(zip(numbers, await crew.made(order, files, self._precedence.pause), strict=True))
-        made = {number: one for number, one in answers.items() if isinstance(one, Made)}
+        made = {number: one for number, one in answers.items() if isinstance(one, TaskResult)}
         accepting = partial(accept, sources, known, made, self._outlines, self._sheets)
         made = await self._threads.apart(accepting, urgent=False)
         suspects = {number: known.contents[number] for number, one in answers.items() if one is SUSPECT}
@@ -180,7 +180,9 @@ class Maker:
         known.outlines[key] = result.outline
         self._outlines.take(key, result.packed)
 
-    async def _embedded(self, files: Sequence[tuple[SourceFile, Extract]]) -> Sequence[FileWrite | EmbedderUnavailable]:
+    async def _embedded(
+        self, files: Sequence[tuple[SourceFile, FileExtract]]
+    ) -> Sequence[FileWrite | EmbedderUnavailable]:
         texts = [embedded_texts(source.path, one.chunks, self._made_by) for source, one in files]
         vectors = [self._halves(one, some) for (_, one), some in zip(files, texts, strict=True)]
         missing = [text for some, known in zip(texts, vectors, strict=True) if known is None for text in some]
@@ -207,22 +209,22 @@ class Maker:
         except EmbedderUnavailable as error:
             return error
 
-    def _halves(self, one: Extract, texts: Sequence[str]) -> Vectors | None:
+    def _halves(self, one: FileExtract, texts: Sequence[str]) -> Vectors | None:
         """The vectors of an extract as the crew made them, from halves; None where it made none."""
         if one.made is None or len(one.made.halves) != len(texts) * self._dimension * 2:
             return None
         halves = np.frombuffer(one.made.halves, np.float16).reshape(len(texts), self._dimension)
-        if isinstance(self._embedder, RememberingEmbedder):
+        if isinstance(self._embedder, CachingEmbedder):
             self._embedder.learn(texts, halves)
         return halves.astype(np.float32)
 
 
-def asked(source: SourceFile, language: str, stored: StoredFile) -> Asked:
+def asked(source: SourceFile, language: str, stored: StoredFile) -> TaskInput:
     """A file as the crew is asked to make it."""
-    return Asked(source.path, language, source.data, stored.chunks)
+    return TaskInput(source.path, language, source.data, stored.chunks)
 
 
-def batches(files: Sequence[tuple[SourceFile, Extract]]) -> Iterator[Sequence[tuple[SourceFile, Extract]]]:
+def batches(files: Sequence[tuple[SourceFile, FileExtract]]) -> Iterator[Sequence[tuple[SourceFile, FileExtract]]]:
     """The files in order, in parts of about `BATCH_TEXTS` chunks; what cannot be embedded fails for one part."""
     first, texts = 0, 0
     for number, (_, one) in enumerate(files):
@@ -232,7 +234,7 @@ def batches(files: Sequence[tuple[SourceFile, Extract]]) -> Iterator[Sequence[tu
             first, texts = number + 1, 0
 
 
-def tasks_of(sources: Sequence[SourceFile], contents: Mapping[int, Content]) -> list[ParseTask]:
+def tasks_of(sources: Sequence[SourceFile], contents: Mapping[int, UnknownContent]) -> list[ParseTask]:
     """Return the files of some numbers as they are sent to a parser process."""
     return [
         ParseTask(ParseFile(sources[number].path, content.language, sources[number].data), content.key)
@@ -241,11 +243,15 @@ def tasks_of(sources: Sequence[SourceFile], contents: Mapping[int, Content]) -> 
 
 
 def accept(
-    sources: Sequence[SourceFile], known: Preparation, made: Mapping[int, Made], outlines: Outlines, sheets: Sheets
-) -> dict[int, Made]:
+    sources: Sequence[SourceFile],
+    known: Preparation,
+    made: Mapping[int, TaskResult],
+    outlines: ParseCache,
+    sheets: ManifestCache,
+) -> dict[int, TaskResult]:
     """Add what the crew has made to what is known; return what of it can be read. Call it in a thread."""
     often = {key for key, count in Counter(content.key for content in known.contents.values()).items() if count > 1}
-    readable = dict[int, Made]()
+    readable = dict[int, TaskResult]()
     for number, one in made.items():
         sheet, key = unpacked_sheet(one.sheet), known.contents[number].key
         outline = unpacked_outline(one.outline) if key in often else None
@@ -260,16 +266,16 @@ def accept(
     return readable
 
 
-def extracts(sources: Sequence[SourceFile], known: Preparation, turn: Callable[[], None]) -> list[Extract]:
+def extracts(sources: Sequence[SourceFile], known: Preparation, turn: Callable[[], None]) -> list[FileExtract]:
     """Cut files into chunks whose sheets are not known, or say why not; in the order of `known.contents`.
 
     As long as the files are large: call it in a thread. `turn` is called before each file.
     """
-    found = list[Extract]()
+    found = list[FileExtract]()
     for number, content in known.contents.items():
         turn()
         if content.skip is not None:
-            found.append(Extract(content.language, (), NOT_PARSED_REPORT, content.skip))
+            found.append(FileExtract(content.language, (), NOT_PARSED_REPORT, content.skip))
         else:
             found.append(extract(sources[number], content.language, known.outlines[content.key]))
     return found
@@ -278,15 +284,15 @@ def extracts(sources: Sequence[SourceFile], known: Preparation, turn: Callable[[
 def differing(
     sources: Sequence[SourceFile],
     stored: Sequence[StoredFile],
-    sheets: Sheets,
+    sheets: ManifestCache,
     turn: Callable[[], None],
     known: Preparation,
-) -> list[Extract]:
+) -> list[FileExtract]:
     """As `extracts`, of all files, with those chunks only that are not stored."""
     made = extracts(sources, known, turn)
     fresh = [file_sheet(one.chunks, one.language, one.report, one.scopes, one.skip) for one in made]
     sheets.keep(zip((sources[number] for number in known.contents), fresh, strict=True))
-    new, found = iter(zip(made, fresh, strict=True)), list[Extract]()
+    new, found = iter(zip(made, fresh, strict=True)), list[FileExtract]()
     for source, row, sheet in zip(sources, stored, known.sheets, strict=True):
         turn()
         found.append(_of_extract(source, *next(new), row) if sheet is None else _of_sheet(source, row, sheet))
@@ -296,11 +302,11 @@ def differing(
 def joined(
     sources: Sequence[SourceFile],
     stored: Sequence[StoredFile],
-    sheets: Sheets,
+    sheets: ManifestCache,
     turn: Callable[[], None],
     known: Preparation,
-    made: Mapping[int, Made],
-) -> list[Extract]:
+    made: Mapping[int, TaskResult],
+) -> list[FileExtract]:
     """As `differing`, with what the crew has `made`, by the number of the file."""
     found = differing(sources, stored, sheets, turn, known)
     for number, one in made.items():
@@ -309,31 +315,31 @@ def joined(
     return found
 
 
-def _words(chunks: Sequence[Chunk], made: Made) -> Callable[[Chunk], str]:
+def _words(chunks: Sequence[Chunk], made: TaskResult) -> Callable[[Chunk], str]:
     """The words that the crew made of chunks, by the byte where a chunk starts."""
     words = {chunk.start_byte: one for chunk, one in zip(chunks, made.words, strict=True)}
     return lambda chunk: words[chunk.start_byte]
 
 
-def _of_sheet(source: SourceFile, row: StoredFile, known: FileSheet) -> Extract:
+def _of_sheet(source: SourceFile, row: StoredFile, known: FileManifest) -> FileExtract:
     found = compared(known.sheet, row, source.content_hash, aside=True)
     chunks = known.chunks(found.new, source.data)
-    return Extract(known.language, chunks, known.report, known.skip, known.scopes, found)
+    return FileExtract(known.language, chunks, known.report, known.skip, known.scopes, found)
 
 
-def _of_extract(source: SourceFile, one: Extract, made: FileSheet, row: StoredFile) -> Extract:
+def _of_extract(source: SourceFile, one: FileExtract, made: FileManifest, row: StoredFile) -> FileExtract:
     """Of a file whose chunks are at hand: none is cut out again."""
     found, order = compared(made.sheet, row, source.content_hash, aside=True), placed(one.chunks)
     return replace(one, chunks=tuple(one.chunks[order[place]] for place in found.new), compared=found)
 
 
-def extract(source: SourceFile, language: str, outline: Outline) -> Extract:
+def extract(source: SourceFile, language: str, outline: ParsedFile) -> FileExtract:
     """The chunks of a file whose outline is known."""
     chunks = outline.chunks(source.path, language, source.data)
-    return Extract(language, chunks, outline.report, scopes=scopes.pack(outline.symbols))
+    return FileExtract(language, chunks, outline.report, scopes=scopes.pack(outline.symbols))
 
 
-def file_write(source: SourceFile, extract: Extract, vectors: Vectors) -> FileWrite:
+def file_write(source: SourceFile, extract: FileExtract, vectors: Vectors) -> FileWrite:
     """What is stored. `vectors` has shape (number of chunks, dimension)."""
     return FileWrite(
         path=source.path,

@@ -14,8 +14,8 @@ from cocoindex.connectorkits.fingerprint import fingerprint_object
 
 from cocosearchd.errors import NotFound
 from cocosearchd.indexing.pipeline.file_reader import SourceFile
-from cocosearchd.indexing.worker.transaction_group import GroupWriter, Make
-from cocosearchd.indexing.worker.work_priority import Precedence
+from cocosearchd.indexing.worker.transaction_group import GroupWriter, MakeRows
+from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.connection.database import Database
 
@@ -52,13 +52,13 @@ class FileTarget:
     CocoIndex registers a target once per process, so there is one object of this class.
     """
 
-    def __init__(self, precedence: Precedence) -> None:
+    def __init__(self, precedence: WorkPriority) -> None:
         self.precedence = precedence
         self._open: dict[int, GroupWriter[SourceFile]] = {}
         self._urgent: set[tuple[int, str]] = set()
         self._provider = coco.register_root_target_states_provider(PROVIDER, self)
 
-    def open(self, database: Database, record: IndexRecord, make: Make[SourceFile]) -> None:
+    def open(self, database: Database, record: IndexRecord, make: MakeRows[SourceFile]) -> None:
         """From now on files of this index can be written, as `make` makes them."""
         self._open[record.number] = GroupWriter(database, record, self.precedence, make)
 

@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from cocosearchd.errors import StoreUnavailable
-from cocosearchd.indexing.worker.work_priority import Precedence
+from cocosearchd.indexing.worker.work_priority import WorkPriority
 from cocosearchd.model import IndexRecord
 from cocosearchd.store.chunks import queries
-from cocosearchd.store.chunks.manifest import Outdated, StoredFile
+from cocosearchd.store.chunks.manifest import OutdatedManifest, StoredFile
 from cocosearchd.store.connection.database import Database
 
 # A group ends at so many files, a transaction also at so many chunks: what is written late holds up the commits of
@@ -32,7 +32,7 @@ S = TypeVar("S")
 S_contra = TypeVar("S_contra", contravariant=True)
 
 
-class Make(Protocol[S_contra]):
+class MakeRows(Protocol[S_contra]):
     """What makes the rows of files."""
 
     async def __call__(
@@ -54,7 +54,7 @@ class _Waiting(Generic[S]):
 class GroupWriter(Generic[S]):
     """Makes and writes the files of one index. Answers with the generation after it."""
 
-    def __init__(self, database: Database, record: IndexRecord, precedence: Precedence, make: Make[S]) -> None:
+    def __init__(self, database: Database, record: IndexRecord, precedence: WorkPriority, make: MakeRows[S]) -> None:
         self._database, self._record, self._precedence, self._make = database, record, precedence, make
         self._waiting: deque[_Waiting[S]] = deque()
         self._working: asyncio.Task[None] | None = None
@@ -154,7 +154,7 @@ class GroupWriter(Generic[S]):
         if not group:
             return
         (outcome,) = await asyncio.gather(self._begun(group), return_exceptions=True)
-        if isinstance(outcome, Outdated):
+        if isinstance(outcome, OutdatedManifest):
             await self._fill(group, whole=True)
             await self._settle(group)
             return

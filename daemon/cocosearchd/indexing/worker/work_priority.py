@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 MAX_PAUSE_S = 0.25
 
 
-class Precedence:
+class WorkPriority:
     """Bulk work goes on only while nothing urgent is under way: each step of it asks, and no step is interrupted."""
 
     def __init__(self) -> None:

@@ -28,7 +28,7 @@ class Ansible:
         return tuple(block for top in yaml_keys.children(found, None) if top.item for block in _top(found, top))
 
 
-def _top(found: list[yaml_keys.Entry], top: yaml_keys.Entry) -> Iterator[Block]:
+def _top(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
     inside = yaml_keys.children(found, top)
     name = yaml_keys.value_of(found, top, "name", "hosts") or top.key
     if not any(entry.key == "hosts" for entry in inside):

@@ -27,7 +27,7 @@ class Compose:
         return tuple(block for top in yaml_keys.children(found, None) for block in _top(found, top))
 
 
-def _top(found: list[yaml_keys.Entry], top: yaml_keys.Entry) -> Iterator[Block]:
+def _top(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
     kind = _TYPES.get(top.key)
     if kind is None:
         yield Block("metadata", top.key, top.start_byte, top.end_byte)

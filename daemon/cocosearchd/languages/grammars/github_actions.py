@@ -29,7 +29,7 @@ class GithubActions:
         return tuple(block for top in yaml_keys.children(found, None) for block in _top(found, top))
 
 
-def _top(found: list[yaml_keys.Entry], top: yaml_keys.Entry) -> Iterator[Block]:
+def _top(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
     if top.key == "jobs":
         for job in yaml_keys.children(found, top):
             yield Block("job", f"job:{job.key}", job.start_byte, job.end_byte)
@@ -41,7 +41,7 @@ def _top(found: list[yaml_keys.Entry], top: yaml_keys.Entry) -> Iterator[Block]:
         yield Block(_TYPES.get(top.key, "metadata"), top.key, top.start_byte, top.end_byte)
 
 
-def _steps(found: list[yaml_keys.Entry], job: yaml_keys.Entry, place: str) -> Iterator[Block]:
+def _steps(found: list[yaml_keys.YamlEntry], job: yaml_keys.YamlEntry, place: str) -> Iterator[Block]:
     steps = next((entry for entry in yaml_keys.children(found, job) if entry.key == "steps"), None)
     if steps is not None:
         for number, step in enumerate(yaml_keys.children(found, steps), 1):

@@ -30,7 +30,7 @@ class HelmChart:
         return tuple(block for top in yaml_keys.children(found, None) for block in _chart(found, top))
 
 
-def _chart(found: list[yaml_keys.Entry], top: yaml_keys.Entry) -> Iterator[Block]:
+def _chart(found: list[yaml_keys.YamlEntry], top: yaml_keys.YamlEntry) -> Iterator[Block]:
     yield Block("metadata", top.key, top.start_byte, top.end_byte)
     if top.key == "dependencies":
         for entry in yaml_keys.children(found, top):

@@ -17,7 +17,7 @@ _COMMENT = re.compile(r"(?:^|(?<! ) +)#.*")
 
 
 @dataclass(slots=True)
-class Entry:
+class YamlEntry:
     """A key, or an item of a list. Bytes are half-open, up to the next line that is not deeper."""
 
     indent: int
@@ -26,8 +26,8 @@ class Entry:
     item: bool  # the first key of an item of a list
     start_byte: int
     end_byte: int
-    parent: "Entry | None"
-    inside: list["Entry"] = field(default_factory=list)
+    parent: "YamlEntry | None"
+    inside: list["YamlEntry"] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         """Takes its place below its parent."""
@@ -35,11 +35,11 @@ class Entry:
             self.parent.inside.append(self)
 
 
-def entries(data: bytes) -> list[Entry]:
+def entries(data: bytes) -> list[YamlEntry]:
     """All keys and items in order. An item is an entry; its first key is another one, inside of it."""
     text = data.decode("latin-1")  # one character a byte
-    found: list[Entry] = []
-    around: list[Entry] = []
+    found: list[YamlEntry] = []
+    around: list[YamlEntry] = []
     scalar: int | None = None  # the indentation of the key whose text block we are in
     for match in _LINE.finditer(text):
         indent, dashes, plain = len(match["indent"]), match["dashes"], match["plain"]
@@ -62,21 +62,21 @@ def entries(data: bytes) -> list[Entry]:
     return found
 
 
-def _close(around: list[Entry], indent: int, dash: bool, end: int) -> None:
+def _close(around: list[YamlEntry], indent: int, dash: bool, end: int) -> None:
     """Ends what a line at this indentation is not inside of. The items of a list may be as deep as its key."""
     while around and (around[-1].indent > indent or (around[-1].indent == indent and (around[-1].item or not dash))):
         around.pop().end_byte = end
 
 
-def _opened(match: re.Match[str], indent: int, dashes: str, parent: Entry | None, end: int) -> list[Entry]:
+def _opened(match: re.Match[str], indent: int, dashes: str, parent: YamlEntry | None, end: int) -> list[YamlEntry]:
     """The entries that begin on a line: items for its dashes, then the key."""
-    opened: list[Entry] = []
+    opened: list[YamlEntry] = []
     key, value = _plain(match["key"] or ""), _plain(match["value"] or match["plain"] or "")
     for dash in _DASH.finditer(dashes):
-        opened.append(Entry(indent + dash.start(), key, value, True, match.start(), end, parent))
+        opened.append(YamlEntry(indent + dash.start(), key, value, True, match.start(), end, parent))
         parent = opened[-1]
     if match["key"] is not None:
-        opened.append(Entry(indent + len(dashes), key, value, False, match.start(), end, parent))
+        opened.append(YamlEntry(indent + len(dashes), key, value, False, match.start(), end, parent))
     return opened
 
 
@@ -88,12 +88,12 @@ def _plain(text: str) -> str:
     return text.encode("latin-1").decode("utf-8", "replace")
 
 
-def children(found: list[Entry], parent: Entry | None) -> list[Entry]:
+def children(found: list[YamlEntry], parent: YamlEntry | None) -> list[YamlEntry]:
     """The entries directly inside of one; None: those at the top."""
     return [entry for entry in found if entry.parent is None] if parent is None else parent.inside
 
 
-def value_of(found: list[Entry], parent: Entry, *keys: str) -> str:
+def value_of(found: list[YamlEntry], parent: YamlEntry, *keys: str) -> str:
     """The value of the first of these keys that an entry has, "" without one."""
     values = {entry.key: entry.value for entry in children(found, parent)}
     return next((values[key] for key in keys if values.get(key)), "")

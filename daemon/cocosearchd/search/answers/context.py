@@ -11,10 +11,10 @@ from threading import Lock
 
 from cocosearchd.languages import scopes
 from cocosearchd.model import Hit
-from cocosearchd.search.answers.disk_files import Disk, Text
+from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
 from cocosearchd.search.answers.token_estimate import estimate
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.plan import View
+from cocosearchd.search.plan import ViewOptions
 from cocosearchd.store.chunks.file_states import FileState
 
 ELLIPSIS = "..."
@@ -26,7 +26,7 @@ MAX_EXPANDED = 512  # answers: a context of ten hits is some ten kilobytes
 
 
 @dataclass(frozen=True, slots=True)
-class Expanded:
+class ExpandedHits:
     """Hits with their context, and the files that are no longer as they were indexed."""
 
     hits: tuple[Hit, ...]
@@ -34,7 +34,7 @@ class Expanded:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class LineSpan:
     """What to show around a match: inclusive line ranges, empty when first > last. `head` is the signature."""
 
     head: tuple[int, int]
@@ -42,7 +42,7 @@ class Span:
     after: tuple[int, int]
 
 
-_Key = tuple[int, View, int | None]  # identity of hits, how they are shown, and how many of them
+_Key = tuple[int, ViewOptions, int | None]  # identity of hits, how they are shown, and how many of them
 
 
 class _Kept:
@@ -50,12 +50,12 @@ class _Kept:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._entries: OrderedDict[_Key, tuple[tuple[Hit, ...], Expanded]] = OrderedDict()
+        self._entries: OrderedDict[_Key, tuple[tuple[Hit, ...], ExpandedHits]] = OrderedDict()
 
-    def get(self, key: _Key) -> tuple[tuple[Hit, ...], Expanded] | None:
+    def get(self, key: _Key) -> tuple[tuple[Hit, ...], ExpandedHits] | None:
         return self._entries.get(key)
 
-    def put(self, key: _Key, value: tuple[tuple[Hit, ...], Expanded]) -> None:
+    def put(self, key: _Key, value: tuple[tuple[Hit, ...], ExpandedHits]) -> None:
         with self._lock:
             self._entries[key] = value
             self._entries.move_to_end(key)
@@ -66,9 +66,9 @@ class _Kept:
 class Context:
     """Expands hits; remembers what it has read."""
 
-    def __init__(self, max_lines: int, line_width: int, disk: Disk | None = None) -> None:
+    def __init__(self, max_lines: int, line_width: int, disk: VerifiedFiles | None = None) -> None:
         self._max_lines, self._line_width = max_lines, line_width
-        self.disk = disk or Disk()
+        self.disk = disk or VerifiedFiles()
         self._kept = _Kept()
 
     def forget(self) -> None:
@@ -80,10 +80,10 @@ class Context:
         root: bytes,
         hits: tuple[Hit, ...],
         files: Sequence[FileState],
-        view: View,
+        view: ViewOptions,
         overlay: Overlay | None = None,
         count: int | None = None,
-    ) -> Expanded:
+    ) -> ExpandedHits:
         """The first `count` hits of one index in their order, None: all; of these what the budget of `view` leaves.
 
         `files` are the files of the hits as they were indexed, or as `overlay` has them. The very same hits, kept by a
@@ -101,7 +101,9 @@ class Context:
             self._kept.put(key, (hits, found))
         return found
 
-    def unread(self, hits: tuple[Hit, ...], view: View, overlay: Overlay | None, count: int | None) -> Expanded:
+    def unread(
+        self, hits: tuple[Hit, ...], view: ViewOptions, overlay: Overlay | None, count: int | None
+    ) -> ExpandedHits:
         """As `expand` where no file can be read: hits as they are stored, marked stale."""
         unsaved = {path: file.text for path, file in overlay.files.items()} if overlay else {}
         return self._expanded(b"", hits[:count], {}, view, unsaved)
@@ -111,10 +113,10 @@ class Context:
         root: bytes,
         hits: tuple[Hit, ...],
         states: Mapping[str, FileState],
-        view: View,
-        unsaved: Mapping[str, Text],
-    ) -> Expanded:
-        shown, texts = [], dict[str, Text | None](unsaved)
+        view: ViewOptions,
+        unsaved: Mapping[str, FileContents],
+    ) -> ExpandedHits:
+        shown, texts = [], dict[str, FileContents | None](unsaved)
         for hit in hits:
             state = states.get(hit.path)
             if hit.path not in texts:
@@ -124,9 +126,9 @@ class Context:
             content = clipped(hit.content, self._line_width)
             shown.append(_shown(hit, content, before, after, stale=text is None, overlay=hit.path in unsaved))
         fitting = fit(tuple(shown), view.budget_chars, view.budget_tokens)
-        return Expanded(fitting, tuple(path for path, text in texts.items() if text is None))
+        return ExpandedHits(fitting, tuple(path for path, text in texts.items() if text is None))
 
-    def _around(self, hit: Hit, text: Text, state: FileState, view: View) -> tuple[str, str]:
+    def _around(self, hit: Hit, text: FileContents, state: FileState, view: ViewOptions) -> tuple[str, str]:
         # All that the lines depend on: a text outlives the limits, and files that have it may know other definitions.
         shown = (view.lines_before, view.lines_after, view.smart, self._max_lines, self._line_width)
         key = (hit.path, hit.start_byte, hit.end_byte, *shown, hash(state.scopes))
@@ -137,7 +139,7 @@ class Context:
             known = text.memory[key] = self._cut(self._span(hit, text, state.scopes, view), text)
         return known
 
-    def _span(self, hit: Hit, text: Text, known: bytes | None, view: View) -> Span:
+    def _span(self, hit: Hit, text: FileContents, known: bytes | None, view: ViewOptions) -> LineSpan:
         if view.lines_before is not None or view.lines_after is not None:
             first = hit.start_line - (view.lines_before or 0)
             last = min(hit.end_line + (view.lines_after or 0), text.line_count)
@@ -147,7 +149,7 @@ class Context:
             return span(hit.start_line, hit.end_line, hit.start_line, hit.end_line, self._max_lines, 0)
         return span(hit.start_line, hit.end_line, *around, self._max_lines, signature_lines(text, *around))
 
-    def _cut(self, parts: Span, text: Text) -> tuple[str, str]:
+    def _cut(self, parts: LineSpan, text: FileContents) -> tuple[str, str]:
         head, before = text.lines(*parts.head), text.lines(*parts.before)
         gap = [GAP] if head and parts.head[1] + 1 < parts.before[0] else []
         width = self._line_width
@@ -157,7 +159,7 @@ class Context:
         )
 
 
-def span(start: int, end: int, first: int, last: int, max_lines: int, head_lines: int) -> Span:
+def span(start: int, end: int, first: int, last: int, max_lines: int, head_lines: int) -> LineSpan:
     """Which lines around the match `start`..`end` to show, out of `first`..`last`, at most `max_lines` with the match.
 
     The match is always whole. Then come `head_lines` lines from `first` on (the signature), then what is nearest to the
@@ -167,7 +169,7 @@ def span(start: int, end: int, first: int, last: int, max_lines: int, head_lines
     room = max(0, max_lines - (end - start + 1))
     above, below = start - first, last - end
     if above + below <= room:
-        return Span((1, 0), (first, start - 1), (end + 1, last))
+        return LineSpan((1, 0), (first, start - 1), (end + 1, last))
     head = min(head_lines, above, room)
     if head < above:
         head = max(0, min(head, room - 1))  # a line says that some are left out
@@ -177,10 +179,10 @@ def span(start: int, end: int, first: int, last: int, max_lines: int, head_lines
     down = min(below, room - up)
     if head + up == above:  # nothing is left out above after all
         down = min(below, down + gap)
-    return Span((first, first + head - 1), (start - up, start - 1), (end + 1, end + down))
+    return LineSpan((first, first + head - 1), (start - up, start - 1), (end + 1, end + down))
 
 
-def signature_lines(text: Text, first: int, last: int) -> int:
+def signature_lines(text: FileContents, first: int, last: int) -> int:
     """How many lines from `first` on say what is defined: decorators and attributes, and the line after them."""
     lines = text.lines(first, min(last, first + MAX_SIGNATURE_LINES - 1))
     decorators = 0

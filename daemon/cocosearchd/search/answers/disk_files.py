@@ -1,4 +1,5 @@
-"""Files as they are on disk now, compared with what the index has seen. Synchronous, for threads; `Disk.within` is one.
+"""Files as they are on disk now, compared with what the index has seen. Synchronous, for threads;
+`VerifiedFiles.within` is one.
 
 What is given out is only ever content whose hash the caller names. No symbolic link is followed, in
 any part of a path, the root's included: nothing outside of a root is ever read.
@@ -37,7 +38,7 @@ _Print = tuple[int, int, int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class FileContents:
     """The content of a file. `starts` holds the byte offset of each line; `memory` is for results derived from it."""
 
     content_hash: bytes
@@ -67,9 +68,9 @@ class _Seen:
     settled: bool
 
 
-def text_of(data: bytes) -> Text:
+def text_of(data: bytes) -> FileContents:
     """Bytes as the content of a file."""
-    return Text(content_hash(data), data, _line_starts(data))
+    return FileContents(content_hash(data), data, _line_starts(data))
 
 
 def content_hash(data: bytes) -> bytes:
@@ -77,13 +78,13 @@ def content_hash(data: bytes) -> bytes:
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
-class Disk:
+class VerifiedFiles:
     """Verified reads with a memory. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._seen: OrderedDict[tuple[bytes, str], _Seen] = OrderedDict()
-        self._texts: OrderedDict[bytes, Text] = OrderedDict()
+        self._texts: OrderedDict[bytes, FileContents] = OrderedDict()
         self._bytes = 0
         self._silent = set[bytes]()  # roots that a look waits for, past its time
         self._free = dict[bytes, asyncio.Semaphore]()
@@ -117,7 +118,7 @@ class Disk:
                 del self._seen[key]
         self._free.pop(root, None)
 
-    def verified(self, root: bytes, path: str, expected: bytes) -> Text | None:
+    def verified(self, root: bytes, path: str, expected: bytes) -> FileContents | None:
         """The file's content if its hash is `expected`, else None: changed, gone, unreadable or outside of the root.
 
         A file that is as it was costs one `stat`.
@@ -143,7 +144,7 @@ class Disk:
         seen = self._seen.get((root, path))
         return seen.content_hash if seen is not None and seen.settled and seen.print == _print(found) else None
 
-    def _read(self, root: bytes, path: str, expected: bytes) -> Text | None:
+    def _read(self, root: bytes, path: str, expected: bytes) -> FileContents | None:
         begin = time_ns()
         read = _read_regular(_place(root, path))
         if read is None:
@@ -153,7 +154,7 @@ class Disk:
         self._remember((root, path), found, text, begin)
         return text if text.content_hash == expected else None
 
-    def _remember(self, key: tuple[bytes, str], found: os.stat_result, text: Text, begin: int) -> None:
+    def _remember(self, key: tuple[bytes, str], found: os.stat_result, text: FileContents, begin: int) -> None:
         settled = max(found.st_mtime_ns, found.st_ctime_ns) + SETTLED_NS < begin
         with self._lock:
             self._seen[key] = _Seen(_print(found), text.content_hash, settled)

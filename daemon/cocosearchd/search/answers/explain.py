@@ -4,7 +4,7 @@ from dataclasses import asdict
 from typing import Any
 
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import RRF_K, Legs, Scored, relevance
+from cocosearchd.search.ranking import RRF_K, RetrievedCandidates, ScoredCandidate, relevance
 
 SHOWN_CANDIDATES = 20  # of each leg: enough to see why something came first
 
@@ -16,12 +16,14 @@ def describe_plan(plan: Plan) -> dict[str, Any]:
     return fields
 
 
-def describe(plan: Plan, legs: Legs | None, scored: list[Scored], chosen: tuple[Scored, ...]) -> dict[str, Any]:
+def describe(
+    plan: Plan, legs: RetrievedCandidates | None, scored: list[ScoredCandidate], chosen: tuple[ScoredCandidate, ...]
+) -> dict[str, Any]:
     """What each leg found, if legs were asked; for each shown result where it comes from and what it was scored by."""
     return _describe_legs(legs) | {"candidates": len(scored), "results": [describe_one(plan, one) for one in chosen]}
 
 
-def _describe_legs(legs: Legs | None) -> dict[str, Any]:
+def _describe_legs(legs: RetrievedCandidates | None) -> dict[str, Any]:
     if legs is None:
         return {}
     return {
@@ -33,7 +35,7 @@ def _describe_legs(legs: Legs | None) -> dict[str, Any]:
     }
 
 
-def describe_one(plan: Plan, one: Scored) -> dict[str, Any]:
+def describe_one(plan: Plan, one: ScoredCandidate) -> dict[str, Any]:
     """A candidate's score and all that went into it; a leg that did not find it, or was not asked, is left out."""
     ranks = {leg: rank for leg, rank in (("vector", one.vector_rank), ("keyword", one.keyword_rank)) if rank}
     fused = {leg: 1 / (RRF_K + rank) for leg, rank in ranks.items()} if plan.keyword and not plan.listing else {}

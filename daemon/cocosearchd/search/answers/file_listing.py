@@ -13,7 +13,7 @@ from typing import Literal
 from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.exclusion import exclusion
 from cocosearchd.model import IndexRecord, SkipReason
-from cocosearchd.search.answers.disk_files import Disk, Text
+from cocosearchd.search.answers.disk_files import FileContents, VerifiedFiles
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import language_names, one_of
 from cocosearchd.search.query_bounds import check_filters
@@ -107,7 +107,7 @@ async def get_file(
     db: Database,
     indexes: Sequence[IndexRecord],
     path: str,
-    disk: Disk,
+    disk: VerifiedFiles,
     *,
     first_line: int = 1,
     last_line: int | None = None,
@@ -141,7 +141,12 @@ async def get_file(
 
 
 def _content(
-    index: str, path: str, language: str, text: Text, lines: tuple[int, int | None], source: Literal["disk", "overlay"]
+    index: str,
+    path: str,
+    language: str,
+    text: FileContents,
+    lines: tuple[int, int | None],
+    source: Literal["disk", "overlay"],
 ) -> FileContent:
     """Lines of a text; all of it, with no last line named, is given as it is, ends of lines included."""
     first, last = lines

@@ -15,14 +15,14 @@ from cocosearchd.model import Hit, IndexRecord, decode_path
 from cocosearchd.search.answers.context import fit
 from cocosearchd.search.code.file_masks import NO_FILE
 from cocosearchd.search.overlay import Overlay
-from cocosearchd.search.pipeline import Answer, Embedded, Finding, Pipeline
+from cocosearchd.search.pipeline import Answer, Pipeline, QueryVector, RankedAnswer
 from cocosearchd.search.plan import Query, parse_inline
 from cocosearchd.search.ranking import RRF_K
 from cocosearchd.search.trace import Trace
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedIndex:
     """An index that gave no answer, and why."""
 
     index: str
@@ -35,12 +35,12 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Merged:
+class MergedAnswer:
     """Hits of all indexes in one order. `answers` are the single ones, each with those of its hits that are shown."""
 
     hits: tuple[Hit, ...]
     answers: tuple[Answer, ...]
-    failed: tuple[Failed, ...]
+    failed: tuple[FailedIndex, ...]
     traces: dict[str, Trace]
 
     @property
@@ -70,7 +70,7 @@ async def search_several(
     *,
     explain: bool = False,
     overlays: Mapping[str, Overlay] | None = None,
-) -> Merged:
+) -> MergedAnswer:
     """Ask every index, each with the overlay of its name. One that fails is reported beside the answers of the others.
 
     Raises `IdentityMismatch` when the indexes were made by different embedders, and the first error if all fail.
@@ -79,7 +79,7 @@ async def search_several(
     once = _Once(pipeline, records[0])
     # A budget is for the whole answer, so it is applied after merging.
     unlimited = replace(query, budget_chars=None, budget_tokens=None)
-    outcomes: list[Finding | CocoSearchError | None] = [None] * len(records)
+    outcomes: list[RankedAnswer | CocoSearchError | None] = [None] * len(records)
     traces = {record.name: Trace(explain=explain) for record in records}
 
     async def ask(place: int, record: IndexRecord) -> None:
@@ -92,9 +92,9 @@ async def search_several(
     async with anyio.create_task_group() as tasks:
         for place, record in enumerate(records):
             tasks.start_soon(ask, place, record)
-    findings = [outcome for outcome in outcomes if isinstance(outcome, Finding)]
+    findings = [outcome for outcome in outcomes if isinstance(outcome, RankedAnswer)]
     failed = tuple(
-        Failed(record.name, outcome)
+        FailedIndex(record.name, outcome)
         for record, outcome in zip(records, outcomes, strict=True)
         if isinstance(outcome, CocoSearchError)
     )
@@ -110,7 +110,7 @@ async def search_several(
             for place, finding in enumerate(findings)
         ]
     )
-    return Merged(fit(merge(answers, taken), query.budget_chars, query.budget_tokens), answers, failed, traces)
+    return MergedAnswer(fit(merge(answers, taken), query.budget_chars, query.budget_tokens), answers, failed, traces)
 
 
 class _Once:
@@ -118,9 +118,9 @@ class _Once:
 
     def __init__(self, pipeline: Pipeline, record: IndexRecord) -> None:
         self._made_by = record.identity.embedder
-        self._pipeline, self._lock, self._done = pipeline, anyio.Lock(), dict[str, Embedded]()
+        self._pipeline, self._lock, self._done = pipeline, anyio.Lock(), dict[str, QueryVector]()
 
-    async def embed(self, text: str, trace: Trace) -> Embedded:
+    async def embed(self, text: str, trace: Trace) -> QueryVector:
         async with self._lock:
             if text not in self._done:
                 self._done[text] = await self._pipeline.embed(self._made_by, text, trace)
@@ -158,7 +158,7 @@ def merge(answers: Sequence[Answer], taken: Sequence[tuple[int, int]]) -> tuple[
     )
 
 
-def _once_each(findings: Sequence[Finding], all_chunks: bool) -> list[Finding]:
+def _once_each(findings: Sequence[RankedAnswer], all_chunks: bool) -> list[RankedAnswer]:
     """Without what another index has found as well: a file below several roots is one, best said by the nearest one.
 
     Of a file that is not saved the index speaks that holds the text; what others have of it is what is on disk.

@@ -10,7 +10,7 @@ from cocosearchd.errors import InvalidInput, NotFound
 from cocosearchd.model import Chunk, Filter, Hit, IndexRecord
 from cocosearchd.search.overlay import Overlay, best
 from cocosearchd.search.plan import MAX_LIMIT
-from cocosearchd.search.ranking import Scored, to_hit
+from cocosearchd.search.ranking import ScoredCandidate, to_hit
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.connection.database import Database
 
@@ -42,7 +42,9 @@ async def find_related(
         if candidate.path not in files and len(hits) < limit:
             files.add(candidate.path)
             hits.append(
-                to_hit(record.name, Scored(candidate, candidate.score, "semantic", rank, cosine=candidate.score))
+                to_hit(
+                    record.name, ScoredCandidate(candidate, candidate.score, "semantic", rank, cosine=candidate.score)
+                )
             )
     return tuple(hits)
 

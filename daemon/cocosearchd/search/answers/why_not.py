@@ -15,8 +15,8 @@ from cocosearchd.search.answers.explain import describe_one
 from cocosearchd.search.classic.retrievers import telling
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import Scored, relevance
-from cocosearchd.search.retrieval import Asked
+from cocosearchd.search.ranking import ScoredCandidate, relevance
+from cocosearchd.search.retrieval import RetrievalRequest
 from cocosearchd.store import index_records
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.file_states import passing_chunks
@@ -27,9 +27,9 @@ from cocosearchd.store.globs import exact_glob
 async def why_not(
     db: Database,
     record: IndexRecord,
-    asked: Asked,
+    asked: RetrievalRequest,
     path: str,
-    scored: list[Scored],
+    scored: list[ScoredCandidate],
 ) -> dict[str, Any]:
     """`status` is one of shown, not_indexed, skipped, empty, filtered, not_retrieved, below_min_score, ranked_lower.
 
@@ -52,7 +52,7 @@ async def why_not(
     return {"path": path} | await _not_retrieved(db, record, plan, asked.vector, path)
 
 
-def _unsaved(plan: Plan, overlay: Overlay, path: str, scored: list[Scored]) -> dict[str, Any]:
+def _unsaved(plan: Plan, overlay: Overlay, path: str, scored: list[ScoredCandidate]) -> dict[str, Any]:
     """Of a file whose text is not saved: what is on disk plays no part."""
     places = [place for place, one in enumerate(scored, 1) if one.candidate.path == path]
     if places:
@@ -75,7 +75,7 @@ def _absent(record: IndexRecord, path: str, stored: FileRecord | None) -> dict[s
     return {"status": "not_indexed", "reason": reason, "on_disk": there}
 
 
-def _placed(plan: Plan, scored: list[Scored], place: int) -> dict[str, Any]:
+def _placed(plan: Plan, scored: list[ScoredCandidate], place: int) -> dict[str, Any]:
     one = scored[place - 1]
     # With one result for each file, the place among files is what the limit is compared with.
     ahead = {other.candidate.path for other in scored[: place - 1]} if not plan.all_chunks else range(place - 1)

@@ -11,7 +11,7 @@ from cocosearchd.model import IndexRecord
 from cocosearchd.search.lexical.analysis.terms import STOP_WORDS
 from cocosearchd.search.overlay import Overlay, best
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import Legs
+from cocosearchd.search.ranking import RetrievedCandidates
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.connection.database import Database
 
@@ -24,24 +24,24 @@ async def retrieve(
     *,
     keyword: bool,
     overlay: Overlay | None = None,
-) -> Legs:
+) -> RetrievedCandidates:
     """Ask the legs that there is something to ask of; for a listing, the symbols. Raises `StoreUnavailable`."""
     stored = plan if overlay is None else replace(plan, where=overlay.elsewhere(plan.where))
     if plan.listing:
         symbols = await queries.list_symbols(db, record, stored.where, plan.depth)
         if overlay is not None:
             symbols = tuple(sorted((*symbols, *overlay.symbols(plan.where)), key=lambda row: row.key)[: plan.depth])
-        return Legs(keyword=symbols, every_word=len(symbols))
+        return RetrievedCandidates(keyword=symbols, every_word=len(symbols))
     vectors, (words, every_word) = await asyncio.gather(
         _vector_leg(db, record, stored, vector), _keyword_leg(db, record, stored, wanted=keyword)
     )
     if overlay is None:
-        return Legs(vectors, words, every_word)
+        return RetrievedCandidates(vectors, words, every_word)
     if vector is not None:
         vectors = best((*vectors, *overlay.compared(plan.where, vector)), plan.depth)
     if keyword:
         words, every_word = await _with_unsaved(db, plan, words, every_word, overlay)
-    return Legs(vectors, words, every_word)
+    return RetrievedCandidates(vectors, words, every_word)
 
 
 async def _with_unsaved(

@@ -6,15 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord, MatchType
-from cocosearchd.search.code.code_profile import Ranked, Weights
-from cocosearchd.search.code.code_query import Ask
+from cocosearchd.search.code.code_profile import RankedChunk, Weights
+from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.code.file_masks import unmet
-from cocosearchd.search.code.phrase_filter import Held, with_phrases
+from cocosearchd.search.code.phrase_filter import PhraseMatches, with_phrases
 from cocosearchd.search.code.symbol_listing import listed
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import Scored
+from cocosearchd.search.ranking import ScoredCandidate
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.file_states import FileStates
@@ -33,7 +33,7 @@ class CodeAnswer:
     nothing; `lasting` is False if the next time there may be more to say.
     """
 
-    scored: list[Scored]
+    scored: list[ScoredCandidate]
     generation: int
     complete: bool
     states: FileStates | None
@@ -69,11 +69,11 @@ async def code_candidates(
     # Enough for a reranker or a score limit to choose from.
     needed = max(plan.limit, plan.depth if plan.reranker != "disabled" or plan.min_score else 0)
     limit = max(needed, plan.depth if trace.explain else 0)
-    ask = Ask(lexical, state, plan, lexical.query(plan.text), vector, weights, limit, needed, overlay)
+    ask = CodeQuery(lexical, state, plan, lexical.query(plan.text), vector, weights, limit, needed, overlay)
     if plan.where.phrases:
         held = await with_phrases(db, newest, ask, needed, trace)
     else:
-        held = Held(await ask.ranked())
+        held = PhraseMatches(await ask.ranked())
     unsaved = overlay.rows if overlay else {}
     asked_for = [key for one in held.ranked if (key := (one.path, one.start_byte, one.end_byte)) not in unsaved]
     rows, states = await queries.chunks_with_files(db, record, asked_for, state.chunks)
@@ -86,11 +86,11 @@ async def code_candidates(
     return CodeAnswer(scored, state.generation, complete, states, why, held.lasting)
 
 
-def _scored(row: queries.Candidate, one: Ranked) -> Scored:
+def _scored(row: queries.Candidate, one: RankedChunk) -> ScoredCandidate:
     kind: MatchType = "semantic"
     if one.lexical:
         kind = "both" if one.cosine is not None and one.cosine > 0 else "keyword"
-    return Scored(
+    return ScoredCandidate(
         row,
         one.score,
         kind,

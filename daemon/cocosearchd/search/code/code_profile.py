@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.errors import BadSettings
 from cocosearchd.search.lexical import features
-from cocosearchd.search.lexical.index_snapshot import Evidence
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
 from cocosearchd.search.lexical.scoring.candidate_selection import first_by
 
 Floats = NDArray[np.float32]
@@ -51,7 +51,7 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class Ranked:
+class RankedChunk:
     """A chunk in its place. `score` is its file's; `share` is the chunk's own, which orders the chunks of a file."""
 
     path: str
@@ -81,7 +81,7 @@ def load_weights(file: str = "") -> Weights:
     return found
 
 
-def signals(found: Evidence) -> dict[str, Floats]:
+def signals(found: FeatureMatrix) -> dict[str, Floats]:
     """Every signal of every compared file, scaled so that weights mean the same in each repository: name -> (F,)."""
     values, among = found.values, found.among
     scaled = {name: features.scaled(values[name]) for name in _LEXICAL}
@@ -107,7 +107,7 @@ def signals(found: Evidence) -> dict[str, Floats]:
 
 
 def rank_code(
-    found: Evidence,
+    found: FeatureMatrix,
     symbol: bool,
     weights: Weights,
     limit: int,
@@ -115,7 +115,7 @@ def rank_code(
     allowed_chunks: NDArray[np.bool_] | None = None,
     per_file: int = 1,
     held: bool = False,
-) -> tuple[Ranked, ...]:
+) -> tuple[RankedChunk, ...]:
     """The best `limit` chunks, at most `per_file` of each file, best file first.
 
     `held`: the allowed chunks hold what was quoted, so nothing else has to speak for them.
@@ -128,7 +128,7 @@ def rank_code(
     if allowed_chunks is not None:
         open_files &= np.logical_or.reduceat(allowed_chunks, found.starts)
     top = found.chunk_scores.max(initial=0)
-    ranked: list[Ranked] = []
+    ranked: list[RankedChunk] = []
     for file in _best_first(found, scores, open_files, limit):  # each gives a chunk, so no others can be shown
         ranked += _of_file(found, file, top, allowed_chunks, per_file, float(scores[file]), parts)
         if len(ranked) >= limit:
@@ -136,19 +136,19 @@ def rank_code(
     return tuple(ranked[:limit])
 
 
-def best_files(found: Evidence, symbol: bool, weights: Weights) -> list[int]:
+def best_files(found: FeatureMatrix, symbol: bool, weights: Weights) -> list[int]:
     """All files that may be shown if they hold what was quoted, in the order in which `rank_code` has them."""
     scores, _ = _scores(found, symbol, weights)
     return _best_first(found, scores, _open(found, held=True), len(found.paths))
 
 
-def _best_first(found: Evidence, scores: Floats, chosen: NDArray[np.bool_], limit: int) -> list[int]:
+def _best_first(found: FeatureMatrix, scores: Floats, chosen: NDArray[np.bool_], limit: int) -> list[int]:
     """The best `limit` of the chosen files. Equals stand by path: their numbers tell how files came and were merged."""
     best = first_by(np.flatnonzero(chosen), scores[chosen], limit, found.paths)
     return sorted(best.tolist(), key=lambda file: (-scores[file], found.paths[file]))
 
 
-def _scores(found: Evidence, symbol: bool, weights: Weights) -> tuple[Floats, dict[str, Floats]]:
+def _scores(found: FeatureMatrix, symbol: bool, weights: Weights) -> tuple[Floats, dict[str, Floats]]:
     """(F,): of the files, and what they are made of."""
     parts = contributions(signals(found), weights.of(symbol, found.cosines is not None))
     scores = np.zeros(len(found.paths), np.float32)
@@ -157,13 +157,13 @@ def _scores(found: Evidence, symbol: bool, weights: Weights) -> tuple[Floats, di
     return scores, parts
 
 
-def _open(found: Evidence, *, held: bool) -> NDArray[np.bool_]:
+def _open(found: FeatureMatrix, *, held: bool) -> NDArray[np.bool_]:
     """(F,): which files may be shown."""
     known = np.ones(len(found.paths), np.bool_) if held else has_evidence(found)
     return known if found.allowed is None else known & found.allowed
 
 
-def has_evidence(found: Evidence) -> NDArray[np.bool_]:
+def has_evidence(found: FeatureMatrix) -> NDArray[np.bool_]:
     """(F,): does anything but its place and size speak for a file: a word, a name, or a vector not turned away."""
     known = (found.values["f_all"] > 0) | (found.values["p_s"] > 0) | (found.values["symI"] > 0)
     return known if found.best_cosines is None else known | (found.best_cosines > 0)
@@ -174,7 +174,7 @@ def contributions(values: Mapping[str, Floats], weights: Mapping[str, float]) ->
     return {name: values[name] * np.float32(weight) for name, weight in weights.items()}
 
 
-def chunk_shares(found: Evidence, start: int, end: int, top: float) -> Floats:
+def chunk_shares(found: FeatureMatrix, start: int, end: int, top: float) -> Floats:
     """How well each chunk from `start` to `end` stands for its file. `top`: the best chunk score of the index."""
     shares = found.chunk_scores[start:end] / np.float32(top or 1)
     shares += np.float32(_NAME_SHARE) * found.chunk_names[start:end]
@@ -185,14 +185,14 @@ def chunk_shares(found: Evidence, start: int, end: int, top: float) -> Floats:
 
 
 def _of_file(
-    found: Evidence,
+    found: FeatureMatrix,
     file: int,
     top: float,
     allowed: NDArray[np.bool_] | None,
     per_file: int,
     score: float,
     parts: Mapping[str, Floats],
-) -> list[Ranked]:
+) -> list[RankedChunk]:
     start = int(found.starts[file])
     end = int(found.starts[file + 1]) if file + 1 < len(found.starts) else len(found.keys)
     shares = chunk_shares(found, start, end, top)
@@ -202,7 +202,7 @@ def _of_file(
         ((name, float(each[file])) for name, each in parts.items() if each[file]), key=lambda item: -abs(item[1])
     )
     return [
-        Ranked(
+        RankedChunk(
             path=found.paths[file],
             start_byte=int(found.keys[chunk, 0]),
             end_byte=int(found.keys[chunk, 1]),

@@ -8,12 +8,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.code.code_profile import Ranked, Weights, rank_code
+from cocosearchd.search.code.code_profile import RankedChunk, Weights, rank_code
 from cocosearchd.search.code.file_masks import chunk_mask, file_mask
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
-from cocosearchd.search.lexical.index_snapshot import Evidence, View
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
-from cocosearchd.search.lexical.segments.live_documents import Choice, Living, files_of, joined
+from cocosearchd.search.lexical.segments.live_documents import Choice, LiveDocuments, files_of, joined
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
 from cocosearchd.store.chunks.phrase_matches import Starts
@@ -23,14 +23,14 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class CodeQuery:
     """The question. `state` is that of the files with those of `overlay` in their place; at most `limit` are ranked.
 
     As many files are compared as `needed` results take: a question that is explained ranks more, of the same ones.
     """
 
     lexical: LexicalIndex
-    state: View
+    state: IndexSnapshot
     plan: Plan
     terms: QueryTerms
     vector: NDArray[np.float32] | None
@@ -39,15 +39,15 @@ class Ask:
     needed: int
     overlay: Overlay | None = None
 
-    async def judged(self, judge: Callable[[Evidence], T], choice: Choice) -> T:
+    async def judged(self, judge: Callable[[FeatureMatrix], T], choice: Choice) -> T:
         """What `judge` makes of the evidence, in a thread. `choice`: which files may be shown."""
         return await self.lexical.judged(self.state, judge, self.terms, self.vector, choice, self.needed)
 
-    async def ranked(self, chunks: Starts | None = None) -> tuple[Ranked, ...]:
+    async def ranked(self, chunks: Starts | None = None) -> tuple[RankedChunk, ...]:
         """The best of the chunks that pass; None: of those that pass the filter on symbols, if there is one."""
         return await self.judged(partial(self.best, chunks=chunks), partial(self.files_shown, chunks=chunks))
 
-    def best(self, found: Evidence, chunks: Starts | None) -> tuple[Ranked, ...]:
+    def best(self, found: FeatureMatrix, chunks: Starts | None) -> tuple[RankedChunk, ...]:
         """As `ranked`, of what is known of the compared files."""
         return rank_code(
             found,
@@ -59,7 +59,7 @@ class Ask:
             held=chunks is not None,
         )
 
-    def files_shown(self, living: Living, chunks: Starts | None = None) -> Mask | None:
+    def files_shown(self, living: LiveDocuments, chunks: Starts | None = None) -> Mask | None:
         """(F,): the files that pass the filter and have chunks that do; None: all."""
         passing, symbols = file_mask(self.plan.where, living), self.symbols() if chunks is None else None
         if chunks is not None:
@@ -70,7 +70,7 @@ class Ask:
             return passing
         return having if passing is None else having & passing
 
-    def chunks_shown(self, found: Evidence) -> Mask | None:
+    def chunks_shown(self, found: FeatureMatrix) -> Mask | None:
         """(C,): the compared chunks that pass the filter on symbols; None: all."""
         symbols = self.symbols()
         if symbols is None:

@@ -6,8 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import Filter, encode_path
-from cocosearchd.search.lexical.index_snapshot import Evidence
-from cocosearchd.search.lexical.segments.live_documents import Living
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
+from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.chunks.phrase_matches import Starts
 from cocosearchd.store.globs import path_matcher
@@ -16,7 +16,7 @@ NO_FILE = "no file "  # how a note begins that says why nothing was found
 _START_BITS = 40  # of a first byte beside the number of a file, of which there are fewer than 2**23
 
 
-def file_mask(where: Filter, living: Living) -> NDArray[np.bool_] | None:
+def file_mask(where: Filter, living: LiveDocuments) -> NDArray[np.bool_] | None:
     """Which living files pass the part of a filter that is about files; None: all. Globs as the store reads them.
 
     Not to be written to: it is kept for the next question.
@@ -41,7 +41,7 @@ def passing_files(where: Filter, paths: Sequence[str], languages: Sequence[str])
     return mask
 
 
-def unmet(where: Filter, living: Living, root: bytes) -> str | None:
+def unmet(where: Filter, living: LiveDocuments, root: bytes) -> str | None:
     """Why no file passes the part of a filter that is about files, for people; None where some do."""
     passing = file_mask(where, living)
     if passing is None or passing.any() or not living.paths:
@@ -72,7 +72,7 @@ def with_unsaved(chunks: Starts, overlay: Overlay | None, where: Filter) -> Star
     return found | {path: np.array(sorted(starts), np.int64) for path, starts in unsaved.items()}
 
 
-def chunk_mask(found: Evidence, chunks: Starts) -> NDArray[np.bool_]:
+def chunk_mask(found: FeatureMatrix, chunks: Starts) -> NDArray[np.bool_]:
     """Which chunks are among those that pass: files and first bytes as one number each, compared all at once."""
     numbers = [(number, chunks[path]) for number, path in enumerate(found.paths) if path in chunks]
     if not numbers:

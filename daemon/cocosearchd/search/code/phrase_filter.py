@@ -14,15 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import IndexRecord
-from cocosearchd.search.code.code_profile import Ranked, best_files
-from cocosearchd.search.code.code_query import Ask
+from cocosearchd.search.code.code_profile import RankedChunk, best_files
+from cocosearchd.search.code.code_query import CodeQuery
 from cocosearchd.search.code.file_masks import passing_files, with_unsaved
-from cocosearchd.search.lexical.index_snapshot import Evidence
-from cocosearchd.search.lexical.scoring.phrase_candidates import Holding, holding, keys_of, phrase_words, size_of
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix
+from cocosearchd.search.lexical.scoring.phrase_candidates import (
+    PhraseCandidates,
+    holding,
+    keys_of,
+    phrase_words,
+    size_of,
+)
 from cocosearchd.search.lexical.segments.live_documents import files_of
 from cocosearchd.search.trace import Trace
 from cocosearchd.store.chunks.phrase_matches import (
-    Read,
+    PhraseReading,
     Starts,
     expected,
     holding_anywhere,
@@ -41,16 +47,16 @@ UNREAD = "not every text could be looked through for the phrase in time; a filte
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class PhraseMatches:
     """The best chunks. `complete`: no file was newer than the state that was asked. See `CodeAnswer` for the others."""
 
-    ranked: tuple[Ranked, ...]
+    ranked: tuple[RankedChunk, ...]
     complete: bool = True
     note: str | None = None
     lasting: bool = True
 
 
-async def with_phrases(db: Database, newest: IndexRecord, ask: Ask, needed: int, trace: Trace) -> Held:
+async def with_phrases(db: Database, newest: IndexRecord, ask: CodeQuery, needed: int, trace: Trace) -> PhraseMatches:
     """The best chunks that hold all phrases of the plan, and pass the rest of its filter. Raises `StoreUnavailable`.
 
     `needed` results are looked for; a plan that is explained ranks more of them.
@@ -64,7 +70,7 @@ async def with_phrases(db: Database, newest: IndexRecord, ask: Ask, needed: int,
         trace.tell("phrases", lambda: {"chunks_that_can_hold": can, "with_the_words": likely, "read": look.steps})
 
 
-async def _held(look: "_Look", possible: Holding, needed: int) -> Held:
+async def _held(look: "_Look", possible: PhraseCandidates, needed: int) -> PhraseMatches:
     ask = look.ask
     whole = await look.wholly(possible, FEW, FEW)
     if whole is not None:
@@ -77,7 +83,7 @@ async def _held(look: "_Look", possible: Holding, needed: int) -> Held:
         found, order = await ask.judged(look.in_order, lambda _: files_of(ask.state.parts, possible.whole))
         known = await look.best_first(found, order)
         if look.results(known) >= needed or len(found.paths) == ask.state.files:
-            return Held(await asyncio.to_thread(ask.best, found, known), look.complete)
+            return PhraseMatches(await asyncio.to_thread(ask.best, found, known), look.complete)
     return await look.everywhere(possible, known)
 
 
@@ -91,18 +97,18 @@ class _Look:
 
     db: Database
     newest: IndexRecord
-    ask: Ask
+    ask: CodeQuery
     in_time: bool = True
     complete: bool = True
     steps: list[str] = field(default_factory=list)
 
-    def possible(self) -> Holding:
+    def possible(self) -> PhraseCandidates:
         """What can hold the phrases, of what may be shown."""
         state, where = self.ask.state, self.ask.plan.where
         words = phrase_words(where.phrases, self.ask.lexical.terms)
         return holding(state.parts, state.living, words, self.ask.files_shown(state.living), chunks=self.ask.symbols())
 
-    def in_order(self, found: Evidence) -> tuple[Evidence, list[int]]:
+    def in_order(self, found: FeatureMatrix) -> tuple[FeatureMatrix, list[int]]:
         """The compared files that may be shown, best first, wherever they have the words."""
         allowed = passing_files(self.ask.plan.where, found.paths, found.languages)
         chunks = self.ask.chunks_shown(found)
@@ -115,11 +121,11 @@ class _Look:
         """How many results some chunks give."""
         return sum(map(len, chunks.values())) if self.ask.plan.all_chunks else len(chunks)
 
-    async def held(self, chunks: Starts, note: str | None = None, *, lasting: bool = True) -> Held:
+    async def held(self, chunks: Starts, note: str | None = None, *, lasting: bool = True) -> PhraseMatches:
         """The best of the chunks that hold the phrases."""
-        return Held(await self.ask.ranked(chunks), self.complete, note, lasting)
+        return PhraseMatches(await self.ask.ranked(chunks), self.complete, note, lasting)
 
-    async def best_first(self, found: Evidence, order: list[int]) -> Starts:
+    async def best_first(self, found: FeatureMatrix, order: list[int]) -> Starts:
         """Read the files in their order, until there are as many results as are ranked."""
         where, overlay = self.ask.plan.where, self.ask.overlay
         unsaved = with_unsaved({}, overlay, where)
@@ -134,7 +140,7 @@ class _Look:
             self.steps.append(f"{len(lot)} files as they rank")
         return chunks
 
-    async def everywhere(self, possible: Holding, known: Starts) -> Held:
+    async def everywhere(self, possible: PhraseCandidates, known: Starts) -> PhraseMatches:
         """Of all that can hold the phrases, if that is not too much; else of what is likely to, and what is `known`."""
         whole = await self.wholly(possible, MANY, SCANNED)
         if whole is not None:
@@ -148,7 +154,7 @@ class _Look:
             return await self.held(whole)
         return await self.held(known, UNREAD, lasting=False)
 
-    async def wholly(self, possible: Holding, keys: int, texts: int) -> Starts | None:
+    async def wholly(self, possible: PhraseCandidates, keys: int, texts: int) -> Starts | None:
         """All chunks that hold the phrases, if it takes no more than so many keys or texts to know; else None.
 
         By their keys or by PostgreSQL's index of words, whichever leaves less to be read.
@@ -180,7 +186,7 @@ class _Look:
         self.in_time = found is not None
         return None if found is None else self._shown(found)
 
-    def _compare(self, read: Read, paths: Iterable[str]) -> None:
+    def _compare(self, read: PhraseReading, paths: Iterable[str]) -> None:
         """A file that is newer, or gone, may have held the phrases in the state that is asked."""
         seen = self.ask.state.generation
         self.complete &= all(read.generations.get(path, seen + 1) <= seen for path in paths)

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from cocosearchd.model import IndexRecord
 from cocosearchd.search.code.code_profile import Weights
 from cocosearchd.search.code.file_masks import file_mask
-from cocosearchd.search.lexical.index_snapshot import View
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot
 from cocosearchd.search.lexical.lexical_index import LexicalIndex
-from cocosearchd.search.lexical.segments.live_documents import Living
-from cocosearchd.search.lexical.segments.segment import Part
+from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
+from cocosearchd.search.lexical.segments.segment import SegmentView
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.search.plan import Plan
-from cocosearchd.search.ranking import Scored
+from cocosearchd.search.ranking import ScoredCandidate
 from cocosearchd.store.chunks import queries
 from cocosearchd.store.chunks.queries import Key
 from cocosearchd.store.connection.database import Database
@@ -37,11 +37,11 @@ async def listed(
     db: Database,
     record: IndexRecord,
     lexical: LexicalIndex,
-    state: View,
+    state: IndexSnapshot,
     plan: Plan,
     weights: Weights,
     overlay: Overlay | None,
-) -> tuple[list[Scored], bool]:
+) -> tuple[list[ScoredCandidate], bool]:
     """At most `plan.depth` chunks, each with a symbol that passes, and whether each still had its row.
 
     Where a name is given, files with the case it was typed in come first, and then by what their places say for
@@ -52,11 +52,11 @@ async def listed(
     stored = await queries.symbols_at(db, record, [key for key in keys if key not in unsaved], plan.where)
     rows = {row.key: row for row in stored} | unsaved
     found = [rows[key] for key in keys if key in rows]
-    scored = [Scored(row, 0.0, "keyword", 0, rank, None, True) for rank, row in enumerate(found, 1)]
+    scored = [ScoredCandidate(row, 0.0, "keyword", 0, rank, None, True) for rank, row in enumerate(found, 1)]
     return scored, len(found) == len(keys)
 
 
-def _keys(lexical: LexicalIndex, state: View, plan: Plan, weights: Weights) -> list[Key]:
+def _keys(lexical: LexicalIndex, state: IndexSnapshot, plan: Plan, weights: Weights) -> list[Key]:
     shown, standing = file_mask(plan.where, state.living), _standing(state.living, weights)
     found = [
         one for number in range(len(state.parts)) for one in _of_part(lexical, state, plan, number, shown, standing)
@@ -70,7 +70,7 @@ def _keys(lexical: LexicalIndex, state: View, plan: Plan, weights: Weights) -> l
 
 
 def _of_part(
-    lexical: LexicalIndex, state: View, plan: Plan, number: int, shown: Mask | None, standing: Floats
+    lexical: LexicalIndex, state: IndexSnapshot, plan: Plan, number: int, shown: Mask | None, standing: Floats
 ) -> list[_File]:
     """The files of a part that have chunks which pass. `shown` and `standing` are of all living files."""
     part, living, where = state.parts[number], state.living, plan.where
@@ -99,7 +99,7 @@ def _of_part(
     ]
 
 
-def _standing(living: Living, weights: Weights) -> Floats:
+def _standing(living: LiveDocuments, weights: Weights) -> Floats:
     """(F,): what the places of files say for definitions: tests, prose and what lies deep stand behind."""
     found = np.zeros(len(living.paths), np.float32)
     for name, values in living.places.items():
@@ -107,7 +107,7 @@ def _standing(living: Living, weights: Weights) -> Floats:
     return found
 
 
-def _chunks(part: Part, files: Ints) -> Mask:
+def _chunks(part: SegmentView, files: Ints) -> Mask:
     """(C,): the chunks of some files of a part."""
     chosen = np.zeros(part.segment.file_count, np.bool_)
     chosen[files] = True

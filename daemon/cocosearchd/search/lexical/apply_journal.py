@@ -24,7 +24,7 @@ FROZE = "froze"  # in the state directory: written by the watchdog before it end
 STRIKES = 2  # freezes at the same work
 
 
-class Stored(Protocol):
+class StoredGeneration(Protocol):
     """A file as PostgreSQL has it; another content has another generation."""
 
     @property
@@ -34,7 +34,7 @@ class Stored(Protocol):
     def generation(self) -> int: ...
 
 
-File = TypeVar("File", bound=Stored)
+File = TypeVar("File", bound=StoredGeneration)
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class ApplyJournal:
                 yield [file]
 
     @contextmanager
-    def taking_in(self, files: Sequence[Stored]) -> Iterator[None]:
+    def taking_in(self, files: Sequence[StoredGeneration]) -> Iterator[None]:
         """Name files for as long as they are under way. What fails without ending the process clears them as well."""
         named = {file.path: file.generation for file in files}
         self._content.under_way |= named

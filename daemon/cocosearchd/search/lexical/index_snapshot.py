@@ -14,20 +14,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search.lexical import features
-from cocosearchd.search.lexical.analysis.terms import QueryTerms, Terms
+from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.scoring.bm25 import (
+    FieldSizes,
     FileHits,
-    Sizes,
     chunk_scores,
     field_scores,
     file_hits,
     file_scores,
     having_all,
 )
-from cocosearchd.search.lexical.scoring.candidate_selection import Compared, compared, promising
-from cocosearchd.search.lexical.scoring.name_scores import Defined, chunk_cosines, chunk_names, defined
+from cocosearchd.search.lexical.scoring.candidate_selection import CandidateFiles, compared, promising
+from cocosearchd.search.lexical.scoring.name_scores import DefinedNames, chunk_cosines, chunk_names, defined
 from cocosearchd.search.lexical.scoring.nearest_vectors import near
-from cocosearchd.search.lexical.segments.live_documents import Choice, Living, joined, living_files, of_living
+from cocosearchd.search.lexical.segments.live_documents import Choice, LiveDocuments, joined, living_files, of_living
 from cocosearchd.search.lexical.segments.path_names import (
     PathNames,
     best_name_match,
@@ -35,8 +35,8 @@ from cocosearchd.search.lexical.segments.path_names import (
     path_names,
     stem_coverage,
 )
-from cocosearchd.search.lexical.segments.segment import Part
-from cocosearchd.search.lexical.segments.segment_merge import Order, merges, replaced
+from cocosearchd.search.lexical.segments.segment import SegmentView
+from cocosearchd.search.lexical.segments.segment_merge import MergePolicy, merges, replaced
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -49,13 +49,13 @@ _OF_FILES = ("f_all", "p_s", "symF", "symI", "whole", "stemeq")
 
 
 @dataclass(frozen=True)
-class View:
+class IndexSnapshot:
     """Parts, the names of their files, and the sizes of what is alive in them."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[SegmentView, ...]
     names: tuple[PathNames, ...]
     generation: int
-    sizes: Sizes
+    sizes: FieldSizes
 
     @property
     def files(self) -> int:
@@ -73,12 +73,12 @@ class View:
         return features.common_language(sum(map(_spoken, self.parts, self.names), Counter[str]()))
 
     @cached_property
-    def living(self) -> Living:
+    def living(self) -> LiveDocuments:
         """Made by the first query after a commit, since many a commit is not followed by one."""
         return living_files(self.parts, self.names)
 
 
-def _spoken(part: Part, names: PathNames) -> Counter[str]:
+def _spoken(part: SegmentView, names: PathNames) -> Counter[str]:
     """How many living files are in each language."""
     if part.alive is None:
         return names.spoken
@@ -89,7 +89,7 @@ def _spoken(part: Part, names: PathNames) -> Counter[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Among:
+class CorpusStatistics:
     """What the compared files are measured against: all living ones."""
 
     named: float  # the largest share of a file's name that the question explains
@@ -98,7 +98,7 @@ class Among:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class FeatureMatrix:
     """What is known of each of F compared files and their C chunks for one query. Raw; the profile scales them."""
 
     generation: int
@@ -106,11 +106,11 @@ class Evidence:
     languages: Sequence[str]  # (F,)
     allowed: Mask | None  # (F,): which of them may be shown; None: all
     values: dict[str, Floats]  # signal -> (F,)
-    among: Among
+    among: CorpusStatistics
     starts: Ints  # (F,): first chunk of each file
     chunk_files: Ints  # (C,): the file of each chunk
     keys: Ints  # (C, 2)
-    compared: Sequence[Compared]  # by part of the state: where they are in it
+    compared: Sequence[CandidateFiles]  # by part of the state: where they are in it
     chunk_scores: Floats  # (C,): text and header
     chunk_names: Floats  # (C,): best definition value for an identifier of the query, and a lead if its case agrees
     cosines: Floats | None  # (C,); NaN where a chunk has no vector. None: no vector was asked
@@ -134,7 +134,7 @@ class _Chunks:
     of_files: dict[str, Floats]  # s3, s_mean, s_raw: (f,)
 
 
-def view(parts: Sequence[Part], generation: int, *known: View) -> View:
+def view(parts: Sequence[SegmentView], generation: int, *known: IndexSnapshot) -> IndexSnapshot:
     """A state over `parts`. The names of segments that one of the `known` has as well are taken from it."""
     read = {id(part.segment): names for one in known for part, names in zip(one.parts, one.names, strict=True)}
     lengths_of_chunks = [
@@ -144,31 +144,31 @@ def view(parts: Sequence[Part], generation: int, *known: View) -> View:
     chunks, files = sum(map(len, lengths_of_chunks)), sum(map(len, lengths_of_files))
     chunk_sum = float(sum(each.sum(dtype=np.float64) for each in lengths_of_chunks))
     file_sums = sum((each.sum(axis=0, dtype=np.float64) for each in lengths_of_files), np.zeros(4))
-    return View(
+    return IndexSnapshot(
         parts=tuple(parts),
         names=tuple(read.get(id(part.segment)) or path_names(part.segment) for part in parts),
         generation=generation,
-        sizes=Sizes(files, chunks, chunk_sum / max(chunks, 1), tuple((file_sums / max(files, 1)).tolist())),
+        sizes=FieldSizes(files, chunks, chunk_sum / max(chunks, 1), tuple((file_sums / max(files, 1)).tolist())),
     )
 
 
-def merged(state: View, order: Order) -> Callable[[View], View] | None:
+def merged(state: IndexSnapshot, order: MergePolicy) -> Callable[[IndexSnapshot], IndexSnapshot] | None:
     """What merges of the parts of `state` make of a later view; None if there is nothing to merge."""
     made = merges(state.parts, order)
     if not made:
         return None
-    names = view([Part(each.segment) for each in made if each.segment is not None], state.generation)
+    names = view([SegmentView(each.segment) for each in made if each.segment is not None], state.generation)
     return lambda now: view(replaced(state.parts, made, now.parts), now.generation, now, names)
 
 
 def evidence(
-    state: View,
+    state: IndexSnapshot,
     query: QueryTerms,
-    terms: Terms,
+    terms: TermCache,
     vector: Floats | None = None,
     choice: Choice | None = None,
     shown: int = 0,
-) -> Evidence:
+) -> FeatureMatrix:
     """What is known of the compared files. `vector`: of the query, (dimension,). `choice`: which files may be shown.
 
     In a large index the promising files are compared: those of the whole, so that a choice does not change how files
@@ -186,13 +186,13 @@ def evidence(
     fields = field_scores(hits, state.sizes, query, some)
     chunks = _of_chunks(state, query, named, some, vector)
     cosines = None if close is None else close.means(files)
-    return Evidence(
+    return FeatureMatrix(
         generation=state.generation,
         paths=tuple(map(living.paths.__getitem__, files.tolist())),
         languages=tuple(map(living.languages.__getitem__, files.tolist())),
         allowed=None if allowed is None else allowed[files],
         values={name: each[files] for name, each in (values | living.places).items()} | fields | chunks.of_files,
-        among=Among(float(values["p_s"].max(initial=0)), mean, deviation),
+        among=CorpusStatistics(float(values["p_s"].max(initial=0)), mean, deviation),
         starts=chunks.starts,
         chunk_files=chunks.files,
         keys=chunks.keys,
@@ -207,7 +207,7 @@ def evidence(
 
 
 def _of_all_files(
-    state: View, query: QueryTerms, terms: Terms, named: Sequence[Defined], hits: Sequence[FileHits]
+    state: IndexSnapshot, query: QueryTerms, terms: TermCache, named: Sequence[DefinedNames], hits: Sequence[FileHits]
 ) -> dict[str, Floats]:
     """What words and names say of each living file: signal -> (F,)."""
     asked = names_asked(query.words, [terms.stem(word) for word in query.words], query.shares)
@@ -228,7 +228,11 @@ def _of_all_files(
 
 
 def _of_chunks(
-    state: View, query: QueryTerms, named: Sequence[Defined], some: Sequence[Compared], vector: Floats | None
+    state: IndexSnapshot,
+    query: QueryTerms,
+    named: Sequence[DefinedNames],
+    some: Sequence[CandidateFiles],
+    vector: Floats | None,
 ) -> _Chunks:
     """What the chunks of the compared files say, parts in order."""
     scores, covered = chunk_scores(state.parts, state.sizes, query, some)

@@ -24,16 +24,16 @@ from cocosearchd.model import Commit, IndexRecord
 from cocosearchd.runtime.interpreter import give_back
 from cocosearchd.search.lexical.analysis.analyser import Analyser, ReducedFiles
 from cocosearchd.search.lexical.analysis.documents import Documents
-from cocosearchd.search.lexical.analysis.terms import QueryTerms, Terms
+from cocosearchd.search.lexical.analysis.terms import QueryTerms, TermCache
 from cocosearchd.search.lexical.apply_journal import FROZE, ApplyJournal
-from cocosearchd.search.lexical.index_snapshot import Evidence, View, evidence
+from cocosearchd.search.lexical.index_snapshot import FeatureMatrix, IndexSnapshot, evidence
 from cocosearchd.search.lexical.scoring.symbol_filter import SymbolMasks
 from cocosearchd.search.lexical.segments import segment_files
 from cocosearchd.search.lexical.segments.live_documents import Choice
-from cocosearchd.search.lexical.segments.segment import Part, Segment
+from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 from cocosearchd.search.lexical.snapshot_changes import (
     NOTHING,
-    Change,
+    SnapshotChange,
     changed,
     difference,
     file_text,
@@ -76,10 +76,12 @@ class LexicalIndex:
         self._db, self._record, self._folder, self._analyser = db, record, snapshot_dir, analyser
         self.reduced = ReducedFiles()
         self._journal = ApplyJournal(snapshot_dir.with_suffix(".journal"), snapshot_dir.parent.parent / FROZE)
-        self._terms, self.symbols = Terms(), SymbolMasks()
-        self._view: View | None = None
+        self._terms, self.symbols = TermCache(), SymbolMasks()
+        self._view: IndexSnapshot | None = None
         self._former = NOTHING  # segments that were part of it
-        self._overlaid: dict[str, tuple[View, View]] = {}  # digest of an overlay -> the view below it, and with it
+        self._overlaid: dict[
+            str, tuple[IndexSnapshot, IndexSnapshot]
+        ] = {}  # digest of an overlay -> the view below it, and with it
         self._pending: dict[str, int] = {}  # path -> generation of a commit that is not applied yet
         self._saved = WeakKeyDictionary[Segment, str]()  # -> file
         self._saved_generation = -1
@@ -110,7 +112,7 @@ class LexicalIndex:
         return self._journal.sentences
 
     @property
-    def terms(self) -> Terms:
+    def terms(self) -> TermCache:
         """By which text is split here."""
         return self._terms
 
@@ -161,7 +163,7 @@ class LexicalIndex:
         """What a query asks."""
         return self._terms.query(text, self._record.name, () if self._view is None else self._view.common)
 
-    async def state(self, overlay: Overlay | None = None) -> View | None:
+    async def state(self, overlay: Overlay | None = None) -> IndexSnapshot | None:
         """What answers come from now, for all that one question asks; None while cold.
 
         With an `overlay`, as if its files were saved.
@@ -172,15 +174,15 @@ class LexicalIndex:
 
     async def evidence(
         self, asked: QueryTerms, vector: NDArray[np.float32] | None = None, choice: Choice | None = None, shown: int = 0
-    ) -> Evidence | None:
+    ) -> FeatureMatrix | None:
         """Everything known of the compared files for one query, as of one generation; None while cold."""
         state = await self.state()
         return None if state is None else await self.judged(state, lambda found: found, asked, vector, choice, shown)
 
     async def judged(
         self,
-        state: View,
-        judge: Callable[[Evidence], T],
+        state: IndexSnapshot,
+        judge: Callable[[FeatureMatrix], T],
         asked: QueryTerms,
         vector: NDArray[np.float32] | None = None,
         choice: Choice | None = None,
@@ -253,7 +255,7 @@ class LexicalIndex:
         """Forget everything, on disk as well."""
         async with self._lock:
             self._view, self._former, self._saved = None, NOTHING, WeakKeyDictionary()
-            self._terms, self.symbols = Terms(), SymbolMasks()
+            self._terms, self.symbols = TermCache(), SymbolMasks()
             self._overlaid.clear()
             self._pending.clear()
             self._saved_generation = -1
@@ -261,7 +263,7 @@ class LexicalIndex:
             self._journal.forget()
             self.reduced.restore({})
 
-    async def _under(self, state: View, overlay: Overlay) -> View:
+    async def _under(self, state: IndexSnapshot, overlay: Overlay) -> IndexSnapshot:
         """A view in which the files of an overlay are as that has them; kept for the next questions."""
         known = self._overlaid.get(overlay.digest)
         if known is None or known[0] is not state:
@@ -272,7 +274,7 @@ class LexicalIndex:
             self._overlaid[overlay.digest] = known
         return known[1]
 
-    async def _apply_pending(self, state: View, only: Iterable[str], *, urgent: bool = False) -> None:
+    async def _apply_pending(self, state: IndexSnapshot, only: Iterable[str], *, urgent: bool = False) -> None:
         wanted = [path for path in only if path in self._pending]
         paths = {path: self._pending.pop(path) for path in wanted}
         if not paths:
@@ -283,7 +285,7 @@ class LexicalIndex:
             texts = [file async for batch in self._texts(sorted(asked)) for file in batch]
             texts = [file for some in self._journal.parts(texts) for file in some]
             read = await self._analysed(texts, wanted)
-            change = Change(tuple(wanted), max(state.generation, *paths.values()), read, back)
+            change = SnapshotChange(tuple(wanted), max(state.generation, *paths.values()), read, back)
             with self._journal.taking_in(texts):
                 made = asyncio.to_thread(changed, state, self._former, change, self._record.dimension)
                 now, self._former = await made
@@ -299,22 +301,22 @@ class LexicalIndex:
         self.reduced.update([*replaced, *(file.path for file in texts)], found.reduced)
         return found.documents
 
-    async def _returning(self, state: View, paths: Iterable[str]) -> list[FileDigest]:
+    async def _returning(self, state: IndexSnapshot, paths: Iterable[str]) -> list[FileDigest]:
         """Files that are stored as they were once, and need not be read."""
         some = remembered(state, self._former, paths)
         return recognised(state, self._former, await file_digests(self._db, self._record, some)) if some else []
 
-    def _publish(self, found: View) -> None:
+    def _publish(self, found: IndexSnapshot) -> None:
         self._show(found)
         self.moves += 1
         self._moved.set()
         self._stirred.set()
 
-    def _show(self, found: View) -> None:
+    def _show(self, found: IndexSnapshot) -> None:
         self._view = found
         self._overlaid.clear()
 
-    async def _known_parts(self, generation: int) -> tuple[Part, ...]:
+    async def _known_parts(self, generation: int) -> tuple[SegmentView, ...]:
         """What is in memory, else what was saved for this very database and index."""
         if self._view is not None:
             return self._view.parts
@@ -397,7 +399,7 @@ class LexicalIndex:
             except (OSError, CocoSearchError) as error:
                 log.warning("lexical_not_saved", extra={"index": self._record.name, "error": str(error)})
 
-    def _is_saved(self, state: View) -> bool:
+    def _is_saved(self, state: IndexSnapshot) -> bool:
         known = all(part.segment in self._saved for part in state.parts)  # what was merged at rest may not be
         return known and state.generation == self._saved_generation
 
@@ -406,7 +408,7 @@ class LexicalIndex:
         parts = () if self._view is None else self._view.parts
         return sum(part.segment.chunk_count for part in parts if part.segment not in self._saved)
 
-    async def _write(self, state: View, owner: Mapping[str, str]) -> None:
+    async def _write(self, state: IndexSnapshot, owner: Mapping[str, str]) -> None:
         """A cancellation is heard at the end: a thread goes on, and two at once would delete each other's files."""
         saved_as = (owner, state.generation, state.parts, self._saved, self.reduced.reasons)
         save = partial(segment_files.save, self._folder, *saved_as)
@@ -423,6 +425,6 @@ class LexicalIndex:
                 self._saved_generation = state.generation
 
 
-def _files(saved: segment_files.Snapshot) -> WeakKeyDictionary[Segment, str]:
+def _files(saved: segment_files.SavedSnapshot) -> WeakKeyDictionary[Segment, str]:
     """Weak: what is merged away frees its memory, and the file goes with the next save."""
     return WeakKeyDictionary({part.segment: name for part, name in zip(saved.parts, saved.names, strict=True)})

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from cocosearchd.search.lexical.analysis.documents import ChunkText, Documents, FileText, names_of
-from cocosearchd.search.lexical.index_snapshot import View, merged, view
-from cocosearchd.search.lexical.segments.segment import Part, Segment, build, size_bytes
+from cocosearchd.search.lexical.index_snapshot import IndexSnapshot, merged, view
+from cocosearchd.search.lexical.segments.segment import Segment, SegmentView, build, size_bytes
 from cocosearchd.search.lexical.segments.segment_merge import BUSY, QUIET, RESTING, compacted, merge
 from cocosearchd.search.overlay import Overlay
 from cocosearchd.store.chunks.index_texts import FileDigest, FileTexts
@@ -23,7 +23,7 @@ NOTHING = view((), -1)
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class SnapshotChange:
     """What is to become of a view: `paths` are as `read` and `returning` have them, or nowhere any more."""
 
     paths: tuple[str, ...]
@@ -33,13 +33,13 @@ class Change:
 
 
 @dataclass(frozen=True, slots=True)
-class InOrder:
+class MergedParts:
     """Merges of the parts of a view, and the files that these leave behind."""
 
-    made: Callable[[View], View]
-    leaving: View
+    made: Callable[[IndexSnapshot], IndexSnapshot]
+    leaving: IndexSnapshot
 
-    def of(self, now: View, former: View) -> tuple[View, View]:
+    def of(self, now: IndexSnapshot, former: IndexSnapshot) -> tuple[IndexSnapshot, IndexSnapshot]:
         """A later view in order, and what is kept of those before it."""
         found = self.made(now)
         return found, _kept(former, self.leaving, found)
@@ -54,18 +54,20 @@ class _Place(NamedTuple):
     alive: bool
 
 
-def remembered(state: View, former: View, paths: Iterable[str]) -> list[str]:
+def remembered(state: IndexSnapshot, former: IndexSnapshot, paths: Iterable[str]) -> list[str]:
     """Those of `paths` that a segment has something of which is not alive."""
     places = ((path, _places((state, former), path)) for path in paths)
     return [path for path, found in places if not all(place.alive for place in found)]
 
 
-def recognised(state: View, former: View, files: Iterable[FileDigest]) -> list[FileDigest]:
+def recognised(state: IndexSnapshot, former: IndexSnapshot, files: Iterable[FileDigest]) -> list[FileDigest]:
     """Those of `files` that a segment has as they are."""
     return [file for file in files if _place(state, former, file)]
 
 
-def changed(state: View, former: View, change: Change, dimension: int) -> tuple[View, View]:
+def changed(
+    state: IndexSnapshot, former: IndexSnapshot, change: SnapshotChange, dimension: int
+) -> tuple[IndexSnapshot, IndexSnapshot]:
     """The view after a change, and what is kept of those before it."""
     parts, back = _without(state, change.paths), dict[Segment, list[tuple[int, int]]]()
     for file in change.returning:
@@ -84,25 +86,25 @@ def changed(state: View, former: View, change: Change, dimension: int) -> tuple[
     return now, _kept(former, view(_leaving(parts, now), -1, state, former), now)
 
 
-def put_in_order(state: View) -> InOrder | None:
+def put_in_order(state: IndexSnapshot) -> MergedParts | None:
     """What puts the parts of `state` in order, to be done beside commits; None if there is nothing to do."""
     made = merged(state, RESTING)
     if made is None:
         return None
-    return InOrder(made, view([_died(part) for part in _leaving(state.parts, made(state))], -1, state))
+    return MergedParts(made, view([_died(part) for part in _leaving(state.parts, made(state))], -1, state))
 
 
-def _leaving(before: Sequence[Part], now: View) -> list[Part]:
+def _leaving(before: Sequence[SegmentView], now: IndexSnapshot) -> list[SegmentView]:
     """The parts that are not in a view any more, and have files that may come back."""
     living = {part.segment for part in now.parts}
     return [part for part in before if part.segment not in living and _dead(part) >= _FORMER_FILES]
 
 
-def _kept(former: View, leaving: View, now: View) -> View:
+def _kept(former: IndexSnapshot, leaving: IndexSnapshot, now: IndexSnapshot) -> IndexSnapshot:
     """The newest of the parts that are kept and of those that are leaving; none that is in a view again."""
     living = {part.segment for part in now.parts}
     most = max(FORMER_BYTES, sum(size_bytes(part.segment) for part in now.parts))
-    parts, size = list[Part](), 0
+    parts, size = list[SegmentView](), 0
     for part in reversed([part for part in (*former.parts, *leaving.parts) if part.segment not in living]):
         size += size_bytes(part.segment)
         if size > most or len(parts) == _FORMER_SEGMENTS:
@@ -113,17 +115,17 @@ def _kept(former: View, leaving: View, now: View) -> View:
     return view(parts[::-1], -1, former, leaving)
 
 
-def longer(parts: Iterable[Part], read: Sequence[Documents], dimension: int) -> tuple[Part, ...]:
+def longer(parts: Iterable[SegmentView], read: Sequence[Documents], dimension: int) -> tuple[SegmentView, ...]:
     """Parts with one more, of these documents."""
     return compacted([*parts, *part_of(read, dimension)], BUSY)
 
 
-def ordered(parts: Sequence[Part], generation: int, before: View | None) -> View:
+def ordered(parts: Sequence[SegmentView], generation: int, before: IndexSnapshot | None) -> IndexSnapshot:
     """A view over parts that have just been read, in order."""
     return view(compacted(parts, QUIET), generation, *([before] if before else []))
 
 
-def overlaid(state: View, overlay: Overlay, read: Sequence[Documents], dimension: int) -> View:
+def overlaid(state: IndexSnapshot, overlay: Overlay, read: Sequence[Documents], dimension: int) -> IndexSnapshot:
     """The state in which the files of an overlay are as that has them: `read` are its documents.
 
     Not compacted: what is merged for an overlay would be merged again for its next version.
@@ -132,7 +134,7 @@ def overlaid(state: View, overlay: Overlay, read: Sequence[Documents], dimension
     return view([*_without(state, overlay.files), *fresh], state.generation, state)
 
 
-def difference(parts: Sequence[Part], stored: Mapping[str, int]) -> tuple[tuple[Part, ...], set[str]]:
+def difference(parts: Sequence[SegmentView], stored: Mapping[str, int]) -> tuple[tuple[SegmentView, ...], set[str]]:
     """The parts without what is not as stored, by path the generation; and the paths to be read."""
     kept, found = set[str](), []
     for part in parts:
@@ -148,9 +150,9 @@ def difference(parts: Sequence[Part], stored: Mapping[str, int]) -> tuple[tuple[
     return compacted(found, BUSY), stored.keys() - kept
 
 
-def part_of(read: Sequence[Documents], dimension: int) -> list[Part]:
+def part_of(read: Sequence[Documents], dimension: int) -> list[SegmentView]:
     """One part of these documents; none of no documents."""
-    return [Part(build(read, dimension))] if read else []
+    return [SegmentView(build(read, dimension))] if read else []
 
 
 def file_text(file: FileTexts) -> FileText:
@@ -162,7 +164,7 @@ def file_text(file: FileTexts) -> FileText:
     return FileText(file.path, file.generation, file.language, chunks, file.vectors, file.digest)
 
 
-def _without(state: View, paths: Iterable[str]) -> list[Part]:
+def _without(state: IndexSnapshot, paths: Iterable[str]) -> list[SegmentView]:
     """The parts without what they hold of `paths`."""
     dying = dict[Segment, list[int]]()
     for path in paths:
@@ -172,7 +174,7 @@ def _without(state: View, paths: Iterable[str]) -> list[Part]:
     return [part.without(dying[part.segment]) if part.segment in dying else part for part in state.parts]
 
 
-def _place(state: View, former: View, file: FileDigest) -> _Place | None:
+def _place(state: IndexSnapshot, former: IndexSnapshot, file: FileDigest) -> _Place | None:
     """Where a file is as stored, alive or dead."""
     for found in _places((state, former), file.path):
         same = int(found.segment.digests[found.number]) == file.digest and found.language == file.language
@@ -181,7 +183,7 @@ def _place(state: View, former: View, file: FileDigest) -> _Place | None:
     return None
 
 
-def _places(views: Iterable[View], path: str) -> Iterator[_Place]:
+def _places(views: Iterable[IndexSnapshot], path: str) -> Iterator[_Place]:
     """Where a path is."""
     for each in views:
         for part, names in zip(each.parts, each.names, strict=True):
@@ -191,16 +193,16 @@ def _places(views: Iterable[View], path: str) -> Iterator[_Place]:
                 yield _Place(part.segment, number, names.languages[number], alive)
 
 
-def _nobody(segment: Segment) -> Part:
-    return Part(segment).without(range(segment.file_count))
+def _nobody(segment: Segment) -> SegmentView:
+    return SegmentView(segment).without(range(segment.file_count))
 
 
-def _died(part: Part) -> Part:
+def _died(part: SegmentView) -> SegmentView:
     """What is dead in a part of which something is. All of the part where most is: no room would be won."""
     if part.alive is None or part.alive_chunks is None or 2 * _dead(part) > part.segment.file_count:
         return part
-    return Part(merge([Part(part.segment, ~part.alive, ~part.alive_chunks)]))
+    return SegmentView(merge([SegmentView(part.segment, ~part.alive, ~part.alive_chunks)]))
 
 
-def _dead(part: Part) -> int:
+def _dead(part: SegmentView) -> int:
     return part.segment.file_count - part.files_alive

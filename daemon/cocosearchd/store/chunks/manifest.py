@@ -24,12 +24,12 @@ Content = tuple[int, bytes]  # bytes, hash: all of a chunk but where it is
 _STORED = struct.Struct(">qi16s")  # as the statement stored_files packs what is compared of a row
 
 
-class Outdated(Exception):
+class OutdatedManifest(Exception):
     """What a file was compared with is stored no more: a row is missing where one was to stay. Its text: the path."""
 
 
 @dataclass(frozen=True, slots=True)
-class Sheet:
+class ChunkManifest:
     """The chunks of a file that are stored, by place: first bytes, first lines, and what each of them is."""
 
     starts: tuple[int, ...]
@@ -49,10 +49,10 @@ class StoredFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ManifestDiff:
     """A file and what was stored of it: which rows go, which are spare from now on, and which places need new ones."""
 
-    sheet: Sheet
+    sheet: ChunkManifest
     stored: StoredFile
     ordinals: Sequence[int]  # by place
     gone: tuple[int, ...]  # ordinals
@@ -66,7 +66,7 @@ def stored_file(row: Sequence[Any]) -> StoredFile:
     return StoredFile(file, tuple(parse), chunks or b"", spares or NONE)
 
 
-def compared(sheet: Sheet, stored: StoredFile, content_hash: bytes, *, aside: bool) -> Compared:
+def compared(sheet: ChunkManifest, stored: StoredFile, content_hash: bytes, *, aside: bool) -> ManifestDiff:
     """Which rows stay, go and come, of a file that has now the content of this hash.
 
     With `aside` the rows of the content of before, where there are any, are spare ones from now on, in place of those
@@ -85,16 +85,16 @@ def compared(sheet: Sheet, stored: StoredFile, content_hash: bytes, *, aside: bo
     spares = tuple(sorted(staying))
     stays = kept | staying
     gone = tuple(ordinal for ordinal in old if ordinal not in stays)
-    return Compared(sheet, stored, ordinals, gone, _new(ordinals, kept), spares)
+    return ManifestDiff(sheet, stored, ordinals, gone, _new(ordinals, kept), spares)
 
 
-def new_places(sheet: Sheet, chunks: bytes) -> tuple[int, ...]:
-    """As `Compared.new`, for who knows nothing of what is stored but `StoredFile.chunks`."""
+def new_places(sheet: ChunkManifest, chunks: bytes) -> tuple[int, ...]:
+    """As `ManifestDiff.new`, for who knows nothing of what is stored but `StoredFile.chunks`."""
     _, ordinals, kept = _assigned(sheet, chunks)
     return _new(ordinals, kept)
 
 
-def _assigned(sheet: Sheet, chunks: bytes) -> tuple[Mapping[int, Content], Sequence[int], Set[int]]:
+def _assigned(sheet: ChunkManifest, chunks: bytes) -> tuple[Mapping[int, Content], Sequence[int], Set[int]]:
     old = {ordinal: (size, digest) for ordinal, size, digest in _STORED.iter_unpack(chunks)}
     return old, *assigned(old, sheet.contents, old.keys())
 
@@ -103,10 +103,10 @@ def _new(ordinals: Sequence[int], kept: Set[int]) -> tuple[int, ...]:
     return tuple(place for place, ordinal in enumerate(ordinals) if ordinal not in kept)
 
 
-def sheet_of(chunks: Sequence[Chunk], order: Sequence[int]) -> Sheet:
+def sheet_of(chunks: Sequence[Chunk], order: Sequence[int]) -> ChunkManifest:
     """Of the chunks of a file; `order` are the numbers of those that are stored, see `placed`."""
     kept = [chunks[number] for number in order]
-    return Sheet(
+    return ChunkManifest(
         tuple(chunk.start_byte for chunk in kept),
         tuple(chunk.start_line for chunk in kept),
         tuple((chunk.end_byte - chunk.start_byte, digest_of(chunk)) for chunk in kept),

@@ -19,19 +19,19 @@ Starts = dict[str, NDArray[np.int64]]  # path -> first bytes of the chunks that 
 
 
 @dataclass(frozen=True, slots=True)
-class Read:
+class PhraseReading:
     """Of some files: the chunks that hold all phrases, and the generation of each file that is there."""
 
     starts: Starts
     generations: Mapping[str, int]
 
 
-async def holding_in_files(db: Database, record: IndexRecord, where: Filter, paths: Sequence[str]) -> Read:
+async def holding_in_files(db: Database, record: IndexRecord, where: Filter, paths: Sequence[str]) -> PhraseReading:
     """The chunks of some files that hold the phrases of a filter and pass its symbols. Nothing about files counts."""
     return await _read(db, record, "phrases_in_files", where, {"filenames": list(paths)})
 
 
-async def holding_in_chunks(db: Database, record: IndexRecord, where: Filter, keys: Sequence[Key]) -> Read:
+async def holding_in_chunks(db: Database, record: IndexRecord, where: Filter, keys: Sequence[Key]) -> PhraseReading:
     """Those of some chunks that hold the phrases of a filter and pass its symbols. Nothing about files counts."""
     values = {
         "filenames": [path for path, _, _ in keys],
@@ -67,10 +67,10 @@ def _starts_of(packed: bytes) -> NDArray[np.int64]:
     return np.sort(np.frombuffer(packed, ">i8").astype(np.int64))
 
 
-async def _read(db: Database, record: IndexRecord, name: str, where: Filter, values: dict[str, Any]) -> Read:
+async def _read(db: Database, record: IndexRecord, name: str, where: Filter, values: dict[str, Any]) -> PhraseReading:
     rows = await _rows(db, record, name, of_chunks(where), values)
     found = {path: _starts_of(packed) for path, _, packed in rows if packed}
-    return Read(found, {path: generation for path, generation, _ in rows})
+    return PhraseReading(found, {path: generation for path, generation, _ in rows})
 
 
 async def _rows(

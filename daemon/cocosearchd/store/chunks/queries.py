@@ -84,8 +84,8 @@ async def replace_files(
 
     No path may be named twice. Only chunks whose content differs are written; where the others are now is said by the
     row of their file. Where nothing differs but fingerprints there is no new generation. Raises `NotFound` if the index
-    is gone, `IdentityMismatch` if it now belongs to another embedder, and `Outdated` if a file was compared with what
-    is no longer stored and now needs chunks that were not made; then nothing is written.
+    is gone, `IdentityMismatch` if it now belongs to another embedder, and `OutdatedManifest` if a file was compared
+    with what is no longer stored and now needs chunks that were not made; then nothing is written.
     """
     wanted = [row async for row in in_turns(WantedRows(write, record.dimension) for write in writes)]
     paths = sorted([*(write.path for write in writes), *gone])

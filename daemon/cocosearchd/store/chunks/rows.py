@@ -10,7 +10,15 @@ from pgvector import HalfVector
 
 from cocosearchd.model import Chunk, Filter, Fingerprint, ParseReport, SkipReason
 from cocosearchd.store.chunks.arrays import array, array_of_numbers
-from cocosearchd.store.chunks.manifest import Compared, Outdated, StoredFile, compared, placed, sheet_of, symbols_of
+from cocosearchd.store.chunks.manifest import (
+    ManifestDiff,
+    OutdatedManifest,
+    StoredFile,
+    compared,
+    placed,
+    sheet_of,
+    symbols_of,
+)
 from cocosearchd.store.globs import symbol_matcher
 from cocosearchd.store.index_records import pack_fingerprint
 
@@ -67,7 +75,7 @@ class FileWrite:
     report: ParseReport
     skip_reason: SkipReason | None = None
     scopes: bytes | None = None  # of `languages.scopes`
-    compared: Compared | None = None
+    compared: ManifestDiff | None = None
     keywords: Callable[[Chunk], str] = field(kw_only=True)
 
 
@@ -159,11 +167,11 @@ class WantedRows:
             self._sheet, self._numbers = sheet_of(write.chunks, order), dict(enumerate(order))
 
     def change(self, stored: StoredFile) -> FileChange:
-        """What differs from what is stored. Raises `Outdated` where that needs a chunk that was not made."""
+        """What differs from what is stored. Raises `OutdatedManifest` where that needs a chunk that was not made."""
         before = self.write.compared
         found = before if before is not None and before.stored == stored else self._compared(stored)
         if not self._numbers.keys() >= set(found.new):
-            raise Outdated(self.write.path)
+            raise OutdatedManifest(self.write.path)
         places = [array_of_numbers(numbers) for numbers in (found.ordinals, self._sheet.starts, self._sheet.lines)]
         file = file_values(self.write, self._sheet.symbol_count, len(found.ordinals), places)
         parse = parse_values(self.write)
@@ -174,7 +182,7 @@ class WantedRows:
         differs = bool(found.gone or new or spares) or not (same_file and same_parse)
         return FileChange(self.write.path, file, parse, found.gone, new, spares, differs)
 
-    def _compared(self, stored: StoredFile) -> Compared:
+    def _compared(self, stored: StoredFile) -> ManifestDiff:
         return compared(self._sheet, stored, self.write.content_hash, aside=self.write.compared is not None)
 
     def _row(self, place: int, ordinal: int) -> Row:

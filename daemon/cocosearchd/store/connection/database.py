@@ -24,7 +24,7 @@ from cocosearchd.errors import (
     StoreUnavailable,
 )
 from cocosearchd.runtime.masking import HARMLESS, mask_urls
-from cocosearchd.store.connection.liveness_check import SILENCE_S, PatientConnection, Silent
+from cocosearchd.store.connection.liveness_check import SILENCE_S, PatientConnection, Unresponsive
 from cocosearchd.store.connection.preflight import cannot_connect, check_sessions, checked
 
 CONNECT_TIMEOUT_S, CHECKOUT_TIMEOUT_S, LOCK_TIMEOUT_MS = 5, 10.0, 2000
@@ -43,7 +43,7 @@ _ONLY_WHEN_ASKED = sys.maxsize
 Connection = PatientConnection
 
 
-class Silence:
+class ServerSilence:
     """Whether the server said nothing when it was asked last."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Silence:
         try:
             with connection.patient(SILENCE_S):
                 await connection.execute("")
-        except Silent:
+        except Unresponsive:
             self.known = True
             raise
         self.known = False
@@ -69,7 +69,7 @@ class Database:
         conninfo: str,
         versions: tuple[str, str],
         patience_s: float,
-        silence: Silence,
+        silence: ServerSilence,
     ) -> None:
         self._pool, self._conninfo, self._patience_s, self._silence = pool, conninfo, patience_s, silence
         self.server_version, self.pgvector_version = versions
@@ -96,7 +96,7 @@ class Database:
         for each cause, and never shows a password.
         """
         conninfo = _conninfo(dsn, settings)
-        limit_ms, silence = settings.statement_timeout_ms, Silence()
+        limit_ms, silence = settings.statement_timeout_ms, ServerSilence()
         patience_s = limit_ms / 1000 + SILENCE_S if limit_ms else None
         versions = await _check(conninfo, successor, patience_s, own=not settings.url)
         pool = AsyncConnectionPool[Connection](
@@ -144,7 +144,7 @@ class Database:
             async with AsyncExitStack() as stack:
                 yield await self._checked_out(stack, patience_s)
         except psycopg.Error as error:
-            self._silence.known |= isinstance(error, Silent)
+            self._silence.known |= isinstance(error, Unresponsive)
             raise _translated(error) from error
 
     @asynccontextmanager
@@ -154,7 +154,7 @@ class Database:
             yield connection
 
     async def _checked_out(self, stack: AsyncExitStack, patience_s: float) -> Connection:
-        """A connection that goes back with the stack. Raises `PoolTimeout`, `Silent`."""
+        """A connection that goes back with the stack. Raises `PoolTimeout`, `Unresponsive`."""
         began = time.monotonic()
         while True:
             left = began + patience_s - time.monotonic()
@@ -162,7 +162,7 @@ class Database:
                 return await stack.enter_async_context(self._pool.connection(timeout=min(left, RECONNECT_S)))
             except PoolTimeout:
                 if self._silence.known and time.monotonic() - began >= SILENCE_S:
-                    raise Silent("the server is silent") from None
+                    raise Unresponsive("the server is silent") from None
                 if left <= RECONNECT_S:
                     raise
 
@@ -283,7 +283,7 @@ async def _check(conninfo: str, successor: int | None, patience_s: float | None,
 # In this order, for errors that have a cause people can act on.
 _CAUSES: tuple[tuple[type[psycopg.Error], Callable[[str, str], CocoSearchError], str, str], ...] = (
     (
-        Silent,
+        Unresponsive,
         StoreSilent,
         "PostgreSQL is there, and answers nothing",
         "look at its processes, its disk and the network; it is used again as soon as it answers",

@@ -22,14 +22,14 @@ TAKEN_S = 5.0  # for the session of a daemon that has just ended
 LOOK_S, AGAIN_S = 10.0, 1.0
 
 
-class Taken(StoreUnavailable):
+class LockHeld(StoreUnavailable):
     """Another daemon uses the registry."""
 
 
 async def hold(db: Database, *, task_status: TaskStatus[None]) -> None:
     """Be the only daemon of this registry until cancelled; `task_status` is told when it is so.
 
-    A session that is lost is replaced. Raises `Taken` when another daemon uses the registry, be it at the start or
+    A session that is lost is replaced. Raises `LockHeld` when another daemon uses the registry, be it at the start or
     after that; before there was a session, any `StoreUnavailable`.
     """
     name, told, lost = f"cocosearchd-{secrets.token_hex(8)}", False, False
@@ -44,7 +44,7 @@ async def hold(db: Database, *, task_status: TaskStatus[None]) -> None:
                 told, lost = True, False
                 await _until_lost(connection)
         except StoreUnavailable as error:
-            if isinstance(error, Taken) or not told:
+            if isinstance(error, LockHeld) or not told:
                 raise
             if not lost:  # once, however long the server is away
                 log.warning("sole_use_lost", extra={"error": error.message})
@@ -60,7 +60,7 @@ async def _until_lost(connection: Connection) -> None:
 
 
 async def _take(connection: Connection, name: str) -> None:
-    """Returns when the lock is held. Raises `Taken`."""
+    """Returns when the lock is held. Raises `LockHeld`."""
     with connection.patient(SILENCE_S):
         await connection.execute(statement("name_session"), {"name": name})
         key = await key_of(connection)
@@ -72,7 +72,7 @@ async def _take(connection: Connection, name: str) -> None:
             row = await (await connection.execute(statement("sole_user"), {"key": key})).fetchone()
             ours = row is not None and row[0] == name  # the server has not heard yet that a session is lost
             if row and not ours and anyio.current_time() >= end:
-                raise Taken(
+                raise LockHeld(
                     f"another cocosearchd, from {row[1]}, uses this database",
                     "stop that one, or give this one a database or a schema of its own in COCOSEARCH_DATABASE_URL",
                 )

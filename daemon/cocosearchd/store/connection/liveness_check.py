@@ -21,12 +21,12 @@ _PARTS = 4
 Result = TypeVar("Result")
 
 
-class Silent(psycopg.OperationalError):
+class Unresponsive(psycopg.OperationalError):
     """PostgreSQL has not answered for a while."""
 
 
 class PatientConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
-    """Waits `patience_s` for each answer, then hangs up and raises `Silent`; None: for ever."""
+    """Waits `patience_s` for each answer, then hangs up and raises `Unresponsive`; None: for ever."""
 
     patience_s: float | None = None
     _timer: asyncio.TimerHandle | None = None
@@ -42,13 +42,13 @@ class PatientConnection(psycopg.AsyncConnection[tuple[Any, ...]]):
             self.patience_s = before
 
     async def wait(self, *args: Any, **kwargs: Any) -> Any:  # its arguments are the driver's own affair
-        """One answer of the server. Raises `Silent`."""
+        """One answer of the server. Raises `Unresponsive`."""
         self._expect(self.patience_s)
         try:
             return await super().wait(*args, **kwargs)
         except psycopg.OperationalError:
             if self._hung_up:
-                raise Silent("the server is silent") from None
+                raise Unresponsive("the server is silent") from None
             raise
         finally:
             self._expect(None)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from cocosearchd.store.connection.database import Connection, Database
 
 
-class Snapshot(Database):
+class ReadSnapshot(Database):
     """A database that reads all on one connection, in one transaction. Reads asked side by side wait for each other."""
 
     def __init__(self, connection: Connection) -> None:
@@ -21,8 +21,8 @@ class Snapshot(Database):
 
 
 @asynccontextmanager
-async def snapshot(db: Database) -> AsyncIterator[Snapshot]:
+async def snapshot(db: Database) -> AsyncIterator[ReadSnapshot]:
     """What `db` is at this moment, to be read with any function that reads. Raises as `Database.connection` does."""
     async with db.connection() as connection, connection.transaction():
         await connection.execute("set transaction isolation level repeatable read, read only")
-        yield Snapshot(connection)
+        yield ReadSnapshot(connection)

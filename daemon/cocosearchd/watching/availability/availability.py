@@ -15,7 +15,7 @@ from cocosearchd.model import encode_path
 from cocosearchd.runtime.files.nofollow import Identity, directory_identity, first_link, opened_directory
 from cocosearchd.runtime.ticks import seconds_to_tick
 from cocosearchd.watching.availability.mountpoints import is_bare, is_mounted
-from cocosearchd.watching.availability.single_flight import OneLook
+from cocosearchd.watching.availability.single_flight import SingleFlight
 from cocosearchd.watching.root_threads import RootThreads
 
 # Questions look by themselves, so the beat is for those that follow an index, and for its state.
@@ -40,7 +40,7 @@ class KnownDevices(Protocol):
         """The devices (`st_dev`) that its files were on when they were read."""
 
 
-class Presence:
+class RootAvailability:
     """Looks for one root, for one event loop."""
 
     def __init__(self, root: bytes, known: KnownDevices, threads: RootThreads | None = None) -> None:
@@ -48,8 +48,8 @@ class Presence:
         self._root, self._known = root, known
         self._judged: tuple[Identity, str | None] | None = None  # of an empty directory
         self._asked, self._looked, self._looks = asyncio.Event(), asyncio.Event(), 0
-        self._placing = OneLook(lambda: directory_identity(root), threads)
-        self._looking = OneLook(lambda: _seen(root), threads)
+        self._placing = SingleFlight(lambda: directory_identity(root), threads)
+        self._looking = SingleFlight(lambda: _seen(root), threads)
         self._found: Identity | None = None
         self.there = False  # whether what the root says of itself holds: not while it is missing, or not known to be
         self.admit: Callable[[], Awaitable[bool]] = _at_once  # a root that is there is watched once this says so

@@ -11,7 +11,7 @@ Seen = TypeVar("Seen")
 SILENT_S = 1.0  # a look takes milliseconds where it is answered at all
 
 
-class OneLook(Generic[Seen]):
+class SingleFlight(Generic[Seen]):
     """For one event loop. Who asks while a look is under way waits for the next one, together with all others."""
 
     def __init__(self, look: Callable[[], Seen], threads: RootThreads | None = None) -> None:

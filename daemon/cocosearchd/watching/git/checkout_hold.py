@@ -24,7 +24,7 @@ _TOUCHED_S = 0.1
 MAX_REPOSITORIES = 32  # looked at for each batch; more than that in one root are not one person's checkout
 
 
-class GitGate:
+class CheckoutHold:
     """One per root."""
 
     def __init__(self) -> None:

@@ -101,11 +101,11 @@ _FOR_GOOD = (
 )
 
 
-class Refused(Exception):
+class GitRefused(Exception):
     """There is no git, or it does not read this repository."""
 
 
-class Silent(Exception):
+class GitSilent(Exception):
     """git could not be asked, or failed; it may answer soon."""
 
 
@@ -131,15 +131,17 @@ class GitCall:
 
 
 def run_git(call: GitCall) -> bytes:
-    """Return what git prints. Blocking, for at most `TIMEOUT_S`, or `USER_TIMEOUT_S`. Raises `Refused` and `Silent`."""
+    """Return what git prints. Blocking, for at most `TIMEOUT_S`, or `USER_TIMEOUT_S`. Raises `GitRefused` and
+    `GitSilent`.
+    """
     program = shutil.which("git", path=_search_path())
     if program is None:
-        raise Refused("there is no git")
+        raise GitRefused("there is no git")
     try:
         with _git_directory(call) as directory:
             return _run(call, program, directory)
     except OSError as error:
-        raise Silent(f"git cannot be started: {error.strerror}") from error
+        raise GitSilent(f"git cannot be started: {error.strerror}") from error
 
 
 def user_excludes_file() -> bytes:
@@ -230,11 +232,13 @@ def _run(call: GitCall, program: str, directory: str) -> bytes:
     if process.returncode == 0:
         return output
     reason = os.fsdecode(errors.strip().partition(b"\n")[0])[:SAID] or f"git ended with {process.returncode}"
-    raise (Refused if any(words in errors for words in _FOR_GOOD) else Silent)(reason)
+    raise (GitRefused if any(words in errors for words in _FOR_GOOD) else GitSilent)(reason)
 
 
 def _communicate(process: subprocess.Popen[bytes], output_limit: int, timeout_s: float) -> tuple[bytes, bytes]:
-    """All that it prints to both pipes, once it has ended. Raises `Silent` at the deadline, `Refused` at the limit."""
+    """All that it prints to both pipes, once it has ended. Raises `GitSilent` at the deadline, `GitRefused` at the
+    limit.
+    """
     assert process.stdout is not None
     assert process.stderr is not None
     deadline = time.monotonic() + timeout_s
@@ -244,11 +248,11 @@ def _communicate(process: subprocess.Popen[bytes], output_limit: int, timeout_s:
         for descriptor, chunk in _chunks((process.stdout, process.stderr), deadline):
             budgets[descriptor] -= len(chunk)
             if budgets[descriptor] < 0:
-                raise Refused(f"git answers with more than {output_limit // 1024:,} kB")
+                raise GitRefused(f"git answers with more than {output_limit // 1024:,} kB")
             chunks[descriptor].append(chunk)
         process.wait(max(0.0, deadline - time.monotonic()))
     except (TimeoutError, subprocess.TimeoutExpired) as error:
-        raise Silent(f"git has not answered for {timeout_s:g} s") from error
+        raise GitSilent(f"git has not answered for {timeout_s:g} s") from error
     output, errors = (b"".join(parts) for parts in chunks.values())
     return output, errors
 

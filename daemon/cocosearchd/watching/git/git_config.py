@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from cocosearchd.model import encode_path
 from cocosearchd.runtime.files.regular_files import IrregularFile, passes, read_regular, resolve_inside
-from cocosearchd.watching.git.git_command import GitCall, Refused, Silent, run_git, user_config_files
+from cocosearchd.watching.git.git_command import GitCall, GitRefused, GitSilent, run_git, user_config_files
 
 MAX_CONFIG_BYTES = 1 << 20  # of one file
 MAX_HEAD_BYTES = 8192  # `ref: ` and a name, or an object id
@@ -75,20 +75,20 @@ class GitConfig:
 
 
 def read_user_config() -> UserConfig:
-    """Ask git for what the system and the user configure for every repository. Raises `Refused` and `Silent`."""
+    """Ask git for what the system and the user configure for every repository. Raises `GitRefused` and `GitSilent`."""
     return UserConfig(tuple(_user_lines()))
 
 
 def read_git_config(top: bytes, git_dir: bytes, common_dir: bytes, user: UserConfig, *, trusted: bool) -> GitConfig:
     """Read what holds for the repository whose work tree is `top`. Of one that is not `trusted` nothing is read.
 
-    Blocking. Raises `Refused`, `Silent`, and `OSError` for a file that cannot be read now.
+    Blocking. Raises `GitRefused`, `GitSilent`, and `OSError` for a file that cannot be read now.
     """
     reader = _RepositoryConfig((top, git_dir, common_dir))
     lines: Sequence[ConfigLine] = user.lines
     try:
         lines = _lines_for(git_dir, user) if trusted else user.lines
-    except Refused as error:
+    except GitRefused as error:
         reader.remarks.append(f"what you include by conditions is not used: {error}")
     own = list(reader.lines(os.path.join(common_dir, b"config"))) if trusted else []
     if _last(own, b"extensions.worktreeconfig", b"false").lower() in _TRUE:
@@ -144,7 +144,7 @@ class _RepositoryConfig:
 
 
 def _parse(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Key and value of each line of a configuration. Raises `Refused` and `Silent`."""
+    """Key and value of each line of a configuration. Raises `GitRefused` and `GitSilent`."""
     call = GitCall(
         arguments=(*_LIST, "--no-includes", "--file", ".git/values"),
         texts={"values": text},
@@ -154,13 +154,13 @@ def _parse(text: bytes) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _user_lines(git_dir: bytes | None = None) -> Iterator[ConfigLine]:
-    """Lines as git reads them. Raises `Silent`, and `Refused` for a file that git would read without end."""
+    """Lines as git reads them. Raises `GitSilent`, and `GitRefused` for a file that git would read without end."""
     call = GitCall(arguments=(*_LIST, "--show-origin"), git_dir=git_dir, user=True, output_limit=MAX_OUTPUT_BYTES)
     for file in user_config_files():
         _read_users(file)
     try:
         output = run_git(call)
-    except Silent:
+    except GitSilent:
         _require_regular_includes()
         raise
     fields = iter(output.split(b"\0"))
@@ -171,13 +171,15 @@ def _user_lines(git_dir: bytes | None = None) -> Iterator[ConfigLine]:
 
 
 def _read_users(file: bytes) -> bytes:
-    """A file of the user's configuration, empty where git is to say what is wrong. Raises `Refused` for an odd one."""
+    """A file of the user's configuration, empty where git is to say what is wrong. Raises `GitRefused` for an odd
+    one.
+    """
     try:
         if os.path.samefile(file, os.devnull):  # people switch configuration off by it
             return b""
         return read_regular(file, limit=MAX_CONFIG_BYTES, follow_links=True)
     except IrregularFile as error:
-        raise Refused(f"{encode_path(file)} of your git configuration is not read: {error.strerror}") from error
+        raise GitRefused(f"{encode_path(file)} of your git configuration is not read: {error.strerror}") from error
     except OSError:
         return b""
 
@@ -186,12 +188,12 @@ def _readable_lines(text: bytes) -> Sequence[tuple[bytes, bytes]]:
     """Keys and values of a configuration; nothing where git cannot parse it, which the caller reports."""
     try:
         return tuple(_parse(text))
-    except Silent:
+    except GitSilent:
         return ()
 
 
 def _require_regular_includes() -> None:
-    """Look for the odd file that git cannot read, once it failed. Raises `Refused` if there is one.
+    """Look for the odd file that git cannot read, once it failed. Raises `GitRefused` if there is one.
 
     Conditions are not looked at: what one names is no less odd while it does not hold.
     """
@@ -206,7 +208,7 @@ def _require_regular_includes() -> None:
 def _lines_for(git_dir: bytes, user: UserConfig) -> Sequence[ConfigLine]:
     """The user's configuration with what its conditions include for one repository.
 
-    git reads HEAD of the repository for that, so it must be a file that ends. Raises `Refused` and `Silent`.
+    git reads HEAD of the repository for that, so it must be a file that ends. Raises `GitRefused` and `GitSilent`.
     """
     if not user.has_conditions:
         return user.lines

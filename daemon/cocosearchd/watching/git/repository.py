@@ -2,7 +2,7 @@
 
 Facts that are files are read as files, with care: their author is not trusted. git itself is asked for what only it
 knows, by `git_command`: its configuration, and what it tracks. Without git, or in a repository that is refused, those
-are empty. That git fails in another way says nothing of the repository: see `Trouble`.
+are empty. That git fails in another way says nothing of the repository: see `GitTrouble`.
 """
 
 import contextlib
@@ -20,8 +20,8 @@ from cocosearchd.runtime.files.regular_files import IrregularFile, open_regular,
 from cocosearchd.watching.git.git_command import (
     MEMORY_BYTES,
     GitCall,
-    Refused,
-    Silent,
+    GitRefused,
+    GitSilent,
     run_git,
     trusted_owners,
     user_config_files,
@@ -44,7 +44,7 @@ Signature = tuple[Stamp | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Trouble:
+class GitTrouble:
     """Why git gave no answer. If it `passes`, what git said before holds meanwhile; else git has nothing to say.
 
     `again_at` is of the monotonic clock.
@@ -56,9 +56,9 @@ class Trouble:
     again_at: float
 
     @classmethod
-    def of(cls, error: Refused | Silent, before: "Trouble | None") -> "Trouble":
+    def of(cls, error: GitRefused | GitSilent, before: "GitTrouble | None") -> "GitTrouble":
         """`before`: what the question met the last time."""
-        passes = isinstance(error, Silent)
+        passes = isinstance(error, GitSilent)
         pause = min(before.pause_s * 2, RETRY_MAX_S) if before is not None and before.passes else RETRY_S
         pause = pause if passes else REFUSED_S
         return cls(str(error), passes, pause, time.monotonic() + pause)
@@ -95,7 +95,7 @@ class GitRules:
     config: GitConfig = field(default_factory=GitConfig, repr=False)
     configured_at: Signature = field(default=(), repr=False, compare=False)
     read_at: Signature = field(default=(), repr=False, compare=False)
-    trouble: Trouble | None = field(default=None, compare=False)
+    trouble: GitTrouble | None = field(default=None, compare=False)
     remarks: tuple[str, ...] = ()
     unknown: bool = False
 
@@ -158,18 +158,18 @@ def read_rules(repository: Repository, user: Callable[[], UserConfig], before: G
     met = before.trouble if before is not None else None
     try:
         rules, refusal = _configured(repository, user, before)
-    except Silent as error:
+    except GitSilent as error:
         files = (_info_exclude(repository),)
         nothing = GitRules(repository, files, (b"*",), ignore_case=False, tracked=(), unknown=True)
-        return replace(before or nothing, trouble=Trouble.of(error, met))
+        return replace(before or nothing, trouble=GitTrouble.of(error, met))
     try:
         if refusal is not None:
             raise refusal
         return replace(rules, tracked=_tracked(repository, rules.config.object_format))
-    except Refused as error:
-        return replace(rules, trouble=Trouble.of(error, met))
-    except Silent as error:
-        return replace(rules, tracked=before.tracked if before else (), trouble=Trouble.of(error, met))
+    except GitRefused as error:
+        return replace(rules, trouble=GitTrouble.of(error, met))
+    except GitSilent as error:
+        return replace(rules, tracked=before.tracked if before else (), trouble=GitTrouble.of(error, met))
 
 
 def outdated(rules: GitRules) -> bool:
@@ -228,8 +228,8 @@ def _info_exclude(repository: Repository) -> bytes:
 
 def _configured(
     repository: Repository, user: Callable[[], UserConfig], before: GitRules | None
-) -> tuple[GitRules, Refused | None]:
-    """The rules, but for what is tracked, and why that is not to be asked. Raises `Silent`."""
+) -> tuple[GitRules, GitRefused | None]:
+    """The rules, but for what is tracked, and why that is not to be asked. Raises `GitSilent`."""
     files = before.config.files if before is not None else ()
     configured_at, refusal = _config_signature(repository, files), None
     if before is not None and before.configured_at == configured_at and before.trouble is None:
@@ -250,33 +250,33 @@ def _configured(
     return rules, refusal
 
 
-def _read_config(repository: Repository, user: Callable[[], UserConfig]) -> tuple[GitConfig, Refused | None]:
-    """The configuration, empty where it is refused, and why it is. Raises `Silent`.
+def _read_config(repository: Repository, user: Callable[[], UserConfig]) -> tuple[GitConfig, GitRefused | None]:
+    """The configuration, empty where it is refused, and why it is. Raises `GitSilent`.
 
     The repository's own holds where the user's is refused: what it hides stays hidden.
     """
     places = (repository.top, repository.git_dir, repository.common_dir)
     try:
         users, refusal = user(), None
-    except Refused as error:
+    except GitRefused as error:
         users, refusal = UserConfig(), error
     try:
         foreign = _foreign(repository, users)
         return read_git_config(*places, users, trusted=foreign is None), refusal or foreign
-    except Refused as error:
+    except GitRefused as error:
         return GitConfig(), error
     except OSError as error:
-        raise Silent(f"{encode_path(os.fsencode(error.filename or b'.git'))}: {error.strerror}") from error
+        raise GitSilent(f"{encode_path(os.fsencode(error.filename or b'.git'))}: {error.strerror}") from error
 
 
-def _foreign(repository: Repository, user: UserConfig) -> Refused | None:
+def _foreign(repository: Repository, user: UserConfig) -> GitRefused | None:
     """Why a repository is refused that belongs to somebody else, as git refuses it: CVE-2022-24765, safe.directory."""
     top = os.path.realpath(repository.top)
     for place in (repository.top, os.path.join(repository.top, b".git"), repository.git_dir):
         with contextlib.suppress(OSError):  # what is gone belongs to nobody
             owner = os.lstat(place).st_uid
             if owner not in trusted_owners() and not user.trusts(top):
-                return Refused(
+                return GitRefused(
                     f"dubious ownership: {encode_path(place)} belongs to user {owner}; if you trust it: "
                     f"git config --global --add safe.directory {encode_path(top)}"
                 )
@@ -284,7 +284,7 @@ def _foreign(repository: Repository, user: UserConfig) -> Refused | None:
 
 
 def _exclude_texts(repository: Repository, config: GitConfig) -> Iterator[tuple[bytes, IgnoreText]]:
-    """Each file of patterns beside the tree, and what it holds. Raises `Silent`."""
+    """Each file of patterns beside the tree, and what it holds. Raises `GitSilent`."""
     inside = (repository.top, repository.git_dir, repository.common_dir)
     chosen = config.excludes_file if config.excludes_file is not None else user_excludes_file()
     try:
@@ -295,11 +295,11 @@ def _exclude_texts(repository: Repository, config: GitConfig) -> Iterator[tuple[
         elif chosen:
             yield chosen, read_ignore_file(chosen, follow_links=True)
     except OSError as error:
-        raise Silent(f"{encode_path(os.fsencode(error.filename or b'.git'))}: {error.strerror}") from error
+        raise GitSilent(f"{encode_path(os.fsencode(error.filename or b'.git'))}: {error.strerror}") from error
 
 
 def _tracked(repository: Repository, object_format: str) -> tuple[bytes, ...]:
-    """The paths in the index of a repository, sorted. Raises `Refused` and `Silent`."""
+    """The paths in the index of a repository, sorted. Raises `GitRefused` and `GitSilent`."""
     path = os.path.join(repository.git_dir, b"index")
     with contextlib.ExitStack() as stack:
         try:
@@ -310,7 +310,7 @@ def _tracked(repository: Repository, object_format: str) -> tuple[bytes, ...]:
         except (FileNotFoundError, NotADirectoryError):
             return ()
         except OSError as error:
-            kind = Silent if passes(error) else Refused
+            kind = GitSilent if passes(error) else GitRefused
             raise kind(f"{encode_path(path)}: {error.strerror}") from error
         size += sum(os.fstat(descriptor).st_size for descriptor in shared.values())
         call = GitCall(

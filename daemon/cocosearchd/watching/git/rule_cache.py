@@ -3,7 +3,7 @@
 import time
 from dataclasses import replace
 
-from cocosearchd.watching.git.git_command import Refused, user_config_files, user_excludes_file
+from cocosearchd.watching.git.git_command import GitRefused, user_config_files, user_excludes_file
 from cocosearchd.watching.git.git_config import UserConfig, read_user_config
 from cocosearchd.watching.git.repository import (
     RETRY_MAX_S,
@@ -17,7 +17,7 @@ from cocosearchd.watching.git.repository import (
 )
 
 
-class Facts:
+class GitRuleCache:
     """Kept for as long as the files that they come from stay as they are; those of before while git fails."""
 
     def __init__(self) -> None:
@@ -25,9 +25,9 @@ class Facts:
         self._user: tuple[UserConfig, Signature] = (UserConfig(), ())
         self._refusal: tuple[str, Signature, float] = ("", (), 0.0)  # why, the files then, when to ask again
 
-    def doubted(self) -> "Facts":
+    def doubted(self) -> "GitRuleCache":
         """The same, but git is asked again for each of them."""
-        fresh = Facts()
+        fresh = GitRuleCache()
         fresh._rules = {top: replace(rules, read_at=(), configured_at=()) for top, rules in list(self._rules.items())}
         return fresh
 
@@ -49,7 +49,7 @@ class Facts:
                 return known
 
     def user_config(self) -> UserConfig:
-        """Return what the system and the user configure for all repositories. Raises `Refused` and `Silent`."""
+        """Return what the system and the user configure for all repositories. Raises `GitRefused` and `Silent`."""
         config, stamps = self._user
         while stamps != (now := _user_signature(config)):  # until nothing changed while git was asked
             config, stamps = self._asked(now), now
@@ -60,10 +60,10 @@ class Facts:
         """The user's configuration, asked for; not soon again after a refusal, as that may take seconds."""
         why, met, again_at = self._refusal
         if why and met == stamps and time.monotonic() < again_at:
-            raise Refused(why)
+            raise GitRefused(why)
         try:
             return read_user_config()
-        except Refused as error:
+        except GitRefused as error:
             self._refusal = str(error), stamps, time.monotonic() + RETRY_MAX_S
             raise
 

@@ -1,7 +1,7 @@
 """The port of a hints backend: what it says, and what can be asked of it.
 
 Hints only say where to look. They may be late, repeated, in any order, and too many; an `exact` backend never leaves
-one out without saying `Lost` or naming the directory in `blind`.
+one out without saying `HintsLost` or naming the directory in `blind`.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,21 +10,21 @@ from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
-class Dirty:
+class DirtyHint:
     """Something about one file. `path` is relative to the root."""
 
     path: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class DirtyTree:
+class DirtyTreeHint:
     """Something about a directory and all below it, or about what was one. b"" is the root."""
 
     path: bytes
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
+class HintsLost:
     """Events were lost, or the root is another directory now: this backend is of no use any more."""
 
     reason: str
@@ -37,7 +37,7 @@ class Cookie:
     name: bytes
 
 
-Hint = Dirty | DirtyTree | Lost | Cookie
+Hint = DirtyHint | DirtyTreeHint | HintsLost | Cookie
 Sink = Callable[[Sequence[Hint]], object]  # called from a thread of the backend; must not block
 
 

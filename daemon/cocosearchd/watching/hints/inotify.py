@@ -16,7 +16,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from cocosearchd.runtime.files.nofollow import without_links
-from cocosearchd.watching.hints.base import Cookie, Dirty, DirtyTree, Hint, HintsUnavailable, Lost, Sink
+from cocosearchd.watching.hints.base import Cookie, DirtyHint, DirtyTreeHint, Hint, HintsLost, HintsUnavailable, Sink
 from cocosearchd.watching.hints.mounts import MountWatch
 
 if sys.platform == "linux":
@@ -221,9 +221,9 @@ class InotifyHints:
                     for event in self._inotify.read(timeout=0):
                         self._translate(event, hints)
             except OSError as error:
-                hints[Lost(f"inotify cannot be read: {error.strerror}")] = None
+                hints[HintsLost(f"inotify cannot be read: {error.strerror}")] = None
             if mounts.changed(any(handle == mounts.fileno() for handle, _ in ready)):
-                hints[Lost("a file system was mounted or unmounted")] = None
+                hints[HintsLost("a file system was mounted or unmounted")] = None
             if hints:
                 sink(tuple(hints))
             if pause := burst.pause(time.monotonic(), hints):
@@ -231,14 +231,14 @@ class InotifyHints:
 
     def _translate(self, event: "Event", hints: dict[Hint, None]) -> None:
         if event.mask & flags.Q_OVERFLOW:
-            hints[Lost("the kernel's queue of events overflowed")] = None
+            hints[HintsLost("the kernel's queue of events overflowed")] = None
         elif event.wd == self._sync:
             self._of_sync(event, hints)
         elif event.wd in self._above:
             if event.mask & flags.MOVE_SELF:
-                hints[Lost("a directory above the root was moved")] = None
+                hints[HintsLost("a directory above the root was moved")] = None
             elif event.wd == self._parent and os.fsencode(event.name) == os.path.basename(self._root):
-                hints[Lost("the root was replaced")] = None
+                hints[HintsLost("the root was replaced")] = None
         elif event.wd in self._path_of:
             self._of_directory(event, self._path_of[event.wd], hints)
 
@@ -246,18 +246,18 @@ class InotifyHints:
         if event.mask & flags.CREATE:
             hints[Cookie(os.fsencode(event.name))] = None
         elif event.mask & (flags.DELETE_SELF | flags.MOVE_SELF | flags.UNMOUNT):
-            hints[Lost("the sync directory was removed")] = None
+            hints[HintsLost("the sync directory was removed")] = None
 
     def _of_directory(self, event: "Event", directory: bytes, hints: dict[Hint, None]) -> None:
         if event.mask & flags.UNMOUNT:
-            hints[Lost("a file system was unmounted")] = None
+            hints[HintsLost("a file system was unmounted")] = None
         elif event.mask & flags.IGNORED:
             self._leave(event.wd, directory)
         elif not event.name:
             if not directory and event.mask & (flags.DELETE_SELF | flags.MOVE_SELF):
-                hints[Lost("the root was moved or removed")] = None
+                hints[HintsLost("the root was moved or removed")] = None
             elif not directory and event.mask & flags.ATTRIB:
-                hints[DirtyTree(b"")] = None
+                hints[DirtyTreeHint(b"")] = None
         else:
             name = os.fsencode(event.name)
             path = directory + b"/" + name if directory else name
@@ -266,9 +266,9 @@ class InotifyHints:
                     self._forget(path)
                 elif event.mask & flags.DELETE:
                     self._blind.discard(path)
-                hints[DirtyTree(path)] = None
+                hints[DirtyTreeHint(path)] = None
             else:
-                hints[Dirty(path)] = None
+                hints[DirtyHint(path)] = None
 
     def _leave(self, descriptor: int, directory: bytes) -> None:
         """The kernel has removed the watch, as the directory is gone."""

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import watchfiles
 
-from cocosearchd.watching.hints.base import Cookie, Dirty, DirtyTree, Hint, HintsUnavailable, Lost, Sink
+from cocosearchd.watching.hints.base import Cookie, DirtyHint, DirtyTreeHint, Hint, HintsLost, HintsUnavailable, Sink
 
 STEP_SHARE = 10  # of the debounce: how long quiet must last to report at once
 START_S, PROBE_S, PROBE = 10.0, 0.05, b"probe"
@@ -79,7 +79,7 @@ class WatchfilesHints:
         except _FAILURES as error:
             self._failure = str(error)
             if self._started.is_set():
-                sink((Lost(f"watchfiles failed: {error}"),))
+                sink((HintsLost(f"watchfiles failed: {error}"),))
 
     def _report(self, hints: dict[Hint, None], sink: Sink) -> None:
         if Cookie(PROBE) in hints:
@@ -95,5 +95,5 @@ class WatchfilesHints:
         try:
             mode = os.lstat(path).st_mode
         except OSError:
-            return DirtyTree(relative)
-        return DirtyTree(relative) if stat.S_ISDIR(mode) else Dirty(relative)
+            return DirtyTreeHint(relative)
+        return DirtyTreeHint(relative) if stat.S_ISDIR(mode) else DirtyHint(relative)

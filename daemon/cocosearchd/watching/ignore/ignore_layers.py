@@ -10,7 +10,7 @@ from cocosearchd.watching.ignore.patterns import EMPTY, Patterns
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class IgnoreLayer:
     """An ignore file in effect: `base` is the length of its directory in paths relative to the root, with `/`.
 
     Above the root, `outer` is what precedes paths of the root in paths relative to the file's directory.
@@ -22,7 +22,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Folder:
+class DirectoryRules:
     """What applies to the entries of one directory. Layers are in order of precedence.
 
     `rules` are of the repository that the directory is in; its work tree starts `base` bytes into paths relative to
@@ -31,8 +31,8 @@ class Folder:
 
     out: bool  # excluded itself, so everything in it is
     hidden: bool = False  # excluded itself, but git tracks something in it
-    ours: tuple[Layer, ...] = ()
-    gits: tuple[Layer, ...] = ()
+    ours: tuple[IgnoreLayer, ...] = ()
+    gits: tuple[IgnoreLayer, ...] = ()
     rules: GitRules | None = None
     base: int = 0
     outer: bytes = b""
@@ -49,7 +49,7 @@ def parts_below(top: bytes, directory: bytes) -> list[bytes]:
     return os.path.relpath(directory, top).split(b"/") if directory != top else []
 
 
-def by_git(folder: Folder, path: bytes, name: bytes) -> bool:
+def by_git(folder: DirectoryRules, path: bytes, name: bytes) -> bool:
     return (
         folder.hidden
         or default_patterns.OUTPUT_DIRECTORIES.ignores(path, name) is True
@@ -57,7 +57,7 @@ def by_git(folder: Folder, path: bytes, name: bytes) -> bool:
     )
 
 
-def first_decision(layers: Iterable[Layer], path: bytes, name: bytes) -> bool | None:
+def first_decision(layers: Iterable[IgnoreLayer], path: bytes, name: bytes) -> bool | None:
     for layer in layers:
         decision = layer.patterns.ignores(layer.outer + path[layer.base :], name)
         if decision is not None:

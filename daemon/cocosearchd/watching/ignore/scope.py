@@ -19,10 +19,10 @@ from cocosearchd.model import encode_path
 from cocosearchd.watching.git.ignore_files import IgnoreText, read_ignore_file
 from cocosearchd.watching.git.repository import (
     GitRules,
+    GitTrouble,
     Repository,
     Signature,
     Stamp,
-    Trouble,
     marker_remark,
     outdated,
     repository_around,
@@ -30,11 +30,11 @@ from cocosearchd.watching.git.repository import (
     stamp,
     stamp_of,
 )
-from cocosearchd.watching.git.rule_cache import Facts
+from cocosearchd.watching.git.rule_cache import GitRuleCache
 from cocosearchd.watching.ignore import default_patterns
 from cocosearchd.watching.ignore.ignore_layers import (
-    Folder,
-    Layer,
+    DirectoryRules,
+    IgnoreLayer,
     by_git,
     first_decision,
     omission,
@@ -48,17 +48,17 @@ from cocosearchd.watching.ignore.patterns import EMPTY, Patterns
 class Scope:
     """Which paths of one root are in. Paths are bytes, relative to the root, without a leading or trailing `/`."""
 
-    def __init__(self, root: bytes, settings: IndexingSettings, facts: Facts | None = None) -> None:
+    def __init__(self, root: bytes, settings: IndexingSettings, facts: GitRuleCache | None = None) -> None:
         """Blocking: asks git where `facts` are not known."""
         self.root = root
-        self._facts = facts or Facts()
+        self._facts = facts or GitRuleCache()
         self._decide_by(settings)
         self._nested: dict[bytes, GitRules] = {}
         self._unborn: set[bytes] = set()  # directories with a `.git` that is no repository, or not yet
         self._linked: dict[bytes, Stamp] = {}  # ignore files with other names; what those write makes no event here
         self._remarks: dict[bytes, str] = {}  # ignore files of which something is not used -> what, and why
         self._above = self._stamps_above()
-        self._trouble: Trouble | None = None
+        self._trouble: GitTrouble | None = None
         self._around = self._find_around()
         self._folders = {b"": self._top()}
 
@@ -112,7 +112,7 @@ class Scope:
         linked = (stamp(os.path.join(self.root, path)) != seen for path, seen in list(self._linked.items()))
         return self._stamps_above() != self._above or any(linked)
 
-    def troubles(self) -> dict[bytes, Trouble]:
+    def troubles(self) -> dict[bytes, GitTrouble]:
         """Directories of repositories that git did not answer for. Of one around the root, "" is the directory."""
         around = self._trouble or (self._around.trouble if self._around else None)
         found = {directory: rules.trouble for directory, rules in list(self._nested.items())}
@@ -196,7 +196,7 @@ class Scope:
         parent = self._folder(above)
         out = parent.out or self._excluded(parent, directory + b"/", name + b"/")
         if out:
-            self._folders[directory] = Folder(out=True)
+            self._folders[directory] = DirectoryRules(out=True)
         return out
 
     def allows(self, path: bytes) -> bool:
@@ -222,7 +222,7 @@ class Scope:
         folder = self._folder(above)
         return folder.out or self._excluded(folder, path + end, name + end)
 
-    def _allows_in(self, folder: Folder, path: bytes, name: bytes) -> bool:
+    def _allows_in(self, folder: DirectoryRules, path: bytes, name: bytes) -> bool:
         """Also of a name that is not considered: what leaves a name out leaves out every path that ends in it."""
         if folder.out or self._excluded(folder, path, name) or self._secret(path, name):
             return False
@@ -235,7 +235,7 @@ class Scope:
     def _secret(self, path: bytes, name: bytes) -> bool:
         return not self._settings.index_secrets and default_patterns.SECRETS.ignores(path, name) is True
 
-    def _excluded(self, folder: Folder, path: bytes, name: bytes) -> bool:
+    def _excluded(self, folder: DirectoryRules, path: bytes, name: bytes) -> bool:
         """Of an entry of `folder`; directories end in `/`."""
         if name == b".git/" or name == b".git" or default_patterns.too_long(path):
             return True  # whatever a cloned repository's own settings take back: credentials may be in there
@@ -263,7 +263,7 @@ class Scope:
             directory = parent
         return False
 
-    def _folder(self, directory: bytes) -> Folder:
+    def _folder(self, directory: bytes) -> DirectoryRules:
         missing = list[bytes]()
         while (found := self._folders.get(directory)) is None and directory:
             missing.append(directory)
@@ -273,17 +273,17 @@ class Scope:
             folder = self._folders[path] = self._make_folder(path, folder)
         return folder
 
-    def _make_folder(self, directory: bytes, parent: Folder) -> Folder:
+    def _make_folder(self, directory: bytes, parent: DirectoryRules) -> DirectoryRules:
         name = directory.rpartition(b"/")[2]
         if parent.out or self._excluded(parent, directory + b"/", name + b"/"):
-            return Folder(out=True)
+            return DirectoryRules(out=True)
         place, base = os.path.join(self.root, directory), len(directory) + 1
         nested = self._repository_at(directory) if self._settings.respect_gitignore else None
         if nested is not None:  # rules of the repository above end here
             known = self._nested.get(directory)
             rules = known if known is not None and known.repository == nested else self._facts.rules(nested)
             self._nested[directory] = rules
-            layers = tuple(Layer(exclude, base) for exclude in self._excludes(rules))
+            layers = tuple(IgnoreLayer(exclude, base) for exclude in self._excludes(rules))
             parent = replace(parent, hidden=False, gits=layers, rules=rules, base=base, outer=b"")
         elif by_git(parent, directory + b"/", name + b"/") and parent.tracks(directory + b"/"):
             parent = replace(parent, hidden=True)
@@ -304,10 +304,10 @@ class Scope:
     def _hides_root(self, rules: GitRules) -> bool:
         """Whether a repository ignores the root or a directory above it, by patterns alone: gitignore(5)."""
         top, directory = rules.repository.top, b""
-        layers = [Layer(exclude, 0) for exclude in self._excludes(rules)]
+        layers = [IgnoreLayer(exclude, 0) for exclude in self._excludes(rules)]
         for part in parts_below(top, self.root):
             here = self._patterns(os.path.join(top, directory, b".gitignore"), ignore_case=rules.ignore_case)
-            layers.insert(0, Layer(here, len(directory)))
+            layers.insert(0, IgnoreLayer(here, len(directory)))
             directory += part + b"/"
             if first_decision(layers, directory, part + b"/") is True:
                 return True
@@ -324,33 +324,33 @@ class Scope:
                 self._remarks[marker] = remark
         return found
 
-    def _top(self) -> Folder:
-        folder, around = Folder(out=False), self._around
+    def _top(self) -> DirectoryRules:
+        folder, around = DirectoryRules(out=False), self._around
         if around is not None:
             folder = self._below_top(around)
         elif self._settings.respect_gitignore:
-            layer = Layer(self._patterns(self._facts.default_excludes(), ignore_case=False, follow_links=True), 0)
+            layer = IgnoreLayer(self._patterns(self._facts.default_excludes(), ignore_case=False, follow_links=True), 0)
             folder = replace(folder, gits=(layer,))
         return self._with_files(folder, self.root, 0)
 
-    def _below_top(self, around: GitRules) -> Folder:
+    def _below_top(self, around: GitRules) -> DirectoryRules:
         """What the repository around the root, which may start above it, says of the root's entries."""
         top, case = around.repository.top, around.ignore_case
         parts = parts_below(top, self.root)
         lead = b"".join(part + b"/" for part in parts)
-        layers = [Layer(exclude, 0, lead) for exclude in self._excludes(around)]
+        layers = [IgnoreLayer(exclude, 0, lead) for exclude in self._excludes(around)]
         for depth in range(len(parts)):
             rules = self._patterns(os.path.join(top, *parts[:depth], b".gitignore"), ignore_case=case)
-            layers.insert(0, Layer(rules, 0, b"".join(part + b"/" for part in parts[depth:])))
-        return Folder(out=False, gits=tuple(layers), rules=around, outer=lead)
+            layers.insert(0, IgnoreLayer(rules, 0, b"".join(part + b"/" for part in parts[depth:])))
+        return DirectoryRules(out=False, gits=tuple(layers), rules=around, outer=lead)
 
-    def _with_files(self, folder: Folder, place: bytes, base: int) -> Folder:
+    def _with_files(self, folder: DirectoryRules, place: bytes, base: int) -> DirectoryRules:
         if self._settings.respect_gitignore:
             theirs = self._in_tree(os.path.join(place, b".gitignore"), ignore_case=folder.ignore_case)
             if theirs is not EMPTY:
-                folder = replace(folder, gits=(Layer(theirs, base), *folder.gits))
+                folder = replace(folder, gits=(IgnoreLayer(theirs, base), *folder.gits))
         ours = self._in_tree(os.path.join(place, b".cocosearchignore"), ignore_case=False)
-        return folder if ours is EMPTY else replace(folder, ours=(Layer(ours, base), *folder.ours))
+        return folder if ours is EMPTY else replace(folder, ours=(IgnoreLayer(ours, base), *folder.ours))
 
     def _in_tree(self, file: bytes, *, ignore_case: bool) -> Patterns:
         # As git: an ignore file in the tree that is a symbolic link is not read.

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     """Relay until standard input ends."""
     said = args.project or env.get("COCOSEARCH_PROJECT") or (_cwd() if args.project_from_cwd else "")
     place = {"cwd": os.path.abspath(os.path.expanduser(said)), "said": True} if said else {"cwd": _cwd()}
-    relay = Relay(env, place, sys.stdin.buffer, sys.stdout.buffer)
+    relay = SessionRelay(env, place, sys.stdin.buffer, sys.stdout.buffer)
     relay.run()
     return exits.OK
 
@@ -48,7 +48,7 @@ def _cwd() -> str:
         return ""
 
 
-class Relay:
+class SessionRelay:
     """One MCP session between a client (`source`, `target`) and daemons that come and go."""
 
     def __init__(self, env: Env, place: dict[str, Any], source: BinaryIO, target: BinaryIO) -> None:

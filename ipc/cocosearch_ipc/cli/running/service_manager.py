@@ -14,7 +14,7 @@ from pathlib import Path
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, program
 from cocosearch_ipc.cli.running import unit_files
-from cocosearch_ipc.cli.running.unit_files import Found
+from cocosearch_ipc.cli.running.unit_files import ExistingUnit
 from cocosearch_ipc.render import output
 
 Env = Mapping[str, str]
@@ -28,7 +28,7 @@ PLACEHOLDERS = ("%h/.local/bin/cocosearchd", "/usr/local/bin/cocosearchd")
 
 
 @dataclass(frozen=True, slots=True)
-class Manager:
+class ServiceManager:
     """A service manager: where its files go, what they hold, and which commands do what."""
 
     files: dict[Path, bytes]
@@ -54,7 +54,7 @@ def is_installed(env: Env) -> bool:
 def outdated(env: Env) -> tuple[Path, ...]:
     """Installed files that `service install` would replace now."""
     files = manager(env, system=False).files
-    current = (Found.CURRENT, Found.CHANGED)
+    current = (ExistingUnit.CURRENT, ExistingUnit.CHANGED)
     return tuple(path for path, content in files.items() if unit_files.look(path, content) not in current)
 
 
@@ -126,7 +126,7 @@ def run(args: argparse.Namespace, env: Env) -> int:
     return exits.OK
 
 
-def _say(args: argparse.Namespace, found: Manager, *, changed: bool) -> None:
+def _say(args: argparse.Namespace, found: ServiceManager, *, changed: bool) -> None:
     if args.json:
         output.document({"done": args.what, "changed": changed, "files": [str(path) for path in found.files]})
         return
@@ -136,7 +136,7 @@ def _say(args: argparse.Namespace, found: Manager, *, changed: bool) -> None:
     output.line(text if text == "no service is installed" else f"{text} ({files})")
 
 
-def _status(args: argparse.Namespace, found: Manager, env: Env) -> int:
+def _status(args: argparse.Namespace, found: ServiceManager, env: Env) -> int:
     """What the manager says; exit code 69 unless it runs."""
     installed = found.installed()
     running = installed and _quiet(found.commands["running"][0], env) == 0
@@ -170,7 +170,7 @@ def _alive(pid: int) -> bool:
     return True
 
 
-def manager(env: Env, *, system: bool) -> Manager:
+def manager(env: Env, *, system: bool) -> ServiceManager:
     """The service manager of this machine. Raises `client.CallFailed` where there is none we know."""
     if sys.platform == "darwin":
         return _launchd(env)
@@ -180,13 +180,13 @@ def manager(env: Env, *, system: bool) -> Manager:
     return _systemd_system(env) if system else _systemd_user(env)
 
 
-def _systemd_user(env: Env) -> Manager:
+def _systemd_user(env: Env) -> ServiceManager:
     home = Path(address.xdg(env, "XDG_CONFIG_HOME") or Path(address.home(env), ".config")) / "systemd" / "user"
     names = ("cocosearchd.socket", "cocosearchd-mcp.socket", "cocosearchd.service")
     return _systemd(home, program.shipped("systemd") / "user", names, names, ("systemctl", "--user"), env)
 
 
-def _systemd_system(env: Env) -> Manager:
+def _systemd_system(env: Env) -> ServiceManager:
     uid = int(env.get("SUDO_UID") or os.getuid())
     if uid == 0:
         raise client.CallFailed("the system service runs as a user, not as root", "use sudo as that user", code=0)
@@ -199,11 +199,11 @@ def _systemd_system(env: Env) -> Manager:
 
 def _systemd(
     target: Path, source: Path, names: Sequence[str], units: tuple[str, ...], ctl: tuple[str, ...], env: Env
-) -> Manager:
+) -> ServiceManager:
     command = program.command(env)
     files = {target / name: unit_files.marked(_filled((source / name).read_text("utf-8"), command)) for name in names}
     reload = (*ctl, "daemon-reload")
-    return Manager(
+    return ServiceManager(
         files,
         {
             "install": (reload, (*ctl, "enable", "--now", *units)),
@@ -226,11 +226,11 @@ def _filled(unit: str, command: Sequence[str]) -> bytes:
     return unit.encode()
 
 
-def _launchd(env: Env) -> Manager:
+def _launchd(env: Env) -> ServiceManager:
     path = Path(address.home(env)) / "Library" / "LaunchAgents" / f"{LABEL}.plist"
     domain = f"gui/{os.getuid()}"
     unload = ("launchctl", "bootout", f"{domain}/{LABEL}")
-    return Manager(
+    return ServiceManager(
         {path: unit_files.marked(agent((program.shipped("launchd") / f"{LABEL}.plist").read_bytes(), env))},
         {
             # An agent that is loaded cannot be loaded again, and one that is not cannot be unloaded.
@@ -255,16 +255,16 @@ def agent(shipped: bytes, env: Env) -> bytes:
     return plistlib.dumps(plist)
 
 
-def _install(found: Manager, env: Env) -> bool:
+def _install(found: ServiceManager, env: Env) -> bool:
     """Write what differs, and the environment; returns whether anything did. What else is of note is said."""
     runs = found.installed() and _quiet(found.commands["running"][0], env) == 0
     changed = False
     for path, content in found.files.items():
         was = unit_files.write(path, content)
-        changed |= was not in (Found.CURRENT, Found.CHANGED)
-        if was is Found.CHANGED:
+        changed |= was not in (ExistingUnit.CURRENT, ExistingUnit.CHANGED)
+        if was is ExistingUnit.CHANGED:
             output.note(f"{path} has changes of yours, which stay")
-        elif was is Found.UNKNOWN:
+        elif was is ExistingUnit.UNKNOWN:
             drop_in = f": put them into a drop-in, {path}.d/NAME.conf" if found.drop_in else ""
             output.note(f"{path} had changes of yours, and is now {path.name}{unit_files.KEPT}{drop_in}")
     changed |= _environment(found, env)
@@ -273,7 +273,7 @@ def _install(found: Manager, env: Env) -> bool:
     return changed
 
 
-def _environment(found: Manager, env: Env) -> bool:
+def _environment(found: ServiceManager, env: Env) -> bool:
     """A service manager knows nothing of the shell: what the daemon reads of its environment is written down."""
     own = [name for name in sorted(unit_files.NOT_ITS) if name.endswith("_DIR") and env.get(name)]
     if own:
@@ -285,7 +285,7 @@ def _environment(found: Manager, env: Env) -> bool:
     return True
 
 
-def _uninstall(found: Manager, env: Env) -> bool:
+def _uninstall(found: ServiceManager, env: Env) -> bool:
     """Stop the service and remove its files; returns whether there were any. Without its manager, the files alone."""
     there = [path for path in found.files if path.exists()]
     if not there:
@@ -303,7 +303,7 @@ def _uninstall(found: Manager, env: Env) -> bool:
     return True
 
 
-def _do(found: Manager, verb: str) -> None:
+def _do(found: ServiceManager, verb: str) -> None:
     """Run a verb's commands. Raises `client.CallFailed` for the first that fails and may not."""
     for command in found.commands[verb]:
         if command[0] == MAY_FAIL:

@@ -26,7 +26,7 @@ TERM_S, KILL_S = 3.0, 3.0  # for a process to end after SIGTERM, and after SIGKI
 FAST_S, IMMEDIATE_S = 3.0, 1.0
 
 
-class Holder(NamedTuple):
+class DaemonHolder(NamedTuple):
     """The daemon that holds the state: its process, its socket, and since when (`time.time`)."""
 
     pid: int
@@ -39,7 +39,7 @@ def state_lock(env: Env) -> Path:
     return Path(address.state_dir(env), "daemon.lock")
 
 
-def holder(env: Env) -> Holder | None:
+def holder(env: Env) -> DaemonHolder | None:
     """Who holds the state, as the lock file says; None where nobody does, or a daemon of a former version."""
     path = state_lock(env)
     try:
@@ -49,7 +49,7 @@ def holder(env: Env) -> Holder | None:
     pid, _, socket = content.partition(" ")
     if not (pid.isdecimal() and socket and alive(int(pid)) and locked(path)):
         return None
-    return Holder(int(pid), socket, since)
+    return DaemonHolder(int(pid), socket, since)
 
 
 def force(pid: int, env: Env, say: Callable[[str], object]) -> None:

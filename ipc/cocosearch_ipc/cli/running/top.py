@@ -27,7 +27,7 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
         output.document(status)
         return exits.OK
     if not style.links:
-        for line in top_frames.frame(status, top_frames.Seen(sizes=_sizes(path, status)), style):
+        for line in top_frames.frame(status, top_frames.FrameState(sizes=_sizes(path, status)), style):
             output.line(line)
         return exits.OK
     sys.stdout.write(ENTER)
@@ -43,7 +43,7 @@ def run(args: argparse.Namespace, env: Mapping[str, str]) -> int:
 
 
 def _draw(path: str, style: output.Style, interval_s: float) -> None:
-    seen, counted_at = top_frames.Seen(), -SIZES_EVERY_S
+    seen, counted_at = top_frames.FrameState(), -SIZES_EVERY_S
     while True:
         try:
             now = client.call(path, "status", timeout_s=10.0)

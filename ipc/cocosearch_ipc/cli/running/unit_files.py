@@ -22,7 +22,7 @@ _TO_ESCAPE = re.compile(r'["\\$`]')
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-class Found(Enum):
+class ExistingUnit(Enum):
     """A file in the place of one of ours."""
 
     MISSING = "missing"
@@ -41,26 +41,26 @@ def marked(content: bytes) -> bytes:
     return f"# {says}; your additions go into a drop-in: `systemctl edit`\n".encode() + content
 
 
-def look(path: Path, wanted: bytes) -> Found:
+def look(path: Path, wanted: bytes) -> ExistingUnit:
     """What is at `path`, where `wanted` would be written."""
     if not path.exists():
-        return Found.MISSING
+        return ExistingUnit.MISSING
     there = path.read_bytes()
     if there == wanted:
-        return Found.CURRENT
+        return ExistingUnit.CURRENT
     mark = _mark(there)
     if mark and mark == _mark(wanted):
-        return Found.CHANGED
-    return Found.OLDER if mark == _digest(_MARK.sub(b"", there)) else Found.UNKNOWN
+        return ExistingUnit.CHANGED
+    return ExistingUnit.OLDER if mark == _digest(_MARK.sub(b"", there)) else ExistingUnit.UNKNOWN
 
 
-def write(path: Path, wanted: bytes) -> Found:
+def write(path: Path, wanted: bytes) -> ExistingUnit:
     """Bring `path` up to date; returns what was there. Somebody's changes stay, or a copy of them does."""
     found = look(path, wanted)
-    if found in (Found.CURRENT, Found.CHANGED):
+    if found in (ExistingUnit.CURRENT, ExistingUnit.CHANGED):
         return found
     path.parent.mkdir(parents=True, exist_ok=True)
-    if found is Found.UNKNOWN:
+    if found is ExistingUnit.UNKNOWN:
         path.replace(path.with_name(path.name + KEPT))
     path.write_bytes(wanted)
     return found

@@ -13,7 +13,7 @@ from typing import Any
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, program
 from cocosearch_ipc.cli.setup import doctor
-from cocosearch_ipc.cli.setup.safe_folder import Folder
+from cocosearch_ipc.cli.setup.safe_folder import SafeFolder
 from cocosearch_ipc.render import output, settings_table
 
 Env = Mapping[str, str]
@@ -94,7 +94,7 @@ def init(args: argparse.Namespace, env: Env) -> int:  # noqa: ARG001 - the shape
         return exits.FAILED
     place = there or directory / FILE
     text = starter(directory.resolve().name).encode()
-    with Folder.opened(directory) as folder:  # of what is there, nothing is followed: its author is anybody
+    with SafeFolder.opened(directory) as folder:  # of what is there, nothing is followed: its author is anybody
         if there is not None:
             folder.replace(place.name, text, 0o644)
         elif not folder.create(place.name, text, 0o644):

@@ -16,7 +16,7 @@ from typing import Any
 
 from cocosearch_ipc import address, client
 from cocosearch_ipc.cli import exits, program
-from cocosearch_ipc.cli.setup.safe_folder import BY_HAND, Folder
+from cocosearch_ipc.cli.setup.safe_folder import BY_HAND, SafeFolder
 from cocosearch_ipc.render import output
 
 Env = Mapping[str, str]
@@ -138,7 +138,7 @@ def _write(target: Target, edit: Callable[[str], str]) -> tuple[str, bool]:
     Raises `client.CallFailed`.
     """
     target.top.mkdir(parents=True, exist_ok=True)
-    with Folder.opened(target.top, *target.below) as folder:
+    with SafeFolder.opened(target.top, *target.below) as folder:
         data, mode = folder.read(target.name, target.max_bytes) or (b"", 0o600)
         try:
             before = data.decode("utf-8")

@@ -20,7 +20,7 @@ _FILE = os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 BY_HAND = "add what `--print` shows by hand"
 
 
-class Folder:
+class SafeFolder:
     """An open directory. `path` is what messages call it."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
@@ -28,7 +28,7 @@ class Folder:
 
     @classmethod
     @contextlib.contextmanager
-    def opened(cls, top: Path, *below: str) -> Iterator["Folder"]:
+    def opened(cls, top: Path, *below: str) -> Iterator["SafeFolder"]:
         """The directory `below` the directory `top`, made where it is missing. Raises `client.CallFailed`, `OSError`.
 
         `top` may be reached through links, what is below may not.

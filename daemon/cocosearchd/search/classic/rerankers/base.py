@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from cocosearchd.search.ranking import Scored
+from cocosearchd.search.ranking import ScoredCandidate
 
 # CocoRAG, reranker-design.md, "Scoring Model": how much the vector's score and the features count.
 VECTOR_SHARE, FEATURE_SHARE = 0.40, 0.60
@@ -16,11 +16,11 @@ class Reranker(Protocol):
     def name(self) -> str:
         """As a person chooses it."""
 
-    def rerank(self, text: str, scored: Sequence[Scored]) -> list[Scored]:
+    def rerank(self, text: str, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
         """The same candidates, best first, each with its features."""
 
 
-def vector_scores(scored: Sequence[Scored]) -> list[float]:
+def vector_scores(scored: Sequence[ScoredCandidate]) -> list[float]:
     """The cosine of each candidate, 0..1. One that only the keyword leg found takes the lowest of the others.
 
     That is the best it can have: the vector leg would have found it otherwise.

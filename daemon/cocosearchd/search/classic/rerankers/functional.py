@@ -23,7 +23,7 @@ from cocosearchd.search.classic.rerankers.question_words import (
     query_type,
 )
 from cocosearchd.search.plan import identifiers
-from cocosearchd.search.ranking import Scored, ordered, rescored
+from cocosearchd.search.ranking import ScoredCandidate, ordered, rescored
 
 WEIGHTS: dict[str, float] = {
     "entity_relevance": 0.15,
@@ -58,7 +58,7 @@ _DEFINES = re.compile(r"\b(?:def|func|fn|function|class|struct|interface|trait)\
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class AnalysedQuery:
     """A query, taken apart once for all candidates."""
 
     keywords: tuple[str, ...]
@@ -70,7 +70,7 @@ class Question:
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class AnalysedCandidate:
     """A candidate, taken apart once for all features."""
 
     text: str
@@ -87,7 +87,7 @@ class FunctionalReranker:
 
     name = "functional"
 
-    def rerank(self, text: str, scored: Sequence[Scored]) -> list[Scored]:
+    def rerank(self, text: str, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
         """The candidates by 0.40 x cosine + 0.60 x weighted features, best first."""
         question, weights = ask(text), dynamic_weights(text)
         return ordered(
@@ -104,11 +104,11 @@ def dynamic_weights(text: str) -> dict[str, float]:
     return {name: weight / total for name, weight in raw.items()}
 
 
-def ask(text: str) -> Question:
+def ask(text: str) -> AnalysedQuery:
     """Take a query apart."""
     words = keywords(text)
     known = set(words)
-    return Question(
+    return AnalysedQuery(
         keywords=words,
         entities=tuple(name.casefold() for name in identifiers(text)) or words,
         verbs=tuple(word for word in words if word in VERBS),
@@ -118,12 +118,12 @@ def ask(text: str) -> Question:
     )
 
 
-def material(one: Scored) -> Material:
+def material(one: ScoredCandidate) -> AnalysedCandidate:
     """Take a candidate apart."""
     found = one.candidate
     words = tuple(split_text(found.content).split())
     stem = split_text(PurePosixPath(found.path).stem).split()
-    return Material(
+    return AnalysedCandidate(
         text=found.content,
         folded=found.content.casefold(),
         words=words,
@@ -134,7 +134,7 @@ def material(one: Scored) -> Material:
     )
 
 
-def features(question: Question, found: Material) -> dict[str, float]:
+def features(question: AnalysedQuery, found: AnalysedCandidate) -> dict[str, float]:
     """The nine features, each in 0..1. One that the query says nothing about is 0 for every candidate."""
     return {
         "entity_relevance": _share(question.entities, lambda name: name in found.folded or name in found.path),
@@ -160,23 +160,23 @@ def _share(wanted: Sequence[str], has: Callable[[str], bool]) -> float:
     return sum(map(has, wanted)) / len(wanted) if wanted else 0.0
 
 
-def _file_appropriateness(question: Question, found: Material) -> float:
+def _file_appropriateness(question: AnalysedQuery, found: AnalysedCandidate) -> float:
     named = _share(question.keywords, lambda word: word in found.stem)
     if not question.file_kinds:
         return named
     return (named + (found.language in question.file_kinds)) / 2
 
 
-def _keyword_matches(question: Question, found: Material) -> float:
+def _keyword_matches(question: AnalysedQuery, found: AnalysedCandidate) -> float:
     counted = sum(min(found.words.count(word), ENOUGH_OCCURRENCES) for word in question.keywords)
     return counted / (ENOUGH_OCCURRENCES * len(question.keywords)) if question.keywords else 0.0
 
 
-def _educational_value(found: Material) -> float:
+def _educational_value(found: AnalysedCandidate) -> float:
     return sum(bool(sign.search(found.text)) for sign in (_COMMENT, _DOCSTRING, _TEACHING)) / 3
 
 
-def _code_quality(found: Material) -> float:
+def _code_quality(found: AnalysedCandidate) -> float:
     lines = found.text.splitlines()
     signs = (
         bool(_DEFINES.search(found.text)),

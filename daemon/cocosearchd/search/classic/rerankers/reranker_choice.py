@@ -9,7 +9,7 @@ from cocosearchd.search.classic.rerankers.base import Reranker
 from cocosearchd.search.classic.rerankers.functional import FunctionalReranker
 from cocosearchd.search.classic.rerankers.spacy import MODEL, SpacyReranker, open_spacy, prose
 from cocosearchd.search.plan import RerankerName
-from cocosearchd.search.ranking import Scored
+from cocosearchd.search.ranking import ScoredCandidate
 
 LONG_QUESTION_WORDS = 5  # more than these are plain language (CocoRAG, reranker-design.md, "Unified Router")
 _PLAIN_LANGUAGE = re.compile(
@@ -25,12 +25,12 @@ class Rerankers:
         self._spacy: SpacyReranker | None = None
         self._loading = Lock()
 
-    def rerank(self, name: RerankerName, text: str, scored: list[Scored]) -> list[Scored]:
+    def rerank(self, name: RerankerName, text: str, scored: list[ScoredCandidate]) -> list[ScoredCandidate]:
         """The candidates in the order of the chosen reranker. Raises `InvalidInput` as `choose` does. For a thread."""
         chosen = self.choose(name, text, scored)
         return scored if chosen is None else chosen.rerank(text, scored)
 
-    def choose(self, name: RerankerName, text: str, scored: Sequence[Scored]) -> Reranker | None:
+    def choose(self, name: RerankerName, text: str, scored: Sequence[ScoredCandidate]) -> Reranker | None:
         """None for `disabled`. May load a model. Raises `InvalidInput` when spaCy is asked for by name and missing."""
         if name == "disabled" or not scored:
             return None
@@ -46,6 +46,6 @@ def spacy_installed() -> bool:
     return find_spec("spacy") is not None and find_spec(MODEL) is not None
 
 
-def _linguistic(text: str, scored: Sequence[Scored]) -> bool:
+def _linguistic(text: str, scored: Sequence[ScoredCandidate]) -> bool:
     plain = len(text.split()) > LONG_QUESTION_WORDS or _PLAIN_LANGUAGE.search(text) is not None
     return plain and any(prose(one.candidate.content) for one in scored)

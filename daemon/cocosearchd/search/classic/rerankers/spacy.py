@@ -15,7 +15,7 @@ from cocosearchd.languages.identifiers import split_text
 from cocosearchd.search.classic.rerankers.base import FEATURE_SHARE, VECTOR_SHARE, vector_scores
 from cocosearchd.search.classic.rerankers.question_words import DOMAINS
 from cocosearchd.search.lexical.analysis.delimited_text import Enclosure, SpanFinder
-from cocosearchd.search.ranking import Scored, ordered, rescored
+from cocosearchd.search.ranking import ScoredCandidate, ordered, rescored
 
 MODEL = "en_core_web_sm"
 # CocoRAG, reranker-design.md, "spaCy NLP Reranker"; divided by their sum, so that features reach their whole share.
@@ -45,7 +45,7 @@ class SpacyReranker:
     def __init__(self, language: Any) -> None:
         self._language = language
 
-    def rerank(self, text: str, scored: Sequence[Scored]) -> list[Scored]:
+    def rerank(self, text: str, scored: Sequence[ScoredCandidate]) -> list[ScoredCandidate]:
         """The candidates by 0.40 x cosine + 0.60 x weighted features, best first."""
         question = self._language(text)
         proses = [prose(one.candidate.content) for one in scored]

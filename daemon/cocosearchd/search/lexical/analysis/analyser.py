@@ -39,7 +39,7 @@ BY_PATH_ALONE = "searched by its path alone"
 
 
 @dataclass(frozen=True, slots=True)
-class Reduced:
+class ReducedFile:
     """A file that is searched by less than its text has; `reason` is for people."""
 
     path: str
@@ -47,11 +47,11 @@ class Reduced:
 
 
 @dataclass(frozen=True, slots=True)
-class Analysed:
+class AnalysedFiles:
     """Documents in the order of the files, and the files of which they have less."""
 
     documents: tuple[Documents, ...] = ()
-    reduced: tuple[Reduced, ...] = ()
+    reduced: tuple[ReducedFile, ...] = ()
 
 
 class ReducedFiles:
@@ -73,7 +73,7 @@ class ReducedFiles:
         """Forget files that are not among `paths`."""
         self._reasons = {path: reason for path, reason in self._reasons.items() if path in paths}
 
-    def update(self, paths: Iterable[str], reduced: Iterable[Reduced]) -> None:
+    def update(self, paths: Iterable[str], reduced: Iterable[ReducedFile]) -> None:
         """Note that files have been analysed again, or are gone, and which of them are reduced now."""
         for path in paths:
             self._reasons.pop(path, None)
@@ -92,7 +92,7 @@ class ReducedFiles:
 class Analyser(Protocol):
     """Turns texts of files into documents of a lexical index."""
 
-    async def analyse(self, files: Sequence[FileText]) -> Analysed:
+    async def analyse(self, files: Sequence[FileText]) -> AnalysedFiles:
         """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`."""
 
 
@@ -122,13 +122,13 @@ class ProcessAnalyser:
         """Forget what was read, in new processes: for when there is no index any more."""
         await self._pool.renew()
 
-    async def analyse(self, files: Sequence[FileText]) -> Analysed:
+    async def analyse(self, files: Sequence[FileText]) -> AnalysedFiles:
         """Analyse files whose vectors are of one dimension. Raises `WorkerUnavailable`.
 
         The process analyses a batch while the documents of the batch before are put together here.
         """
         documents = list[Documents]()
-        reduced = list[Reduced]()
+        reduced = list[ReducedFile]()
         turn = asyncio.Lock()  # one batch at a time: two would have a second process started
         requests = deque[asyncio.Task[list[tuple[Sequence[FileText], Analysis]]]]()
         try:
@@ -142,20 +142,20 @@ class ProcessAnalyser:
             for request in requests:
                 request.cancel()
             await asyncio.gather(*requests, return_exceptions=True)
-        return Analysed(tuple(documents), tuple(reduced))
+        return AnalysedFiles(tuple(documents), tuple(reduced))
 
     async def aclose(self) -> None:
         """End all processes."""
         await self._pool.aclose()
 
     async def _in_turn(
-        self, turn: asyncio.Lock, batch: Sequence[FileText], reduced: list[Reduced]
+        self, turn: asyncio.Lock, batch: Sequence[FileText], reduced: list[ReducedFile]
     ) -> list[tuple[Sequence[FileText], Analysis]]:
         async with turn:
             return await self._batch(batch, reduced)
 
     async def _batch(
-        self, files: Sequence[FileText], reduced: list[Reduced]
+        self, files: Sequence[FileText], reduced: list[ReducedFile]
     ) -> list[tuple[Sequence[FileText], Analysis]]:
         """Analyse files together, or, if they end the process, each alone."""
         try:
@@ -164,7 +164,7 @@ class ProcessAnalyser:
             log.warning("analysis_ended", extra={"files": len(files), "first": files[0].path, "how": error.reason})
         return [([file], await self._alone(file, reduced)) for file in files]
 
-    async def _alone(self, file: FileText, reduced: list[Reduced]) -> Analysis:
+    async def _alone(self, file: FileText, reduced: list[ReducedFile]) -> Analysis:
         """Analyse one file of a batch that ended its process."""
         try:
             return await self._request([file])
@@ -175,7 +175,7 @@ class ProcessAnalyser:
         except WorkerLost:
             analysis, result = await self._by_path(file), BY_PATH_ALONE
         log.warning("analysis_reduced", extra={"path": file.path, "how": first.reason, "result": result})
-        reduced.append(Reduced(file.path, f"{result}: its analysis was ended, {first.reason}"))
+        reduced.append(ReducedFile(file.path, f"{result}: its analysis was ended, {first.reason}"))
         return analysis
 
     async def _by_path(self, file: FileText) -> Analysis:

@@ -1,7 +1,7 @@
 """Requests to an analysis process, and its responses, as bytes. Pure.
 
 Both ends run the same code (`sandbox.code_digest`), so `marshal` will do. A response is checked before use: arrays
-of the wrong shape, or that point beyond the files that were sent, are `Garbled`.
+of the wrong shape, or that point beyond the files that were sent, are `InvalidFrame`.
 """
 
 import marshal
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.sandbox.frames import Garbled
+from cocosearchd.sandbox.frames import InvalidFrame
 from cocosearchd.sandbox.values import read_values
 from cocosearchd.search.lexical.analysis.documents import (
     Analysis,
@@ -59,13 +59,15 @@ def analysis_to_bytes(analysis: Analysis) -> bytes:
 
 
 def analysis_from_bytes(body: bytes, files: Sequence[FileText]) -> Analysis:
-    """Return the inverse of `analysis_to_bytes`. Raises `Garbled` for what cannot be the analysis of these files."""
+    """Return the inverse of `analysis_to_bytes`. Raises `InvalidFrame` for what cannot be the analysis of these
+    files.
+    """
     try:
         raw = read_values(body)
         arrays = [np.frombuffer(data, kind) for data, kind in zip(raw, _TYPES, strict=True)]
         arrays[11] = arrays[11].reshape(-1, _FIELDS)
     except (ValueError, TypeError) as error:
-        raise Garbled(f"no analysis: {error}") from error
+        raise InvalidFrame(f"no analysis: {error}") from error
     _check(arrays, len(files), sum(len(file.chunks) for file in files))
     return Analysis(arrays[0], ChunkPostings(*arrays[1:5]), FilePostings(*arrays[5:12]), NamePostings(*arrays[12:]))
 
@@ -75,10 +77,10 @@ def _check(arrays: Sequence[NDArray[np.generic]], files: int, chunks: int) -> No
     same = all(len(set(lengths[rows])) == 1 for rows in (_CHUNK_ROWS, _FILE_ROWS, _NAME_ROWS))
     whole = lengths[0] == lengths[11] == files and lengths[4] == chunks
     if not same or not whole:
-        raise Garbled("an analysis of other files")
+        raise InvalidFrame("an analysis of other files")
     for owners, count in ((arrays[2], chunks), (arrays[6], files), (arrays[14], chunks)):
         if len(owners) and not (owners.min() >= 0 and owners.max() < count):
-            raise Garbled("an analysis that points beyond its files")
+            raise InvalidFrame("an analysis that points beyond its files")
 
 
 def _arrays(analysis: Analysis) -> list[NDArray[np.generic]]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from cocosearchd.sandbox.worker_loop import Handler, run_worker
 from cocosearchd.search.lexical.analysis.analysis_messages import AnalysisRequest, analysis_to_bytes
 from cocosearchd.search.lexical.analysis.documents import FileText, analyse
-from cocosearchd.search.lexical.analysis.terms import Terms
+from cocosearchd.search.lexical.analysis.terms import TermCache
 
 # Characters. A longer run without blanks has ended a process before, as no word has.
 _LONGEST_RUN = 200
@@ -17,7 +17,7 @@ _LONGEST_RUN = 200
 
 def open_handler() -> Handler:
     """Return what answers a request."""
-    terms = Terms()
+    terms = TermCache()
 
     def handle(body: bytes) -> bytes:
         request = AnalysisRequest.from_bytes(body)

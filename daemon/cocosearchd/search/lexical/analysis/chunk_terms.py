@@ -31,7 +31,7 @@ _DEFINITION_BYTES = 150
 _LAST = re.compile(r"\.|::")
 
 
-class Chunk(NamedTuple):
+class TermChunk(NamedTuple):
     """A chunk, as far as it matters here. `own` is its text without what the chunk before has as well."""
 
     text: str
@@ -64,7 +64,7 @@ class ChunkMemory:
         """Whether it has read anything."""
         return bool(self._kept)
 
-    def read(self, chunks: Sequence[Chunk]) -> list[ChunkWords]:
+    def read(self, chunks: Sequence[TermChunk]) -> list[ChunkWords]:
         """What is to be known of chunks, in their order."""
         keys = list(map(hash, chunks))
         found = {key: words for key in keys if (words := self._kept.get(key)) is not None}
@@ -85,7 +85,7 @@ class ChunkMemory:
             self._keep({key: known})
         return unpacked([known.body])
 
-    def _read(self, chunks: Sequence[Chunk]) -> list[ChunkWords]:
+    def _read(self, chunks: Sequence[TermChunk]) -> list[ChunkWords]:
         body = self.table.numbers([chunk.text for chunk in chunks])
         lines = self._keyword_lines(body)
         commented = [comments_within(chunk.own, chunk.language) for chunk in chunks]
@@ -133,7 +133,7 @@ def _packed(words: Numbers) -> list[bytes]:
     return [raw[start * size : end * size] for start, end in zip(starts, [*starts, len(words)][1:], strict=True)]
 
 
-def _definitions(chunk: Chunk, lines: list[int]) -> list[Definition]:
+def _definitions(chunk: TermChunk, lines: list[int]) -> list[Definition]:
     """Those the expressions find, then those only the syntax tree knows, as functions at the place of the name."""
     found = definitions(chunk.own, chunk.language, lines if chunk.own is chunk.text else None)
     known = {item.name for item in found}

@@ -26,7 +26,7 @@ class Enclosure:
         return rf"{mark}(?<![^\n]{mark})" if self.begins_line else mark
 
 
-class Span(NamedTuple):
+class TextSpan(NamedTuple):
     """A place of a text in characters, marks included; `enclosure` is None for what the other expression matched."""
 
     start: int
@@ -50,14 +50,14 @@ class SpanFinder:
             if chosen or beside
         }
 
-    def spans(self, text: str) -> list[Span]:
+    def spans(self, text: str) -> list[TextSpan]:
         """All spans, in order; none overlaps another. An opening mark without its closing mark is no span."""
         usable = tuple(each for each in self.enclosures if each.opener in text and each.closer in text)
-        spans = list[Span]()
+        spans = list[TextSpan]()
         position = 0
         while (pattern := self._patterns.get(usable)) and (match := pattern.search(text, position)):
             if match.lastindex is None:
-                span: Span | None = Span(match.start(), match.end(), None)
+                span: TextSpan | None = TextSpan(match.start(), match.end(), None)
             else:
                 span = _closed(text, match, usable[match.lastindex - 1])
             if span is None:
@@ -69,7 +69,7 @@ class SpanFinder:
         return spans
 
 
-def _closed(text: str, opening: re.Match[str], enclosure: Enclosure) -> Span | None:
+def _closed(text: str, opening: re.Match[str], enclosure: Enclosure) -> TextSpan | None:
     """The span that begins with an opening mark; None if nothing closes it."""
     closing = text.find(enclosure.closer, opening.end())
-    return None if closing < 0 else Span(opening.start(), closing + len(enclosure.closer), enclosure)
+    return None if closing < 0 else TextSpan(opening.start(), closing + len(enclosure.closer), enclosure)

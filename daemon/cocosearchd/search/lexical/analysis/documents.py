@@ -12,9 +12,9 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical.analysis.chunk_terms import Chunk, ChunkMemory, ChunkWords, unpacked
+from cocosearchd.search.lexical.analysis.chunk_terms import ChunkMemory, ChunkWords, TermChunk, unpacked
 from cocosearchd.search.lexical.analysis.term_table import TEXT_START, Numbers, WordTable
-from cocosearchd.search.lexical.analysis.terms import WORD, Terms
+from cocosearchd.search.lexical.analysis.terms import WORD, TermCache
 from cocosearchd.search.lexical.analysis.text_definitions import FUNCTION, LONG, MINOR, Definition
 
 # What a term in the path or in a defined name weighs against one in the text, in the field of everything.
@@ -152,12 +152,12 @@ class _Read:
     characters: list[int]  # (F,)
 
 
-def document(file: FileText, terms: Terms) -> Documents:
+def document(file: FileText, terms: TermCache) -> Documents:
     """Count the terms of one file."""
     return next(documents([file], terms))
 
 
-def documents(files: Sequence[FileText], terms: Terms) -> Iterator[Documents]:
+def documents(files: Sequence[FileText], terms: TermCache) -> Iterator[Documents]:
     """Count the terms of files whose vectors are of one dimension, in their order, some of them at a time."""
     for start in range(0, len(files), TOGETHER):
         some = files[start : start + TOGETHER]
@@ -240,7 +240,7 @@ def _without_overlap(chunks: Sequence[ChunkText]) -> list[str]:
 def _read(files: Sequence[FileText], memory: ChunkMemory) -> _Read:
     texts = [_without_overlap(file.chunks) for file in files]
     chunks = [
-        Chunk(chunk.text, text, file.language, chunk.definitions)
+        TermChunk(chunk.text, text, file.language, chunk.definitions)
         for file, own in zip(files, texts, strict=True)
         for chunk, text in zip(file.chunks, own, strict=True)
     ]

@@ -87,7 +87,7 @@ class Splitter:
         return [term for word in WORD.findall(_plain(text)) for term in self.of_word(word)]
 
 
-class Terms(Splitter):
+class TermCache(Splitter):
     """Splits and stems, and keeps what it has found, as text repeats itself. Safe in threads."""
 
     def __init__(self) -> None:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.analysis.terms import QueryTerms
-from cocosearchd.search.lexical.scoring.candidate_selection import Compared
-from cocosearchd.search.lexical.segments.segment import Part
+from cocosearchd.search.lexical.scoring.candidate_selection import CandidateFiles
+from cocosearchd.search.lexical.segments.segment import SegmentView
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -31,7 +31,7 @@ _Rows = slice | Ints
 
 
 @dataclass(frozen=True, slots=True)
-class Sizes:
+class FieldSizes:
     """Of what is alive in all parts."""
 
     files: int
@@ -44,11 +44,11 @@ class Sizes:
 class FileHits:
     """Where the terms of a query are in the files of a part, term by term: the living files and their rows."""
 
-    part: Part
+    part: SegmentView
     terms: tuple[tuple[NDArray[np.int32], _Rows], ...]
 
 
-class Finder:
+class IdLookup:
     """Where numbers are among some chosen ones."""
 
     def __init__(self, size: int, chosen: Ints) -> None:
@@ -64,7 +64,7 @@ class Finder:
         return kept, self._places.take(numbers.take(kept))
 
 
-def file_hits(parts: Sequence[Part], query: QueryTerms) -> list[FileHits]:
+def file_hits(parts: Sequence[SegmentView], query: QueryTerms) -> list[FileHits]:
     """The living files that have the terms of a query, part by part."""
     asked = _hashes(query)
     return [
@@ -83,7 +83,7 @@ def having_all(found: Sequence[FileHits]) -> list[Floats]:
     ]
 
 
-def file_scores(found: Sequence[FileHits], sizes: Sizes, query: QueryTerms) -> list[Floats]:
+def file_scores(found: Sequence[FileHits], sizes: FieldSizes, query: QueryTerms) -> list[Floats]:
     """Per part: BM25 of each file over all it holds, (F,); dead files 0."""
     counts = [[len(files) for files, _ in each.terms] for each in found]
     weights = _weights(query, _summed(counts, query), sizes.files)
@@ -99,7 +99,7 @@ def file_scores(found: Sequence[FileHits], sizes: Sizes, query: QueryTerms) -> l
 
 
 def field_scores(
-    found: Sequence[FileHits], sizes: Sizes, query: QueryTerms, some: Sequence[Compared]
+    found: Sequence[FileHits], sizes: FieldSizes, query: QueryTerms, some: Sequence[CandidateFiles]
 ) -> dict[str, Floats]:
     """Field -> (f,), BM25 of the compared files of all parts over the fields."""
     near = [_near(each, compared) for each, compared in zip(found, some, strict=True)]
@@ -121,7 +121,7 @@ def field_scores(
 
 
 def chunk_scores(
-    parts: Sequence[Part], sizes: Sizes, query: QueryTerms, some: Sequence[Compared]
+    parts: Sequence[SegmentView], sizes: FieldSizes, query: QueryTerms, some: Sequence[CandidateFiles]
 ) -> tuple[Floats, Floats]:
     """Over the compared chunks of all parts: BM25, and the share of the query's idf mass that a chunk has."""
     asked = _hashes(query)
@@ -131,7 +131,7 @@ def chunk_scores(
     times = np.array([times for _, times in query.terms], np.float32)
     scores, covered = [], []
     for each, row in zip(some, rows, strict=True):
-        segment, find = each.segment, Finder(each.segment.chunk_count, each.chunks)
+        segment, find = each.segment, IdLookup(each.segment.chunk_count, each.chunks)
         hits = [find(segment.posting_chunks[one]) for one in row]
         terms = np.repeat(np.arange(len(hits)), [len(kept) for kept, _ in hits])
         places = _joined([places for _, places in hits], np.int32)
@@ -146,9 +146,9 @@ def chunk_scores(
     return _joined(scores, np.float32), (_joined(covered, np.float32) / ideal).astype(np.float32)
 
 
-def _near(found: FileHits, compared: Compared) -> tuple[Ints, NDArray[np.int32], Ints]:
+def _near(found: FileHits, compared: CandidateFiles) -> tuple[Ints, NDArray[np.int32], Ints]:
     """Of the compared files that have a term: the rows, the places of the files, and which terms."""
-    find = Finder(found.part.segment.file_count, compared.files)
+    find = IdLookup(found.part.segment.file_count, compared.files)
     hits = [find(files) for files, _ in found.terms]
     rows = [
         kept + rows.start if isinstance(rows, slice) else rows.take(kept)
@@ -158,7 +158,7 @@ def _near(found: FileHits, compared: Compared) -> tuple[Ints, NDArray[np.int32],
     return _joined(rows, np.int64), _joined([places for _, places in hits], np.int32), terms
 
 
-def _living_files(part: Part, rows: slice) -> tuple[NDArray[np.int32], _Rows]:
+def _living_files(part: SegmentView, rows: slice) -> tuple[NDArray[np.int32], _Rows]:
     """The living files that have a term, and their rows."""
     files = part.segment.posting_files[rows]
     if part.alive is None:
@@ -167,7 +167,7 @@ def _living_files(part: Part, rows: slice) -> tuple[NDArray[np.int32], _Rows]:
     return files.take(kept), kept + rows.start
 
 
-def _living_rows(part: Part, rows: slice) -> int:
+def _living_rows(part: SegmentView, rows: slice) -> int:
     if part.alive_chunks is None:
         return int(rows.stop) - int(rows.start)
     return int(np.count_nonzero(part.alive_chunks.take(part.segment.posting_chunks[rows])))

@@ -26,7 +26,7 @@ _BETWEEN_EQUALS = 1e-3  # of the evidence of names: what words add to it
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class CandidateFiles:
     """The compared files of one segment: f files, c chunks."""
 
     segment: Segment
@@ -35,15 +35,15 @@ class Compared:
     chunks: Ints  # (c,) in the segment, ascending
 
 
-def compared(segment: Segment, files: Ints) -> Compared:
+def compared(segment: Segment, files: Ints) -> CandidateFiles:
     """Where the chunks of some files of a segment are."""
     starts = segment.chunk_starts[files]
     counts = segment.chunk_ends[files] - starts
     places = np.cumsum(counts) - counts
-    return Compared(segment, files, counts, np.arange(int(counts.sum())) + np.repeat(starts - places, counts))
+    return CandidateFiles(segment, files, counts, np.arange(int(counts.sum())) + np.repeat(starts - places, counts))
 
 
-class Nearness(Protocol):
+class VectorScores(Protocol):
     """How near the vectors of living files are to that of a query."""
 
     def nearest(self, among: Mask | None, count: int) -> Ints:
@@ -51,7 +51,7 @@ class Nearness(Protocol):
 
 
 def promising(
-    values: Mapping[str, Floats], nearness: Nearness | None, allowed: Mask | None, shown: int, paths: Sequence[str]
+    values: Mapping[str, Floats], nearness: VectorScores | None, allowed: Mask | None, shown: int, paths: Sequence[str]
 ) -> Ints:
     """The files that are compared, as ascending numbers of living ones.
 

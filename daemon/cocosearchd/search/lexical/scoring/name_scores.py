@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.search.lexical.analysis.terms import QueryTerms, term_hash
-from cocosearchd.search.lexical.scoring.candidate_selection import Compared
-from cocosearchd.search.lexical.segments.segment import Part, Segment
+from cocosearchd.search.lexical.scoring.candidate_selection import CandidateFiles
+from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -23,7 +23,7 @@ _EXACT_LEAD = 1.0  # of a chunk whose definition has the very name: so that a co
 
 
 @dataclass(frozen=True, slots=True)
-class Defined:
+class DefinedNames:
     """What is defined in a segment of what the query names."""
 
     exact: tuple[NDArray[np.int32], Floats]  # chunks and values of definitions of identifiers; one may come twice
@@ -31,7 +31,7 @@ class Defined:
     of_files: dict[str, Floats]  # (F,): symF the best exact one, symI in any case, whole of all that was asked
 
 
-def defined(segment: Segment, query: QueryTerms) -> Defined:
+def defined(segment: Segment, query: QueryTerms) -> DefinedNames:
     """What is defined of the identifiers of the query, and of the whole symbol as it was asked."""
     lower = tuple(name.lower() for name in query.identifiers)
     asked = query.identifiers[:1] if query.symbol else ()
@@ -39,10 +39,10 @@ def defined(segment: Segment, query: QueryTerms) -> Defined:
     folded = _defined(segment.folded_names, segment.folded_chunks, segment.folded_values, lower)
     whole = _defined(segment.exact_names, segment.exact_chunks, segment.exact_values, asked)
     best = (_per_file(segment, *rows) for rows in (exact, folded, whole))
-    return Defined(exact, folded, dict(zip(("symF", "symI", "whole"), best, strict=True)))
+    return DefinedNames(exact, folded, dict(zip(("symF", "symI", "whole"), best, strict=True)))
 
 
-def chunk_names(some: Sequence[Compared], found: Sequence[Defined]) -> Floats:
+def chunk_names(some: Sequence[CandidateFiles], found: Sequence[DefinedNames]) -> Floats:
     """(c,): the best value of a definition in each compared chunk of all parts, and a lead where the case agrees."""
     rows = []
     for each, names in zip(some, found, strict=True):
@@ -56,14 +56,14 @@ def chunk_names(some: Sequence[Compared], found: Sequence[Defined]) -> Floats:
     return _joined(rows)
 
 
-def file_cosines(parts: Sequence[Part], files: Sequence[Ints], vector: Floats) -> Floats:
+def file_cosines(parts: Sequence[SegmentView], files: Sequence[Ints], vector: Floats) -> Floats:
     """(f,): of the mean vectors of some files of each part; NaN where a file has none."""
     chosen = list(zip(parts, files, strict=True))
     rows = _taken([(part.segment.file_vectors, some) for part, some in chosen], len(vector))
     return products(rows, _joined([part.segment.file_scales.take(some) for part, some in chosen]), vector)
 
 
-def chunk_cosines(some: Sequence[Compared], vector: Floats) -> Floats:
+def chunk_cosines(some: Sequence[CandidateFiles], vector: Floats) -> Floats:
     """(c,): of the compared chunks of all parts; NaN where one has no vector."""
     rows = _taken([(each.segment.vectors, each.chunks) for each in some], len(vector))
     return products(rows, _joined([each.segment.scales.take(each.chunks) for each in some]), vector)

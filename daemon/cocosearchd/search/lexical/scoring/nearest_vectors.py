@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from cocosearchd.search.lexical.scoring.candidate_selection import compared, first_by
 from cocosearchd.search.lexical.scoring.name_scores import file_cosines
-from cocosearchd.search.lexical.segments.live_documents import Living, joined
-from cocosearchd.search.lexical.segments.segment import Part, signs_of
+from cocosearchd.search.lexical.segments.live_documents import LiveDocuments, joined
+from cocosearchd.search.lexical.segments.segment import SegmentView, signs_of
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -31,11 +31,11 @@ _FEW = 16  # of a choice that leaves one file of so many, all chunks are looked 
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Near:
-    """The vectors of living files beside that of a query: `lexical_choice.Nearness`."""
+class NearestVectors:
+    """The vectors of living files beside that of a query: `lexical_choice.VectorScores`."""
 
-    parts: Sequence[Part]
-    living: Living
+    parts: Sequence[SegmentView]
+    living: LiveDocuments
     vector: Floats
     differ: Sequence[Signs]  # by part (C,): how many of the first signs differ from those of the query
 
@@ -106,13 +106,13 @@ class Near:
         return np.concatenate(files), np.concatenate(least)
 
 
-def near(parts: Sequence[Part], living: Living, vector: Floats) -> Near:
+def near(parts: Sequence[SegmentView], living: LiveDocuments, vector: Floats) -> NearestVectors:
     """Compare all living chunks of `parts` roughly with `vector`, (dimension,)."""
     asked = signs_of(vector[None])[:, 0]
-    return Near(parts, living, vector, [_differing(part, asked, len(vector)) for part in parts])
+    return NearestVectors(parts, living, vector, [_differing(part, asked, len(vector)) for part in parts])
 
 
-def _differing(part: Part, asked: NDArray[np.uint64], dimension: int) -> Signs:
+def _differing(part: SegmentView, asked: NDArray[np.uint64], dimension: int) -> Signs:
     segment = part.segment
     if segment.vectors.shape[1] != dimension or not dimension:
         return np.full(segment.chunk_count, _NONE, np.uint8)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cocosearchd.model import spellings
-from cocosearchd.search.lexical.analysis.terms import WORD, Terms, parts, term_hash
-from cocosearchd.search.lexical.segments.live_documents import Living
-from cocosearchd.search.lexical.segments.segment import Part
+from cocosearchd.search.lexical.analysis.terms import WORD, TermCache, parts, term_hash
+from cocosearchd.search.lexical.segments.live_documents import LiveDocuments
+from cocosearchd.search.lexical.segments.segment import SegmentView
 
 Mask = NDArray[np.bool_]
 Forms = tuple[int, ...]  # hashes of terms: a word is there under one of them
@@ -32,7 +32,7 @@ class PhraseWords:
 
 
 @dataclass(frozen=True, slots=True)
-class Holding:
+class PhraseCandidates:
     """What of an index can hold some phrases: living chunks in files that may be shown, by part (C,).
 
     No other chunk than `sure` holds them all. `whole` are those of them in which the words at the edges are words, too.
@@ -42,7 +42,7 @@ class Holding:
     whole: tuple[Mask, ...]
 
 
-def phrase_words(phrases: Iterable[str], terms: Terms) -> PhraseWords:
+def phrase_words(phrases: Iterable[str], terms: TermCache) -> PhraseWords:
     """What is to be looked for, in any case. Words of other letters than ASCII are left out."""
     inner, outer = dict[Forms, None](), dict[Forms, None]()
     for phrase in phrases:
@@ -53,7 +53,7 @@ def phrase_words(phrases: Iterable[str], terms: Terms) -> PhraseWords:
     return PhraseWords(tuple(inner), tuple(outer))
 
 
-def _words_of(phrase: str, terms: Terms) -> dict[Forms, bool]:
+def _words_of(phrase: str, terms: TermCache) -> dict[Forms, bool]:
     """The words of one spelling, and whether each begins and ends inside of it somewhere."""
     words = dict[Forms, bool]()
     for found in _WORD.finditer(phrase):
@@ -65,12 +65,12 @@ def _words_of(phrase: str, terms: Terms) -> dict[Forms, bool]:
 
 
 def holding(
-    state: Sequence[Part],
-    living: Living,
+    state: Sequence[SegmentView],
+    living: LiveDocuments,
     words: PhraseWords,
     allowed: Mask | None,
     chunks: Sequence[Mask] | None = None,
-) -> Holding:
+) -> PhraseCandidates:
     """The chunks that can hold phrases of these words.
 
     `allowed` (F,): which living files may be shown; `chunks`, by part (C,): which chunks may be; None: all.
@@ -83,7 +83,7 @@ def holding(
             some &= chunks[number]
         sure.append(_having(part, words.inner, some))
         whole.append(_having(part, words.outer, sure[-1].copy()))
-    return Holding(tuple(sure), tuple(whole))
+    return PhraseCandidates(tuple(sure), tuple(whole))
 
 
 def size_of(chunks: Sequence[Mask]) -> int:
@@ -91,7 +91,7 @@ def size_of(chunks: Sequence[Mask]) -> int:
     return sum(int(np.count_nonzero(mask)) for mask in chunks)
 
 
-def keys_of(state: Sequence[Part], living: Living, chunks: Sequence[Mask]) -> list[Key]:
+def keys_of(state: Sequence[SegmentView], living: LiveDocuments, chunks: Sequence[Mask]) -> list[Key]:
     """The keys of living chunks."""
     found = list[Key]()
     for part, local, start, mask in zip(state, living.local, living.starts, chunks, strict=True):
@@ -102,7 +102,7 @@ def keys_of(state: Sequence[Part], living: Living, chunks: Sequence[Mask]) -> li
     return found
 
 
-def _forms(word: str, terms: Terms) -> Forms:
+def _forms(word: str, terms: TermCache) -> Forms:
     """Under what a lower-case word is kept, however it is written: as one word it is stemmed, as several it is not."""
     found = parts(word)
     if len(found) == 1:
@@ -110,19 +110,19 @@ def _forms(word: str, terms: Terms) -> Forms:
     return (term_hash(word),) if found else ()
 
 
-def _alive(part: Part) -> Mask:
+def _alive(part: SegmentView) -> Mask:
     """(C,): the living chunks."""
     return np.ones(part.segment.chunk_count, np.bool_) if part.alive_chunks is None else part.alive_chunks.copy()
 
 
-def _of_files(part: Part, files: NDArray[np.int64]) -> Mask:
+def _of_files(part: SegmentView, files: NDArray[np.int64]) -> Mask:
     """(C,): the chunks of some files."""
     chosen = np.zeros(part.segment.file_count, np.bool_)
     chosen[files] = True
     return chosen.take(part.segment.chunk_files)
 
 
-def _having(part: Part, words: Sequence[Forms], chunks: Mask) -> Mask:
+def _having(part: SegmentView, words: Sequence[Forms], chunks: Mask) -> Mask:
     """Which of some chunks have all words."""
     for forms in words:
         having = np.zeros(len(chunks), np.bool_)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from cocosearchd.search.lexical import features
 from cocosearchd.search.lexical.segments.path_names import PathNames
-from cocosearchd.search.lexical.segments.segment import Part
+from cocosearchd.search.lexical.segments.segment import SegmentView
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -43,7 +43,7 @@ class MaskCache:
 
 
 @dataclass(frozen=True, eq=False)
-class Living:
+class LiveDocuments:
     """The living files, parts in order, numbers running through: F files. Compared by identity."""
 
     paths: tuple[str, ...]  # (F,)
@@ -66,16 +66,16 @@ class Living:
         return [0, *self.ends.tolist()][: len(self.ends)]
 
 
-Choice = Callable[[Living], Mask | None]  # (F,): which files may be shown; None: all
+Choice = Callable[[LiveDocuments], Mask | None]  # (F,): which files may be shown; None: all
 
 
-def living_files(parts: Sequence[Part], names: Sequence[PathNames]) -> Living:
+def living_files(parts: Sequence[SegmentView], names: Sequence[PathNames]) -> LiveDocuments:
     """The living files of parts; `names`: of their segments."""
     files = [_mask(each) for each in parts]
     sizes = [np.log1p(each.segment.characters).astype(np.float32) for each in parts]
     draws = of_living(parts, [each.draw for each in names])
     local = tuple(np.arange(each.segment.file_count)[mask] for each, mask in zip(parts, files, strict=True))
-    return Living(
+    return LiveDocuments(
         paths=_chosen([each.paths for each in names], files),
         languages=_chosen([each.languages for each in names], files),
         local=local,
@@ -91,12 +91,12 @@ def living_files(parts: Sequence[Part], names: Sequence[PathNames]) -> Living:
     )
 
 
-def of_living(parts: Sequence[Part], arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def of_living(parts: Sequence[SegmentView], arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     """Values of the files of each part, as (F,) of the living ones."""
     return joined([array[_mask(part)] for part, array in zip(parts, arrays, strict=True)])
 
 
-def files_of(parts: Sequence[Part], chunks: Sequence[Mask]) -> Mask:
+def files_of(parts: Sequence[SegmentView], chunks: Sequence[Mask]) -> Mask:
     """(F,): the living files that have some of the chunks, by part (C,)."""
     having = [np.logical_or.reduceat(mask, each.segment.chunk_starts) for each, mask in zip(parts, chunks, strict=True)]
     found: Mask = of_living(parts, having)
@@ -110,7 +110,7 @@ def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.concatenate(arrays) if arrays else np.zeros(0, np.float32)
 
 
-def _mask(part: Part) -> slice | Mask:
+def _mask(part: SegmentView) -> slice | Mask:
     return slice(0, part.segment.file_count) if part.alive is None else part.alive
 
 

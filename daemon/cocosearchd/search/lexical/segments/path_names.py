@@ -79,7 +79,7 @@ def path_names(segment: Segment) -> PathNames:
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class WordForm:
     """How a word may stand in a file's name. One that begins with another form can only be where that is."""
 
     text: str
@@ -88,40 +88,40 @@ class Form:
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class QueryWord:
     """A word of a question, its forms, the shortest first, and what of what it explains counts."""
 
     text: str
-    forms: tuple[Form, ...]
+    forms: tuple[WordForm, ...]
     share: float
 
 
 @dataclass(frozen=True, slots=True)
-class NamesAsked:
+class NameQuery:
     """What a question asks of names: made once, asked of every segment."""
 
-    words: tuple[Word, ...]
+    words: tuple[QueryWord, ...]
     grams: NDArray[np.uint64]
 
 
-def names_asked(words: Sequence[str], stems: Sequence[str], shares: Sequence[float]) -> NamesAsked:
+def names_asked(words: Sequence[str], stems: Sequence[str], shares: Sequence[float]) -> NameQuery:
     """`stems` are those of `words`; of what a word explains, the share in `shares` counts."""
-    found, grams, size = list[Word](), [np.zeros(0, np.uint64)], 0
+    found, grams, size = list[QueryWord](), [np.zeros(0, np.uint64)], 0
     for word, stem, share in zip(words, stems, shares, strict=True):
         texts = forms(word, stem)[::-1]
-        shapes = list[Form]()
+        shapes = list[WordForm]()
         for number, text in enumerate(texts):
             within = next((other for other in texts[:number] if text.startswith(other)), None)
             if within is None:
                 grams.append(_grams(text))
             last = size + (len(grams[-1]) if within is None else 0)
-            shapes.append(Form(text, within, slice(size, last)))
+            shapes.append(WordForm(text, within, slice(size, last)))
             size = last
-        found.append(Word(word, tuple(shapes), share))
-    return NamesAsked(tuple(found), np.concatenate(grams))
+        found.append(QueryWord(word, tuple(shapes), share))
+    return NameQuery(tuple(found), np.concatenate(grams))
 
 
-def stem_coverage(names: PathNames, asked: NamesAsked) -> Floats:
+def stem_coverage(names: PathNames, asked: NameQuery) -> Floats:
     """Per file: the share of its name that words of the query explain, 0 to 1.
 
     "route group" explains all of `routegroup`.
@@ -152,7 +152,7 @@ def best_name_match(names: PathNames, identifiers: Sequence[str]) -> Floats:
     return values[names.stem_of_file]
 
 
-def _credits(names: PathNames, word: Word, starts: Ints, ends: Ints) -> dict[int, int]:
+def _credits(names: PathNames, word: QueryWord, starts: Ints, ends: Ints) -> dict[int, int]:
     """Of the stems that contain a form: the length of the longest."""
     found: dict[int, int] = {}
     scanned: dict[str, list[int]] = {}
@@ -167,7 +167,7 @@ def _credits(names: PathNames, word: Word, starts: Ints, ends: Ints) -> dict[int
     return found
 
 
-def _beginnings(names: PathNames, word: Word, credit: Mapping[int, int]) -> Iterator[tuple[int, int]]:
+def _beginnings(names: PathNames, word: QueryWord, credit: Mapping[int, int]) -> Iterator[tuple[int, int]]:
     """Files whose stem is the beginning of the word, where no longer form is in the whole path."""
     evidence = [form.text for form in word.forms if len(form.text) >= _STEM_EVIDENCE]
     for length in range(_STEM_EVIDENCE, min(len(word.text), names.longest) + 1):

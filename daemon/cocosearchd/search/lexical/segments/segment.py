@@ -1,7 +1,8 @@
 """A segment: the postings of some files as immutable arrays. Built from documents, asked for a term's rows.
 
 Terms and names are sorted hashes with, for each, the slice of its rows (compressed sparse rows). The chunks of a file
-are contiguous. Which files are alive is not part of a segment: `Part` pairs the two, and is replaced, not changed.
+are contiguous. Which files are alive is not part of a segment: `SegmentView` pairs the two, and is replaced, not
+changed.
 """
 
 from collections.abc import Sequence
@@ -99,7 +100,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class SegmentView:
     """A segment and which of its files are alive: `alive` (F,), `alive_chunks` (C,). None: all are.
 
     `returned` (F,): the generations of files that died and came back since the segment was made. None: none did.
@@ -110,21 +111,21 @@ class Part:
     alive_chunks: Mask | None = None
     returned: Ints | None = None
 
-    def without(self, files: Sequence[int]) -> "Part":
+    def without(self, files: Sequence[int]) -> "SegmentView":
         """A copy in which these files are dead. The masks are copied: readers may hold the old ones."""
         alive = np.ones(self.segment.file_count, np.bool_) if self.alive is None else self.alive.copy()
         alive[list(files)] = False
         return replace(self, alive=alive, alive_chunks=alive[self.segment.chunk_files])
 
-    def having(self, files: Sequence[int], generations: Sequence[int]) -> "Part":
+    def having(self, files: Sequence[int], generations: Sequence[int]) -> "SegmentView":
         """A copy in which these files, all of them dead, are alive again, of other generations."""
         alive = np.ones(self.segment.file_count, np.bool_) if self.alive is None else self.alive.copy()
         returned = self.generations.copy()
         alive[list(files)] = True
         returned[list(files)] = generations
         if alive.all():
-            return Part(self.segment, returned=returned)
-        return Part(self.segment, alive, alive[self.segment.chunk_files], returned)
+            return SegmentView(self.segment, returned=returned)
+        return SegmentView(self.segment, alive, alive[self.segment.chunk_files], returned)
 
     @property
     def generations(self) -> Ints:

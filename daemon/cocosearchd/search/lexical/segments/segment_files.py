@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from cocosearchd.search.lexical.segments.segment import Part, Segment
+from cocosearchd.search.lexical.segments.segment import Segment, SegmentView
 
 log = logging.getLogger(__name__)
 FORMAT = 9  # of the files; terms, definitions and fields have it in common: raise it when any of them changes
@@ -26,14 +26,14 @@ _ALIGNMENT = 64  # bytes: a cache line
 
 
 @dataclass(frozen=True, slots=True)
-class Snapshot:
+class SavedSnapshot:
     """Parts as they were, whose arrays are mapped from disk, and the names of their files.
 
     `reduced`: why files in them have less than their text, by path.
     """
 
     generation: int
-    parts: tuple[Part, ...]
+    parts: tuple[SegmentView, ...]
     names: tuple[str, ...]
     reduced: Mapping[str, str] = field(default_factory=dict)
 
@@ -42,13 +42,13 @@ def save(
     folder: Path,
     owner: Mapping[str, str],
     generation: int,
-    parts: Sequence[Part],
+    parts: Sequence[SegmentView],
     known: Mapping[Segment, str],
     reduced: Mapping[str, str] | None = None,
-) -> Snapshot:
+) -> SavedSnapshot:
     """Write what is not yet written and the manifest; remove what it does not name. Gives the parts as mapped.
 
-    `owner` tells whose snapshot this is; `known` are segments that a file has; `reduced` is as in `Snapshot`.
+    `owner` tells whose snapshot this is; `known` are segments that a file has; `reduced` is as in `SavedSnapshot`.
     Raises `OSError`.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -74,10 +74,10 @@ def save(
     for path in folder.glob("*.segment"):
         if path.name not in names:
             path.unlink(missing_ok=True)
-    return Snapshot(generation, tuple(mapped), tuple(names))
+    return SavedSnapshot(generation, tuple(mapped), tuple(names))
 
 
-def load(folder: Path, owner: Mapping[str, str]) -> Snapshot | None:
+def load(folder: Path, owner: Mapping[str, str]) -> SavedSnapshot | None:
     """The snapshot of `owner`, or None if there is none that can be trusted."""
     try:
         manifest = json.loads((folder / _MANIFEST).read_text("utf-8"))
@@ -86,7 +86,7 @@ def load(folder: Path, owner: Mapping[str, str]) -> Snapshot | None:
         parts = tuple(_read(folder, row) for row in manifest["segments"])
         reduced = {str(path): str(reason) for path, reason in manifest.get("reduced", {}).items()}
         names = tuple(row["file"] for row in manifest["segments"])
-        return Snapshot(manifest["generation"], parts, names, reduced)
+        return SavedSnapshot(manifest["generation"], parts, names, reduced)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
@@ -102,11 +102,11 @@ def remove(folder: Path) -> None:
         folder.rmdir()
 
 
-def _read(folder: Path, row: Mapping[str, Any]) -> Part:
+def _read(folder: Path, row: Mapping[str, Any]) -> SegmentView:
     path = folder / Path(row["file"]).name
     if _checksum(path) != row["crc32"]:
         raise ValueError(f"{path.name} is not what was written")
-    part = Part(_map(path))
+    part = SegmentView(_map(path))
     if row["generations"] is not None:
         part = replace(part, returned=np.array(row["generations"], np.int64))
     return part.without(row["dead"]) if row["dead"] else part

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cocosearchd.search.lexical.segments.segment import Array, Ints, Mask, Part, Segment, signs_of
+from cocosearchd.search.lexical.segments.segment import Array, Ints, Mask, Segment, SegmentView, signs_of
 
 # No merge beside commits passes this: it takes 0.4 s, for which a commit waits; at rest one of 430,000 chunks takes
 # 1.5 s of CPU and 0.6 GB, half of which is the result (measured).
@@ -20,7 +20,7 @@ _OF_CHUNKS = ("keys", "start_lines", "chunk_lengths", "vectors", "scales")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class MergePolicy:
     """How well parts are kept in order: the more, the less a query costs, and the more a commit."""
 
     ratio: int  # a part is merged with those behind it unless they are together this many times smaller
@@ -30,7 +30,7 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Merge:
+class SegmentMerge:
     """Adjacent parts of a list, as one segment of what is alive in them; None: of nothing."""
 
     run: range
@@ -40,31 +40,33 @@ class Merge:
 # While commits come: a row is written 4 times in the course of 300 commits, against 10 times with the order below, and
 # there are 4 parts on average against 2.6 (simulated). No part is written anew because much of it is dead: all of it
 # may die soon, or come back.
-BUSY = Order(1, 1, 0)
+BUSY = MergePolicy(1, 1, 0)
 # Each part costs a query 0.3 ms, and a merge of 2,000 chunks takes 8 ms, once nobody saves any more.
-QUIET = Order(4, 0.2, 2000)
+QUIET = MergePolicy(4, 0.2, 2000)
 RESTING = replace(QUIET, most=LARGEST_CHUNKS)
 _THIRD = 3  # no part is more than one of so many of a balanced run: a row is in few of these, which are dear
 
 
-def compacted(parts: Sequence[Part], order: Order) -> tuple[Part, ...]:
+def compacted(parts: Sequence[SegmentView], order: MergePolicy) -> tuple[SegmentView, ...]:
     """Parts in order, without those that have nothing alive."""
     return replaced(parts, merges(parts, order), parts)
 
 
-def merges(parts: Sequence[Part], order: Order) -> list[Merge]:
+def merges(parts: Sequence[SegmentView], order: MergePolicy) -> list[SegmentMerge]:
     """What puts parts in order, ascending."""
     living = [number for number, part in enumerate(parts) if part.files_alive]
     runs = _runs([parts[number] for number in living], order)
-    found = [Merge(range(n, n + 1), None) for n, part in enumerate(parts) if not part.files_alive]
+    found = [SegmentMerge(range(n, n + 1), None) for n, part in enumerate(parts) if not part.files_alive]
     for run in runs:
         first, last = living[run.start], living[run.stop - 1] + 1
         found = [each for each in found if not first <= each.run.start < last]
-        found.append(Merge(range(first, last), merge(parts[first:last])))
+        found.append(SegmentMerge(range(first, last), merge(parts[first:last])))
     return sorted(found, key=lambda each: each.run.start)
 
 
-def replaced(before: Sequence[Part], made: Sequence[Merge], now: Sequence[Part]) -> tuple[Part, ...]:
+def replaced(
+    before: Sequence[SegmentView], made: Sequence[SegmentMerge], now: Sequence[SegmentView]
+) -> tuple[SegmentView, ...]:
     """Parts as they are `now`, with what was merged of those of `before` in place of these.
 
     Since then files may have died, parts come, and parts been merged: of the first that is another, and of what is
@@ -72,7 +74,7 @@ def replaced(before: Sequence[Part], made: Sequence[Merge], now: Sequence[Part])
     """
     pairs = enumerate(zip(before, now, strict=False))
     same = next((n for n, (a, b) in pairs if a.segment is not b.segment), min(len(before), len(now)))
-    found, at = list[Part](), 0
+    found, at = list[SegmentView](), 0
     for each in made:
         if each.run.stop > same:
             break
@@ -83,18 +85,18 @@ def replaced(before: Sequence[Part], made: Sequence[Merge], now: Sequence[Part])
         if each.segment is not None:
             some = zip(before[each.run.start : at], now[each.run.start : at], strict=True)
             died = np.flatnonzero(~np.concatenate([_still(old, new) for old, new in some])).tolist()
-            found.append(Part(each.segment).without(died) if died else Part(each.segment))
+            found.append(SegmentView(each.segment).without(died) if died else SegmentView(each.segment))
     return tuple(each for each in (*found, *now[at:]) if each.files_alive)
 
 
-def _still(before: Part, now: Part) -> Mask:
+def _still(before: SegmentView, now: SegmentView) -> Mask:
     """Which of the files that were alive in a part are."""
     if now.alive is None:
         return np.ones(now.segment.file_count, np.bool_)
     return now.alive if before.alive is None else now.alive[before.alive]
 
 
-def _runs(parts: Sequence[Part], order: Order) -> list[range]:
+def _runs(parts: Sequence[SegmentView], order: MergePolicy) -> list[range]:
     """The adjacent ones of some living parts that are to be one, or to be written anew. Apart from each other."""
     if not parts:
         return []
@@ -105,7 +107,7 @@ def _runs(parts: Sequence[Part], order: Order) -> list[range]:
     return [run for run in (balanced, tail, *dead) if run]
 
 
-def _first_of_tail(parts: Sequence[Part], order: Order) -> int:
+def _first_of_tail(parts: Sequence[SegmentView], order: MergePolicy) -> int:
     """Where the parts begin that become one because of what came last."""
     first, chunks = len(parts) - 1, parts[-1].segment.chunk_count
     while first:
@@ -117,7 +119,7 @@ def _first_of_tail(parts: Sequence[Part], order: Order) -> int:
     return first
 
 
-def _balanced(parts: Sequence[Part], order: Order) -> range:
+def _balanced(parts: Sequence[SegmentView], order: MergePolicy) -> range:
     """The longest run of parts none of which is large beside the others, at an order that has large parts."""
     best = range(0)
     if order.most == SEGMENT_CHUNKS:
@@ -134,11 +136,11 @@ def _balanced(parts: Sequence[Part], order: Order) -> range:
     return best
 
 
-def _many_dead(part: Part, order: Order) -> bool:
+def _many_dead(part: SegmentView, order: MergePolicy) -> bool:
     return part.segment.chunk_count <= order.most and part.files_alive < (1 - order.dead) * part.segment.file_count
 
 
-def merge(parts: Sequence[Part]) -> Segment:
+def merge(parts: Sequence[SegmentView]) -> Segment:
     """One segment of what is alive in `parts`, in their order."""
     segments = [part.segment for part in parts]
     files, chunks = [part.alive for part in parts], [part.alive_chunks for part in parts]
